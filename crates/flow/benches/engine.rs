@@ -1,6 +1,7 @@
 //! Speed of the engine, in simulated core-seconds per second of wall-clock time (criterion prints
 //! them as elements per second): 16 tasks on 4 cores at 1 ms, lightly and heavily loaded; and the
-//! cost per event as the machine grows, with ten tasks per core, up to 10,240 on 1,024.
+//! cost per event as the machine grows, with ten tasks per core, up to 10,240 on 1,024; and the
+//! cost of a time slice where the tasks are long and steady, as those of job logs.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -89,5 +90,33 @@ fn many_cores(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, four_cores, many_cores);
+/// Two tasks per core, each of a single demand.
+fn steady_tasks(criterion: &mut Criterion) {
+    let (cores, seconds, slice) = (64, 5, Nanos::from_millis(4));
+    let steady = |place: usize| {
+        let rate = BytesPerSec::from_gb(0.1 + 0.3 * place as f64 / 15.0);
+        let mut demand = Demand { stall: 0.5, ..Demand::default() };
+        demand.flows[0] = Flow { reads: rate, ..Flow::default() };
+        let span = Span { length: Nanos::from_millis(3_600_000), demand };
+        Arc::new(Program { name: format!("steady-{place}"), spans: vec![span] })
+    };
+    let programs: Vec<_> = (0..16).map(steady).collect();
+    let task = |place: usize| Task {
+        work: Nanos::from_millis(1_000 * seconds),
+        ..Task::once(format!("task-{place}"), programs[place % programs.len()].clone())
+    };
+    let tasks = (0..2 * cores as usize).map(task).collect();
+    let machine = Machine::uniform("bench", cores, BytesPerSec::from_gb(64.0));
+    let mut experiment = Experiment::new(machine, tasks, "os");
+    experiment.kernel.slice = slice;
+    let mut group = criterion.benchmark_group("engine/steady tasks on 64 cores, time slices");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(core_seconds(&experiment) * 1_000_000_000 / slice.0));
+    group.bench_function("os", |bencher| {
+        bencher.iter(|| simulate(black_box(&experiment)).expect("possible"));
+    });
+    group.finish();
+}
+
+criterion_group!(benches, four_cores, many_cores, steady_tasks);
 criterion_main!(benches);

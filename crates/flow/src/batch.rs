@@ -5,6 +5,7 @@
 //! [`Overheads`](crate::Overheads) says.
 
 mod backend;
+mod jobs;
 mod observe;
 mod phases;
 

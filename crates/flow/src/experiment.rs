@@ -17,8 +17,12 @@ use crate::task::Task;
 pub struct Experiment {
     /// The machine.
     pub machine: Machine,
-    /// Tasks to submit; at least one. Their indices are the [`memweir_core::JobId`]s.
+    /// Tasks to submit; at least one.
     pub tasks: Vec<Task>,
+    /// Job of each task, counted from zero in the order of the tasks; empty if each task is a job
+    /// of its own. The tasks of a job arrive together, and a policy gives cores to all of them or
+    /// to none.
+    pub jobs: Arc<[u32]>,
     /// Configuration of the scheduler, which is the one that schedules live. Its cores are the
     /// first ones of the machine.
     pub scheduler: SchedulerConfig,
@@ -51,13 +55,9 @@ pub enum Admission {
     /// Each at its arrival.
     #[default]
     Immediate,
-    /// In the order of their arrival, as long as they find room; the tasks of a job together.
-    Limited {
-        /// Most tasks in the system; a job of more tasks is admitted when there is no other.
-        tasks: u32,
-        /// The job of each task; the tasks of a job follow each other and arrive together.
-        jobs: Arc<[u32]>,
-    },
+    /// In the order of their arrival, with at most this many tasks in the system; a job of more
+    /// tasks is admitted when there is no other.
+    Limited(u32),
 }
 
 /// Costs of scheduling.
@@ -132,6 +132,7 @@ impl Experiment {
         Self {
             machine,
             tasks,
+            jobs: Arc::default(),
             scheduler,
             knowledge: Knowledge::default(),
             overheads: Overheads::default(),
@@ -169,12 +170,10 @@ impl Experiment {
         if self.tasks.is_empty() {
             return Err(Impossible::new("tasks", "there is nothing to execute"));
         }
-        if let Admission::Limited { tasks, jobs } = &self.admission
-            && (*tasks == 0 || jobs.len() != self.tasks.len())
-        {
-            let reason = "needs room for a task, and a job for each task";
-            return Err(Impossible::new("admission", reason));
+        if self.admission == Admission::Limited(0) {
+            return Err(Impossible::new("admission", "needs room for a task"));
         }
+        self.check_jobs()?;
         let memories = self.machine.memories.len();
         let mut checked = HashSet::new();
         for (place, task) in self.tasks.iter().enumerate() {
@@ -183,6 +182,29 @@ impl Experiment {
             if checked.insert(Arc::as_ptr(&task.program)) {
                 check_program(&task.program, memories).map_err(refuse)?;
             }
+        }
+        Ok(())
+    }
+
+    fn check_jobs(&self) -> Result<(), Impossible> {
+        if self.jobs.is_empty() {
+            return Ok(());
+        }
+        if self.jobs.len() != self.tasks.len() {
+            return Err(Impossible::new("jobs", "must have one for each task, or none"));
+        }
+        let (mut last, mut arrival) = (None, Nanos::ZERO);
+        for (place, (job, task)) in self.jobs.iter().zip(&self.tasks).enumerate() {
+            let same = last == Some(*job);
+            if !same && *job != last.map_or(0, |last| last + 1) {
+                let reason = "jobs are counted from zero in the order of the tasks";
+                return Err(Impossible::new(format!("jobs[{place}]"), reason));
+            }
+            if same && task.arrival != arrival {
+                let reason = "the tasks of a job arrive together";
+                return Err(Impossible::new(format!("jobs[{place}]"), reason));
+            }
+            (last, arrival) = (Some(*job), task.arrival);
         }
         Ok(())
     }
@@ -262,7 +284,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         type Change = fn(&mut Experiment);
-        let changes: [(&str, Change); 19] = [
+        let changes: [(&str, Change); 22] = [
             ("nodes[0].cores", |e| e.machine.nodes[0].cores = 0),
             ("nodes", |e| e.machine.nodes.clear()),
             ("nodes[1]", |e| e.machine.nodes.push(Node { cores: 1 })),
@@ -280,7 +302,14 @@ mod tests {
             ("scheduler.quantum", |e| e.scheduler.quantum = Nanos::ZERO),
             ("kernel.slice", |e| e.kernel.slice = Nanos::ZERO),
             ("overheads.quantum_switch", |e| e.overheads.quantum_switch = e.scheduler.quantum),
-            ("admission", |e| e.admission = Admission::Limited { tasks: 0, jobs: [0].into() }),
+            ("admission", |e| e.admission = Admission::Limited(0)),
+            ("jobs", |e| e.jobs = [0, 1].into()),
+            ("jobs[0]", |e| e.jobs = [1].into()),
+            ("jobs[1]", |e| {
+                let later = Task { arrival: Nanos::MILLI, ..e.tasks[0].clone() };
+                e.tasks.push(later);
+                e.jobs = [0, 0].into();
+            }),
             ("tasks", |e| e.tasks.clear()),
             ("tasks[0].work", |e| e.tasks[0].work = Nanos::ZERO),
             ("tasks[0].placement.reads", |e| e.tasks[0].placement = Placement::all_in(1)),

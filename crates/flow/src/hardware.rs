@@ -5,10 +5,13 @@ mod core;
 mod file;
 mod measured;
 
+use std::fs;
 use std::path::Path;
 
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::input::{Document, InputError, Refusal, Replaced, Replacement, Section, shipped};
+use memweir_core::input::{
+    DataFile, Document, InputError, Refusal, Replaced, Replacement, Section, shipped,
+};
 
 use crate::machine::Machine;
 
@@ -59,37 +62,25 @@ impl Hardware {
     /// # Errors
     /// If there is no such machine, or its file is refused.
     pub fn find(choice: &str, directory: &Path) -> Result<Self, InputError> {
-        Self::find_replacing(choice, directory, &[])
+        let file = Self::file(choice, directory);
+        Self::of_file(&file.map_err(|refusal| refusal.written_in("machine"))?, &[])
     }
 
-    /// Like [`Self::find`], with `replacements` in place of values of the file.
+    /// Returns the file of [`Self::find`].
     ///
     /// # Errors
-    /// As [`Self::find`], and if a replacement makes the machine impossible.
-    pub fn find_replacing(
-        choice: &str,
-        directory: &Path,
-        replacements: &[Replacement],
-    ) -> Result<Self, InputError> {
-        if !choice.ends_with(".toml") {
-            let text = shipped("machine", choice, &MACHINES)
-                .map_err(|refusal| refusal.written_in("machine"))?;
-            return Self::replacing(Document { name: choice, text }, directory, replacements);
-        }
-        let path = directory.join(choice);
-        let (name, text) = read_text(&path)?;
-        let document = Document { name: &name, text: &text };
-        Self::replacing(document, path.parent().unwrap_or(Path::new(".")), replacements)
+    /// If there is no such machine, or its file cannot be read.
+    pub fn file<'a>(choice: &'a str, directory: &Path) -> Result<DataFile<'a>, Refusal> {
+        DataFile::find("machine", choice, &MACHINES, directory, fs::read_to_string)
     }
 
-    /// Reads a machine file, or a `platform.toml` of `memweir calibrate`. Media files that it names
-    /// are relative to its directory.
+    /// Reads a machine file, or a `platform.toml` of `memweir calibrate`, with `replacements` in
+    /// place of values. Media files that it names are relative to its directory.
     ///
     /// # Errors
-    /// If it cannot be read or contains an impossible value: with line, key and reason.
-    pub fn read(path: &Path) -> Result<Self, InputError> {
-        let (name, text) = read_text(path)?;
-        Self::parse(&name, &text, path.parent().unwrap_or(Path::new(".")))
+    /// If it contains an impossible value: with line, key and reason.
+    pub fn of_file(file: &DataFile<'_>, replacements: &[Replacement]) -> Result<Self, InputError> {
+        Self::replacing(file.document(), &file.directory, replacements)
     }
 
     /// Reads the text of a machine file, or of a `platform.toml`; `name` appears in messages.
@@ -121,14 +112,6 @@ impl Hardware {
         } else {
             file::parse(root, directory)
         }
-    }
-}
-
-fn read_text(path: &Path) -> Result<(String, String), InputError> {
-    let name = path.display().to_string();
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok((name, text)),
-        Err(error) => Err(InputError::new(&name, format!("cannot be read: {error}"))),
     }
 }
 

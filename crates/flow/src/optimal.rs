@@ -125,13 +125,5 @@ fn down(bound: f64) -> Nanos {
     Nanos((bound * (1.0 - 1e-9)).floor() as u64)
 }
 
-/// Returns the share of the possible gain over the operating system that a policy reaches: 1 is all
-/// of it, 0 none, less than 0 a loss. With a bound in place of the optimum, the true share is at
-/// least the result. `None` if the operating system leaves nothing to gain.
-#[must_use]
-pub fn share_of_possible_gain(os: Nanos, policy: Nanos, optimal: Nanos) -> Option<f64> {
-    (os > optimal).then(|| (os.as_f64() - policy.as_f64()) / (os.as_f64() - optimal.as_f64()))
-}
-
 #[cfg(test)]
 mod tests;

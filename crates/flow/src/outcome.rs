@@ -1,7 +1,7 @@
 //! Outcome of an experiment, and the metrics of the papers over it.
 
 use memweir_core::metrics::{self, BandwidthBand};
-use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
+use memweir_core::{Bytes, BytesPerSec, Counts, MAX_MEDIA, Nanos, Traffic};
 
 /// Outcome of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,10 +53,9 @@ pub struct QuantumOutcome {
     pub bandwidth: BytesPerSec,
     /// Bandwidth per memory, in the machine's order.
     pub memories: [BytesPerSec; MAX_MEDIA],
-    /// Tasks that had cores of their own, in ascending order; none where the operating system
-    /// schedules.
-    pub chosen: Vec<JobId>,
-    /// Predicted demand of the chosen tasks together.
+    /// Number of tasks that had cores of their own; zero where the operating system schedules.
+    pub chosen: u32,
+    /// Predicted demand of these tasks together.
     pub predicted: BytesPerSec,
     /// Target of the policy, if it has one.
     pub target: Option<BytesPerSec>,

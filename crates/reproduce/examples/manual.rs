@@ -11,6 +11,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
+use memweir_core::names::Named;
 use memweir_reproduce::report::Results;
 use memweir_reproduce::{Options, PaperName, Unobserved, live, manual, reproduce};
 
@@ -19,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let threads = std::thread::available_parallelism()?.get();
     let mut all = Vec::new();
-    for paper in PaperName::ALL {
+    for &paper in PaperName::ALL {
         let file = root.join(format!("evidence/reproduce/{}.json", paper.name()));
         let results = if wanted.iter().any(|name| name == paper.name()) {
             let options = Options { threads, ..Options::default() };

@@ -24,6 +24,10 @@ pub mod score;
 pub mod source;
 pub mod work;
 
+/// Hash of the code and the data of the figures from which this memweir was built, in hexadecimal
+/// digits.
+pub const FIGURES: &str = env!("MEMWEIR_FIGURES");
+
 pub use report::{Comparison, Effort, Report};
 pub use run::{Failed, Options, PaperName, choose, reproduce};
 pub use source::Suite;

@@ -64,10 +64,14 @@ pub struct Plot {
     pub figure: Figure,
 }
 
-/// Panels without a heading: the page has one.
-#[must_use]
-pub fn untitled(panels: Vec<Panel>) -> Figure {
-    Figure { title: String::new(), subtitle: String::new(), panels }
+impl Plot {
+    /// Creates a drawing of these panels, whose texts stand in the figure's file. It has no
+    /// heading: the page has one.
+    #[must_use]
+    pub fn of(panels: Vec<Panel>) -> Self {
+        let figure = Figure { title: String::new(), subtitle: String::new(), panels };
+        Self { caption: String::new(), figure }
+    }
 }
 
 /// A table with a caption; all cells are text.
@@ -122,10 +126,16 @@ impl Section {
     /// Compares the results of a figure with the statements of the paper.
     ///
     /// # Panics
-    /// If the code of the figure names a statement that the figure's file does not have: a mistake
-    /// of memweir's own.
+    /// If the code of the figure names a statement, or draws something, that the figure's file does
+    /// not have: a mistake of memweir's own.
     #[must_use]
-    pub fn new(data: &FigureData, found: Found) -> Self {
+    pub fn new(data: &FigureData, mut found: Found) -> Self {
+        for (number, plot) in found.plots.iter_mut().enumerate() {
+            if let Some(text) = data.plots.get(number).or(data.plots.last()) {
+                text.write_into(plot);
+            }
+            assert!(!plot.caption.is_empty(), "figure {} has no plot {number}", data.id);
+        }
         for (id, _) in &found.values {
             assert!(
                 data.statements.iter().any(|statement| statement.id == *id),
@@ -300,6 +310,7 @@ pub(crate) mod tests {
             explanation: Some("The bus is simulated.".to_owned()),
             parameters: toml::Table::new(),
             statements: vec![statement(Kind::Magnitude, Some(Test::Ratio(scale)))],
+            plots: Vec::new(),
         }
     }
 

@@ -24,6 +24,15 @@ pub enum PaperName {
     Beyond,
 }
 
+memweir_core::named! {
+    pub PaperName, "paper":
+    Iabw = "iabw",
+    Hmmsched = "hmmsched",
+    Bpm = "bpm",
+    Drswap = "drswap",
+    Beyond = "beyond",
+}
+
 /// Figures to reproduce, and the effort.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -50,21 +59,6 @@ pub enum Failed {
 }
 
 impl PaperName {
-    /// Every paper, in the order of the manual.
-    pub const ALL: [Self; 5] = [Self::Iabw, Self::Hmmsched, Self::Bpm, Self::Drswap, Self::Beyond];
-
-    /// Name of the paper on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Iabw => "iabw",
-            Self::Hmmsched => "hmmsched",
-            Self::Bpm => "bpm",
-            Self::Drswap => "drswap",
-            Self::Beyond => "beyond",
-        }
-    }
-
     /// Figures and statements of the paper.
     ///
     /// # Errors

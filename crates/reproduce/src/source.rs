@@ -7,8 +7,11 @@
 use std::collections::HashSet;
 
 use memweir_core::input::{Document, InputError};
+use memweir_plot::Panel;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::report::Plot;
 
 /// A file of a suite: its name below `experiments/`, and its text.
 pub type File = (&'static str, &'static str);
@@ -106,6 +109,60 @@ pub struct FigureData {
     /// Statements that can be compared.
     #[serde(default, rename = "statement")]
     pub statements: Vec<Statement>,
+    /// Texts of the drawings; the last one serves all further drawings.
+    #[serde(default, rename = "plot")]
+    pub plots: Vec<PlotText>,
+}
+
+/// The texts of a drawing. In each of them, `{}` stands for what the figure's code gives.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlotText {
+    /// Content of the drawing.
+    caption: String,
+    /// Of the panels, from top to bottom; the last one serves all further panels.
+    #[serde(default, rename = "panel")]
+    panels: Vec<PanelText>,
+}
+
+/// The texts of a panel.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PanelText {
+    title: String,
+    x_label: String,
+    y_label: String,
+    /// Names in the legend.
+    series: Vec<String>,
+}
+
+impl PlotText {
+    pub(crate) fn write_into(&self, plot: &mut Plot) {
+        let write = |text: &mut String, template: &String| {
+            if !template.is_empty() {
+                *text = template.replace("{}", text);
+            }
+        };
+        write(&mut plot.caption, &self.caption);
+        for (number, panel) in plot.figure.panels.iter_mut().enumerate() {
+            let Some(text) = self.panels.get(number).or(self.panels.last()) else { continue };
+            let (title, x_label, y_label, names): (_, _, _, Vec<&mut String>) = match panel {
+                Panel::Chart(chart) => {
+                    let names = chart.series.iter_mut().map(|series| &mut series.name);
+                    (&mut chart.title, &mut chart.x_label, &mut chart.y_label, names.collect())
+                }
+                Panel::Bars(bars) => {
+                    let names = bars.sets.iter_mut().map(|set| &mut set.name);
+                    (&mut bars.title, &mut bars.x_label, &mut bars.y_label, names.collect())
+                }
+                Panel::Lanes(_) | Panel::Grid(_) => continue,
+            };
+            write(title, &text.title);
+            write(x_label, &text.x_label);
+            write(y_label, &text.y_label);
+            names.into_iter().zip(&text.series).for_each(|(name, text)| write(name, text));
+        }
+    }
 }
 
 /// One comparable statement of the paper.
@@ -464,6 +521,8 @@ fn keyed(refusal: InputError) -> InputError {
 
 #[cfg(test)]
 mod tests {
+    use memweir_plot::{BarSet, Bars, PALETTE};
+
     use super::*;
 
     const PAPER: &str = "name = 'p'\ntitle = 't'\nauthors = 'a'\nvenue = 'v'\n";
@@ -489,6 +548,28 @@ mod tests {
         let error = read(&item, &[FIGURE]).unwrap_err();
         assert_eq!((error.source_name.as_str(), error.line), ("paper.toml", Some(8)));
         assert!(error.reason.contains("figure"), "{error}");
+    }
+
+    #[test]
+    fn the_texts_of_a_drawing_frame_what_the_code_gives() {
+        let plot = "[[plot]]\ncaption = 'Mix {}.'\n[[plot.panel]]\ntitle = 'mix {}'\n\
+                    y_label = '%'\nseries = ['with', 'without']\n";
+        let data: FigureData = toml::from_str(&format!("{FIGURE}{plot}")).unwrap();
+        let set = || BarSet { name: String::new(), values: vec![1.0], color: PALETTE[0] };
+        let panel = |title: &str| {
+            let sets = vec![set(), set()];
+            Panel::Bars(Bars { title: title.to_owned(), sets, ..Bars::default() })
+        };
+        let panels = vec![panel("a"), panel("b")];
+        let mut drawn = Plot { caption: "3".to_owned(), ..Plot::of(panels) };
+        data.plots[0].write_into(&mut drawn);
+        assert_eq!(drawn.caption, "Mix 3.");
+        for (panel, title) in drawn.figure.panels.iter().zip(["mix a", "mix b"]) {
+            let Panel::Bars(bars) = panel else { panic!("bars") };
+            let names: Vec<&str> = bars.sets.iter().map(|set| set.name.as_str()).collect();
+            assert_eq!((bars.title.as_str(), bars.y_label.as_str()), (title, "%"));
+            assert_eq!((bars.x_label.as_str(), names), ("", vec!["with", "without"]));
+        }
     }
 
     /// The statement of a figure, with the keys under test at its end.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use memweir_core::names::Named;
 use memweir_reproduce::report::Results;
 use memweir_reproduce::score::Verdict;
 use memweir_reproduce::source::{Kind, Value};
@@ -42,7 +43,7 @@ fn every_item_of_the_papers_is_shown_or_said_to_be_elsewhere() {
 
 #[test]
 fn every_statement_says_where_the_paper_says_so() {
-    for paper in PaperName::ALL {
+    for &paper in PaperName::ALL {
         for figure in paper.suite().unwrap().figures {
             for statement in &figure.statements {
                 let name = format!("{} {} {}", paper.name(), figure.id, statement.id);
@@ -231,8 +232,8 @@ fn root() -> std::path::PathBuf {
 /// The recorded results are judged by the rules of today, and the manual agrees with them.
 #[test]
 fn the_manual_says_what_the_results_say() {
-    let all = PaperName::ALL.map(recorded);
-    for (paper, results) in PaperName::ALL.into_iter().zip(&all) {
+    let all: Vec<Results> = PaperName::ALL.iter().copied().map(recorded).collect();
+    for (paper, results) in PaperName::ALL.iter().zip(&all) {
         let judged = results.judged_by(&paper.suite().unwrap());
         assert_eq!(judged, *results, "{}: run the example `manual`", paper.name());
         assert!(results.effort == Effort::Full && results.missing.is_empty());
@@ -269,7 +270,7 @@ fn full_figures_give_the_recorded_results() {
 #[test]
 #[ignore = "takes a quarter of an hour"]
 fn full_runs_give_the_recorded_results() {
-    PaperName::ALL.into_iter().for_each(|paper| full(paper, &[]));
+    PaperName::ALL.iter().for_each(|paper| full(*paper, &[]));
 }
 
 /// Results are handed over as they come, and the observer can stop the reproduction.

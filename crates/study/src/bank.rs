@@ -3,11 +3,13 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`custom`] | color assignments from outside the table |
 //! | `machine` | the machine of a file |
 //! | `programs` | the programs of a file |
 //! | [`report`] | results |
 //! | [`study`] | all runs, at every point of a sweep |
 
+pub mod custom;
 mod machine;
 mod programs;
 pub mod report;
@@ -25,6 +27,7 @@ use memweir_policy::colors::{CacheUse, ColorAssignment, names};
 use crate::flow;
 use crate::text::{ScenarioText, of_fidelity, whole};
 
+pub use custom::{CustomAssignment, CustomAssignments};
 pub use machine::MACHINES;
 
 /// A commented scenario to start from.
@@ -34,7 +37,7 @@ pub(crate) const KEYS: [&str; 8] =
     ["fidelity", "machine", "programs", "partitions", "cache_use", "instructions", "seed", "warm"];
 
 /// Division of the pages among a scenario's programs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Partition {
     /// No division: any page for any program.
     None,
@@ -42,20 +45,26 @@ pub enum Partition {
     Given,
     /// The colors that an assignment policy chooses.
     Policy(ColorAssignment),
+    /// The colors that an assignment from outside the table chooses.
+    Custom(custom::Custom),
 }
 
 impl Partition {
     /// Returns its name in files.
     #[must_use]
-    pub fn name(&self) -> &'static str {
+    pub fn name(&self) -> &str {
         match self {
             Self::None => "none",
             Self::Given => "given",
             Self::Policy(policy) => policy.entry().name,
+            Self::Custom(custom) => custom.name(),
         }
     }
 
-    fn read(value: &Value<'_>) -> Result<Self, InputError> {
+    fn read(value: &Value<'_>, custom: &CustomAssignments) -> Result<Self, InputError> {
+        if let Some(custom) = value.text().and_then(|name| custom.find(name)) {
+            return Ok(Self::Custom(custom));
+        }
         let names: Vec<&'static str> = ["none", "given"].into_iter().chain(names()).collect();
         Ok(match value.one_of("partition", &names)? {
             "none" => Self::None,
@@ -128,7 +137,7 @@ impl BankScenario {
             .iter()
             .any(|program| program.spec.colors.is_some() || !program.spec.thread_colors.is_empty());
         let partitions = match root.take("partitions") {
-            Some(value) => partitions(&value)?,
+            Some(value) => partitions(&value, text.assignments())?,
             None if given => vec![Partition::None, Partition::Given],
             None => vec![Partition::None],
         };
@@ -145,13 +154,13 @@ impl BankScenario {
     }
 }
 
-fn partitions(value: &Value<'_>) -> Result<Vec<Partition>, InputError> {
+fn partitions(value: &Value<'_>, custom: &CustomAssignments) -> Result<Vec<Partition>, InputError> {
     if value.text().is_some() {
-        return Ok(vec![Partition::read(value)?]);
+        return Ok(vec![Partition::read(value, custom)?]);
     }
     let mut all: Vec<Partition> = Vec::new();
     for element in value.array("a partition or an array of them")? {
-        let partition = Partition::read(&element)?;
+        let partition = Partition::read(&element, custom)?;
         if all.iter().any(|known| known.name() == partition.name()) {
             return Err(element.refuse(format!("`{}` is named twice", partition.name())));
         }

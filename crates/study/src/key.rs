@@ -7,17 +7,26 @@ use sha2::{Digest, Sha256};
 /// Bytes of a key: enough that two points never share one.
 const BYTES: usize = 16;
 
-/// Returns the key of a point, in hexadecimal digits: a hash of the version of memweir, the swept
-/// keys with their values in whatever order, and the scenario with the content of all files that it
-/// names.
+/// Hash of the sources of the simulators from which this memweir was built, in hexadecimal digits.
+pub const SOURCES: &str = env!("MEMWEIR_SOURCES");
+
+/// Returns the key of a point, in hexadecimal digits: a hash of memweir's version and [`SOURCES`],
+/// the swept keys with their values in whatever order, and the scenario with the content of all
+/// files that it names.
 #[must_use]
 pub fn key(at: &[(String, String)], scenario: &impl Debug) -> String {
     let mut at: Vec<_> = at.iter().collect();
     at.sort();
     let mut hasher = Hasher(Sha256::new());
     // Writing to a hasher never fails.
-    let _ = write!(hasher, "{} {at:?} {scenario:?}", env!("CARGO_PKG_VERSION"));
-    hasher.0.finalize().iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
+    let _ = write!(hasher, "{} {SOURCES} {at:?} {scenario:?}", env!("CARGO_PKG_VERSION"));
+    shortened(&hasher.0.finalize())
+}
+
+/// Returns as much of a hash, in hexadecimal digits, as keeps any two apart.
+#[must_use]
+pub fn shortened(hash: &[u8]) -> String {
+    hash.iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A hasher of text.

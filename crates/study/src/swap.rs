@@ -2,9 +2,11 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`custom`] | victim policies from outside the table |
 //! | [`report`] | results in the form in which they are written |
 //! | [`study`] | all runs of a scenario, at every point of a sweep |
 
+pub mod custom;
 pub mod report;
 pub mod study;
 #[cfg(test)]
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use memweir_core::input::{InputError, Refusal, Replacement, Section, Value};
 use memweir_core::{Bytes, Nanos};
 use memweir_energy::{READINGS, Reading};
-use memweir_policy::paging;
+use memweir_policy::paging::{self, VictimEntry, VictimSource};
 use memweir_swap::PAGE;
 use memweir_swap::app::AppModel;
 use memweir_swap::area::SwapKind;
@@ -29,6 +31,7 @@ use memweir_swap::trace::{PageTrace, WINDOW};
 
 use crate::ScenarioText;
 use crate::text::{count, whole};
+pub use custom::CustomVictims;
 
 /// A commented scenario to start from.
 pub const EXAMPLE: &str = include_str!("../data/page-sim.toml");
@@ -135,7 +138,7 @@ impl PageScenario {
         let swaps = root.require("swaps")?;
         let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX))?.unwrap_or(1);
         Ok(Self {
-            session: session(&mut root, apps)?,
+            session: session(&mut root, apps, text.victims())?,
             swaps: kinds(&swaps, directory)?,
             reading: root
                 .map("reading", |v| reading(&v))?
@@ -146,11 +149,18 @@ impl PageScenario {
     }
 }
 
-fn session(root: &mut Section<'_>, apps: Vec<AppSpec>) -> Result<SessionSpec, InputError> {
+fn session(
+    root: &mut Section<'_>,
+    apps: Vec<AppSpec>,
+    custom: &CustomVictims,
+) -> Result<SessionSpec, InputError> {
     let dram = root.require("dram_mib")?;
     let dram_size = mebibytes(&dram, PAGE.as_f64() / f64::from(1 << 20))?;
     let swap = root.map("swap_mib", |v| mebibytes(&v, 0.0))?.unwrap_or(Bytes::ZERO);
-    let policy = |v: Value<'_>| v.checked(paging::find(v.string()?));
+    let policy = |v: Value<'_>| match custom.find(v.string()?) {
+        Some(found) => Ok(found),
+        None => v.checked(paging::find(v.string()?)).map(in_table),
+    };
     let killer: Option<Killer> = root.map("killer", |v| v.named())?;
     let foreground = |v: Value<'_>| v.number_in(1e-3..=LONGEST_S, "time in seconds");
     let needy = apps.iter().max_by_key(|app| app.behavior.pages());
@@ -165,9 +175,15 @@ fn session(root: &mut Section<'_>, apps: Vec<AppSpec>) -> Result<SessionSpec, In
         swap,
         rounds: count(root, "rounds", 1..=100_000, 3)?,
         foreground: Nanos::from_secs_f64(root.map("foreground_s", foreground)?.unwrap_or(60.0)),
-        victims: root.map("policy", policy)?.unwrap_or(&paging::VICTIM_POLICIES[0]),
+        victims: root
+            .map("policy", policy)?
+            .unwrap_or_else(|| in_table(&paging::VICTIM_POLICIES[0])),
         killer: killer.unwrap_or_default(),
     })
+}
+
+fn in_table(entry: &VictimEntry) -> Arc<dyn VictimSource> {
+    Arc::new(*entry)
 }
 
 /// Returns the memory that an application needs.

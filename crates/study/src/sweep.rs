@@ -1,5 +1,6 @@
 //! Sweeps: keys of a scenario that take several values in turn, and the grid of all combinations.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -25,10 +26,11 @@ impl FromStr for Sweep {
     type Err = Refusal;
 
     fn from_str(text: &str) -> Result<Self, Refusal> {
-        let (key, values) = text.split_once('=').ok_or_else(|| {
-            Refusal::new(format!("`{text}` gives no values"), "write `KEY=VALUE,VALUE,...`")
-        })?;
-        let path = key.trim().parse()?;
+        let (key, Some(values)) = input::key_and_value(text) else {
+            let help = "write `KEY=VALUE,VALUE,...`";
+            return Err(Refusal::new(format!("`{text}` gives no values"), help));
+        };
+        let path = key.parse()?;
         let mut all: Vec<String> = Vec::new();
         for part in input::values(values) {
             let part = part.trim();
@@ -62,9 +64,10 @@ impl Sweep {
         if values.len() > MOST_VALUES {
             return Err(too_many(values.len()));
         }
-        if let Some(twice) = (1..values.len()).find(|at| values[..*at].contains(&values[*at])) {
+        let mut before = HashSet::with_capacity(values.len());
+        if let Some(twice) = values.iter().find(|value| !before.insert(value.as_str())) {
             let help = "give each value once";
-            return Err(Refusal::new(format!("`{path}` takes `{}` twice", values[twice]), help));
+            return Err(Refusal::new(format!("`{path}` takes `{twice}` twice"), help));
         }
         Ok(Self { path, values })
     }
@@ -140,15 +143,43 @@ fn decimals(number: &str) -> usize {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
     sweeps: Vec<Sweep>,
+    /// The same sweeps in the order of their keys, whatever the order in which they are given.
+    ordered: Vec<Ordered>,
     points: usize,
-    /// The combinations that are points, by number; all if absent.
+    /// The combinations that are points, by place; all if absent.
     chosen: Option<Vec<usize>>,
+}
+
+/// A sweep whose values are numbered in the order of their text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ordered {
+    /// Place among the sweeps as given.
+    place: usize,
+    /// Number of each value.
+    numbers: Vec<usize>,
+}
+
+impl Ordered {
+    fn new(place: usize, sweep: &Sweep) -> Self {
+        let mut sorted: Vec<usize> = (0..sweep.values.len()).collect();
+        sorted.sort_unstable_by_key(|value| &sweep.values[*value]);
+        let mut numbers = vec![0; sorted.len()];
+        for (number, value) in sorted.into_iter().enumerate() {
+            numbers[value] = number;
+        }
+        Self { place, numbers }
+    }
+
+    /// Returns the index of the value with number 0.
+    fn first(&self) -> usize {
+        self.numbers.iter().position(|number| *number == 0).unwrap_or(0)
+    }
 }
 
 impl Default for Grid {
     /// Returns a grid of one point that changes nothing.
     fn default() -> Self {
-        Self { sweeps: Vec::new(), points: 1, chosen: None }
+        Self { sweeps: Vec::new(), ordered: Vec::new(), points: 1, chosen: None }
     }
 }
 
@@ -170,7 +201,10 @@ impl Grid {
             let reason = format!("{points} combinations are too many");
             return Err(Refusal::new(reason, format!("at most {MOST_POINTS}")));
         }
-        Ok(Self { sweeps, points, chosen: None })
+        let mut ordered: Vec<Ordered> =
+            sweeps.iter().enumerate().map(|(place, sweep)| Ordered::new(place, sweep)).collect();
+        ordered.sort_by_cached_key(|sweep| sweeps[sweep.place].path.to_string());
+        Ok(Self { sweeps, ordered, points, chosen: None })
     }
 
     /// Returns the grid of these points alone, in this order.
@@ -180,11 +214,53 @@ impl Grid {
     #[must_use]
     pub fn only(&self, points: &[usize]) -> Self {
         assert!(!points.is_empty(), "a grid has a point");
-        let chosen: Vec<usize> = points.iter().map(|point| self.combination(*point)).collect();
-        Self { sweeps: self.sweeps.clone(), points: chosen.len(), chosen: Some(chosen) }
+        self.of(points.iter().map(|point| self.combination(*point)).collect())
     }
 
-    /// Returns the number of a point's combination among all of them.
+    /// Returns the grid of a few points that together take every value of every key: in each, all
+    /// keys but one have their first value, in the order of their text.
+    #[must_use]
+    pub fn star(&self) -> Self {
+        // Distance between the places of two combinations that differ in neighboring values.
+        let mut steps = vec![1; self.sweeps.len()];
+        for place in (1..self.sweeps.len()).rev() {
+            steps[place - 1] = steps[place] * self.sweeps[place].values.len();
+        }
+        let center: usize =
+            self.ordered.iter().map(|sweep| sweep.first() * steps[sweep.place]).sum();
+        let mut chosen = vec![center];
+        for sweep in &self.ordered {
+            let step = steps[sweep.place];
+            let without = center - sweep.first() * step;
+            let others = (0..sweep.numbers.len()).filter(|value| sweep.numbers[*value] > 0);
+            chosen.extend(others.map(|value| without + value * step));
+        }
+        self.of(chosen)
+    }
+
+    /// Returns the grid of the combinations at these places.
+    fn of(&self, chosen: Vec<usize>) -> Self {
+        let (sweeps, ordered) = (self.sweeps.clone(), self.ordered.clone());
+        Self { sweeps, ordered, points: chosen.len(), chosen: Some(chosen) }
+    }
+
+    /// Returns the number of combinations of all values, which may be more than the points.
+    #[must_use]
+    pub fn combinations(&self) -> usize {
+        self.sweeps.iter().map(|sweep| sweep.values.len()).product()
+    }
+
+    /// Returns the number of a point's combination, counted from zero. It does not depend on the
+    /// order in which keys and values are given.
+    #[must_use]
+    pub fn number(&self, point: usize) -> usize {
+        let values = self.indices(point);
+        self.ordered.iter().fold(0, |number, sweep| {
+            number * sweep.numbers.len() + sweep.numbers[values[sweep.place]]
+        })
+    }
+
+    /// Returns the place of a point's combination among all of them.
     fn combination(&self, point: usize) -> usize {
         assert!(point < self.points, "point {point} of {}", self.points);
         self.chosen.as_ref().map_or(point, |chosen| chosen[point])
@@ -206,14 +282,19 @@ impl Grid {
     /// Returns the value of each sweep at a point.
     #[must_use]
     pub fn values(&self, point: usize) -> Vec<&str> {
+        let values = self.indices(point).into_iter();
+        self.sweeps.iter().zip(values).map(|(sweep, at)| sweep.values[at].as_str()).collect()
+    }
+
+    /// Returns the index of the value of each sweep at a point.
+    fn indices(&self, point: usize) -> Vec<usize> {
         let mut rest = self.combination(point);
-        let mut values: Vec<&str> = Vec::with_capacity(self.sweeps.len());
-        for sweep in self.sweeps.iter().rev() {
-            values.push(&sweep.values[rest % sweep.values.len()]);
+        let mut indices = vec![0; self.sweeps.len()];
+        for (index, sweep) in indices.iter_mut().zip(&self.sweeps).rev() {
+            *index = rest % sweep.values.len();
             rest /= sweep.values.len();
         }
-        values.reverse();
-        values
+        indices
     }
 
     /// Returns the swept keys and their values at a point.
@@ -221,6 +302,14 @@ impl Grid {
     pub fn at(&self, point: usize) -> Vec<(String, String)> {
         let keys = self.sweeps.iter().map(|sweep| sweep.path.to_string());
         keys.zip(self.values(point).into_iter().map(str::to_owned)).collect()
+    }
+
+    /// Returns the swept keys and their values at a point in one line.
+    #[must_use]
+    pub fn place(&self, point: usize) -> String {
+        let values: Vec<String> =
+            self.at(point).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        values.join(" ")
     }
 
     /// Returns the replacements of the scenario's values at a point.
@@ -323,6 +412,43 @@ mod tests {
             [5, 0, 2].map(|at| grid.at(at))
         );
         assert_eq!(some.only(&[1]).at(0), grid.at(0));
+        assert_eq!((some.combinations(), some.number(0)), (6, grid.number(5)));
+    }
+
+    #[test]
+    fn numbers_do_not_depend_on_the_order_of_keys_and_values() {
+        let grid = |sweeps: &[&str]| {
+            let sweeps = sweeps.iter().map(|text| text.parse::<Sweep>().expect("a sweep"));
+            Grid::new(sweeps.collect()).expect("a grid")
+        };
+        let numbers = |grid: &Grid| -> Vec<usize> {
+            let mut points: Vec<usize> = (0..grid.len()).collect();
+            points.sort_by_key(|point| {
+                let mut at = grid.at(*point);
+                at.sort();
+                at
+            });
+            points.into_iter().map(|point| grid.number(point)).collect()
+        };
+        let (first, second) = (grid(&["a=10,9,8", "b=x,y"]), grid(&["b=y,x", "a=8,10,9"]));
+        assert_eq!(numbers(&first), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(numbers(&second), numbers(&first));
+
+        let star = |grid: &Grid| {
+            let star = grid.star();
+            let mut at: Vec<String> = (0..star.len())
+                .map(|point| {
+                    let mut at = star.at(point);
+                    at.sort();
+                    at.into_iter().map(|(_, value)| value).collect::<Vec<_>>().join(" ")
+                })
+                .collect();
+            at.sort();
+            at
+        };
+        assert_eq!(star(&first), ["10 x", "10 y", "8 x", "9 x"]);
+        assert_eq!(star(&second), star(&first));
+        assert_eq!(Grid::default().star().len(), 1);
     }
 
     proptest! {

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
 
+use crate::bank::CustomAssignments;
 use crate::flow::CustomPolicies;
+use crate::swap::CustomVictims;
 
 /// Level of detail of a simulation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct ScenarioText {
     text: String,
     directory: PathBuf,
     custom: CustomPolicies,
+    assignments: CustomAssignments,
+    victims: CustomVictims,
 }
 
 impl ScenarioText {
@@ -45,6 +49,8 @@ impl ScenarioText {
             text: text.to_owned(),
             directory: directory.to_owned(),
             custom: CustomPolicies::default(),
+            assignments: CustomAssignments::default(),
+            victims: CustomVictims::default(),
         }
     }
 
@@ -52,6 +58,19 @@ impl ScenarioText {
     #[must_use]
     pub fn with_policies(self, custom: CustomPolicies) -> Self {
         Self { custom, ..self }
+    }
+
+    /// Adds color assignments from outside the table, which a bank-level scenario can name from
+    /// then on.
+    #[must_use]
+    pub fn with_assignments(self, assignments: CustomAssignments) -> Self {
+        Self { assignments, ..self }
+    }
+
+    /// Adds victim policies from outside the table, which a paging scenario can name from then on.
+    #[must_use]
+    pub fn with_victims(self, victims: CustomVictims) -> Self {
+        Self { victims, ..self }
     }
 
     /// Returns its name.
@@ -92,6 +111,16 @@ impl ScenarioText {
     /// Returns the policies from outside the table that the scenario can name.
     pub(crate) fn custom(&self) -> &CustomPolicies {
         &self.custom
+    }
+
+    /// Returns the color assignments from outside the table that the scenario can name.
+    pub(crate) fn assignments(&self) -> &CustomAssignments {
+        &self.assignments
+    }
+
+    /// Returns the victim policies from outside the table that the scenario can name.
+    pub(crate) fn victims(&self) -> &CustomVictims {
+        &self.victims
     }
 
     /// Returns the directory at which relative paths start.

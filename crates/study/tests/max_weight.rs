@@ -31,10 +31,7 @@ fn simulate(name: &str, sweep: &[&str], set: &[&str]) -> Report {
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/max-weight/{name}"));
     let text = ScenarioText::read(&path).expect("a scenario");
     let grid = Grid::new(sweep.iter().map(|sweep| sweep.parse().expect("a sweep")).collect());
-    let replacement = |set: &&str| {
-        let (key, value) = set.split_once('=').expect("KEY=VALUE");
-        Replacement::new(key.parse().expect("a key"), value, (*set).to_owned())
-    };
+    let replacement = |set: &&str| Replacement::read(set, *set).expect("KEY=VALUE");
     let set: Vec<_> = set.iter().map(replacement).collect();
     let study = Study::read(&text, &set, grid.expect("a grid"), &NoRecordings).expect("a study");
     study.run(NonZeroUsize::MIN, |_| ()).expect("runs")

@@ -1,9 +1,10 @@
 //! Sweeps in shards: several processes simulate the points of one sweep into one directory, and
 //! another takes up what they left.
 //!
-//! A point is kept under a key that follows from its content: the version of memweir, the swept
-//! values, and the scenario with all files that it names. All points of a sweep together name its
-//! partition, so that a partition never holds results of two scenarios:
+//! A point is kept under a key that follows from its content: the version of memweir and the
+//! sources of its simulators, the swept values, and the scenario with all files that it names. The
+//! values of a sweep and the keys of some of its points name its partition, so that a partition
+//! never holds results of two scenarios:
 //!
 //! ```text
 //! DIR/scenario=5d0c…/manifest.json
@@ -37,19 +38,23 @@
 //! use memweir_study::sweep::Grid;
 //! use memweir_sweep::partition::Partition;
 //! use memweir_sweep::plan::{Origin, Plan};
-//! use memweir_sweep::{merge, run};
+//! use memweir_sweep::{Shard, merge, run};
 //!
 //! let text = "swaps = \"nvm\"\ngroup = \"browser\"\ndram_mib = 182\nswap_mib = 512\n";
 //! let text = ScenarioText::new("browsers.toml", text, Path::new("."));
 //! let grid = Grid::new(vec!["dram_mib=128,512".parse()?])?;
-//! let study = PageStudy::read(&text, &[], grid).expect("a scenario");
+//! let read = |grid| PageStudy::read(&text, &[], grid).expect("a scenario");
+//! let name = Plan::new(&read(grid.star()), &[]).name_of_sweep();
+//! let half: Shard = "1/2".parse()?;
+//! let points: Vec<usize> = half.points(grid.len()).collect();
+//! let study = read(grid.only(&points));
 //! let plan = Plan::new(&study, &[]);
 //!
 //! let out = tempfile::tempdir().expect("a directory");
-//! let partition = Partition::begin(out.path(), &plan, &Origin::of(&text, &[])).expect("space");
+//! let origin = Origin::of(&text, &[]);
+//! let partition = Partition::begin(out.path(), &name, &plan, &origin).expect("space");
 //! let work = run::Work { plan: &plan, partition: &partition, threads: NonZeroUsize::MIN };
-//! let half = "1/2".parse().expect("a shard");
-//! let missing = run::missing(&plan, &partition, &half).expect("files");
+//! let missing = run::missing(&plan, &partition).expect("files");
 //! work.run(&half, &missing, &Stop::default(), || ()).expect("space");
 //! assert_eq!(merge::read(partition.directory()).expect("files").missing.len(), 1);
 //! # Ok::<(), memweir_core::input::Refusal>(())

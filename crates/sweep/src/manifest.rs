@@ -6,13 +6,14 @@ use std::path::Path;
 
 use memweir_core::input::InputError;
 use memweir_run::files::write_atomically;
-use memweir_run::table::{Column, Kind};
+use memweir_run::table::Column;
+use memweir_study::sweep::{Grid, Sweep};
 use serde::{Deserialize, Serialize};
 
 use crate::SweepError;
 
 /// Number of the layout of manifests and files.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 /// Name of the file.
 pub const FILE: &str = "manifest.json";
 
@@ -24,6 +25,8 @@ pub struct Manifest {
     pub format: u32,
     /// Version of memweir.
     pub version: String,
+    /// Hash of the sources of its simulators.
+    pub sources: String,
     /// The command that simulates the points, such as `page sim`.
     pub command: String,
     /// Hash of the sweep, as in the name of its directory.
@@ -37,71 +40,9 @@ pub struct Manifest {
     /// The swept keys in the order of the grid, with their values.
     pub sweep: Vec<(String, Vec<String>)>,
     /// The columns of the files.
-    pub columns: Vec<ManifestColumn>,
-    /// The points in the order of the grid.
-    pub points: Vec<ManifestPoint>,
-}
-
-/// A column of the files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ManifestColumn {
-    /// Its name.
-    pub name: String,
-    /// `text`, `whole` or `number`.
-    pub kind: ColumnKind,
-}
-
-/// Kind of a column's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ColumnKind {
-    /// Names.
-    Text,
-    /// Counts.
-    Whole,
-    /// Measurements.
-    Number,
-}
-
-/// A point of the sweep.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ManifestPoint {
-    /// Its key.
-    pub key: String,
-    /// Seed of the first repetition, if anything is random.
-    pub seed: Option<u64>,
-    /// The swept keys with their values.
-    pub at: BTreeMap<String, String>,
-}
-
-impl ManifestColumn {
-    pub(crate) fn of(column: &Column) -> Self {
-        let kind = match column.kind {
-            Kind::Text => ColumnKind::Text,
-            Kind::Whole => ColumnKind::Whole,
-            Kind::Number => ColumnKind::Number,
-        };
-        Self { name: column.name.clone(), kind }
-    }
-
-    pub(crate) fn column(&self) -> Column {
-        let kind = match self.kind {
-            ColumnKind::Text => Kind::Text,
-            ColumnKind::Whole => Kind::Whole,
-            ColumnKind::Number => Kind::Number,
-        };
-        Column { name: self.name.clone(), kind }
-    }
-}
-
-impl ManifestPoint {
-    /// Returns the swept keys with their values in one line.
-    #[must_use]
-    pub fn place(&self) -> String {
-        let values: Vec<String> =
-            self.at.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        values.join(" ")
-    }
+    pub columns: Vec<Column>,
+    /// Number of points.
+    pub points: usize,
 }
 
 impl Manifest {
@@ -133,6 +74,32 @@ impl Manifest {
             return Err(InputError::new(name, reason).help(help));
         }
         Ok(manifest)
+    }
+
+    /// Returns the grid of all points.
+    ///
+    /// # Errors
+    /// If a key or its values are none of a sweep.
+    pub fn grid(&self) -> Result<Grid, InputError> {
+        let sweep =
+            |(key, values): &(String, Vec<String>)| Sweep::new(key.parse()?, values.clone());
+        let sweeps = self.sweep.iter().map(sweep).collect::<Result<Vec<_>, _>>();
+        sweeps.and_then(Grid::new).map_err(|refusal| refusal.written_in(FILE).key("sweep"))
+    }
+
+    /// Returns true if another sweep may have points of this one: it has the same keys, and values
+    /// of each in common.
+    pub(crate) fn may_share(&self, other: &Self) -> bool {
+        let same = |of: fn(&Self) -> &str| of(self) == of(other);
+        let common = |(key, values): &(String, Vec<String>)| {
+            let theirs = other.sweep.iter().find(|(their, _)| their == key);
+            theirs.is_some_and(|(_, theirs)| values.iter().any(|value| theirs.contains(value)))
+        };
+        same(|manifest| manifest.version.as_str())
+            && same(|manifest| manifest.sources.as_str())
+            && same(|manifest| manifest.command.as_str())
+            && self.sweep.len() == other.sweep.len()
+            && self.sweep.iter().all(common)
     }
 
     /// Writes the manifest of a partition, which appears whole or not at all.

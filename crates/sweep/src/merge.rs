@@ -1,6 +1,6 @@
 //! One table of all files of a partition.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -9,11 +9,12 @@ use std::time::SystemTime;
 
 use memweir_core::input::InputError;
 use memweir_run::table::{Cell, Column};
+use memweir_study::sweep::Grid;
 
 use crate::SweepError;
-use crate::manifest::{Manifest, ManifestColumn, ManifestPoint};
-use crate::partition::{Partition, ShardFile, by_point};
-use crate::plan::{POINT, REPORT};
+use crate::manifest::Manifest;
+use crate::partition::{Found, Partition, ShardFile, by_point};
+use crate::plan::{NUMBER, POINT, REPORT};
 
 /// Beginning of the names of merged files.
 const MERGED: &str = "merged";
@@ -23,16 +24,29 @@ const MERGED: &str = "merged";
 pub struct Merged {
     /// Its description.
     pub manifest: Manifest,
+    /// The grid of the sweep.
+    pub grid: Grid,
     /// The files that were read.
     pub files: Vec<PathBuf>,
     /// Identity of each file when it was read.
     identities: Vec<Identity>,
-    /// Rows of each point that has run, in the order of the grid, with the cells of all columns.
-    pub points: Vec<(ManifestPoint, Vec<Vec<Cell>>)>,
-    /// Points that have not run.
-    pub missing: Vec<ManifestPoint>,
-    /// Points that several files have, with equal rows.
-    pub repeated: Vec<ManifestPoint>,
+    /// The points that have run, in the order of the grid.
+    pub points: Vec<MergedPoint>,
+    /// The points of the grid that have not run.
+    pub missing: Vec<usize>,
+    /// The points that several files have, with equal rows.
+    pub repeated: Vec<usize>,
+}
+
+/// A point that has run.
+#[derive(Clone, Debug)]
+pub struct MergedPoint {
+    /// Its place in the grid.
+    pub point: usize,
+    /// Its key.
+    pub key: String,
+    /// Its rows, with the cells of all columns.
+    pub rows: Vec<Vec<Cell>>,
 }
 
 /// Reads all files of the partition in a directory.
@@ -45,47 +59,42 @@ pub fn read(directory: &Path) -> Result<Merged, InputError> {
         InputError::new(directory.display().to_string(), "there is no manifest of a sweep")
             .help("the directory of `--out`, or a `scenario=...` in it")
     })?;
-    let columns: Vec<Column> = manifest.columns.iter().map(ManifestColumn::column).collect();
+    let grid = manifest.grid()?;
+    let mut place = vec![0; grid.len()];
+    for point in 0..grid.len() {
+        place[grid.number(point)] = point;
+    }
     let files = partition.files()?;
     let identities = files.iter().map(|path| Identity::of(path)).collect();
-    let mut found: BTreeMap<String, (usize, Vec<Vec<Cell>>)> = BTreeMap::new();
-    let mut repeated: HashSet<String> = HashSet::new();
-    for (number, path) in files.iter().enumerate() {
-        for (key, rows) in by_point(path, &columns)? {
-            match found.get(&key) {
-                Some((_, known)) if *known == rows => {
-                    repeated.insert(key);
+    let mut first: Vec<Option<(usize, MergedPoint)>> = vec![None; grid.len()];
+    let mut repeated: BTreeSet<usize> = BTreeSet::new();
+    for (file, path) in files.iter().enumerate() {
+        for (number, Found { key, rows }) in by_point(path, &manifest.columns)? {
+            let Some(point) = place.get(number).copied() else {
+                let reason = format!("the point {key} is not of this sweep");
+                return Err(InputError::new(path.display().to_string(), reason)
+                    .help("move the file elsewhere"));
+            };
+            match &first[point] {
+                Some((_, known)) if (&known.key, &known.rows) == (&key, &rows) => {
+                    repeated.insert(point);
                 }
-                Some((first, _)) => return Err(conflict(&manifest, &key, &files[*first], path)),
-                None => {
-                    found.insert(key, (number, rows));
+                Some((other, _)) => {
+                    return Err(conflict(&key, &grid.place(point), &files[*other], path));
                 }
+                None => first[point] = Some((file, MergedPoint { point, key, rows })),
             }
         }
     }
-    let known: HashSet<&str> = manifest.points.iter().map(|point| point.key.as_str()).collect();
-    if let Some((key, (file, _))) = found.iter().find(|(key, _)| !known.contains(key.as_str())) {
-        let reason = format!("the point {key} is not of this sweep");
-        return Err(InputError::new(files[*file].display().to_string(), reason)
-            .help("move the file elsewhere"));
-    }
-    let repeated =
-        manifest.points.iter().filter(|point| repeated.contains(&point.key)).cloned().collect();
-    let (mut points, mut missing) = (Vec::new(), Vec::new());
-    for point in &manifest.points {
-        match found.remove(&point.key) {
-            Some((_, rows)) => points.push((point.clone(), rows)),
-            None => missing.push(point.clone()),
-        }
-    }
-    Ok(Merged { manifest, files, identities, points, missing, repeated })
+    let missing = (0..grid.len()).filter(|point| first[*point].is_none()).collect();
+    let points = first.into_iter().flatten().map(|(_, point)| point).collect();
+    let repeated = repeated.into_iter().collect();
+    Ok(Merged { manifest, grid, files, identities, points, missing, repeated })
 }
 
 /// Returns the refusal of a point with different rows in two files.
-fn conflict(manifest: &Manifest, key: &str, first: &Path, second: &Path) -> InputError {
-    let place = manifest.points.iter().find(|point| point.key == key);
-    let place = place.map_or_else(|| key.to_owned(), |point| format!("{key} ({})", point.place()));
-    let reason = format!("the point {place} has other results than in {}", first.display());
+fn conflict(key: &str, place: &str, first: &Path, second: &Path) -> InputError {
+    let reason = format!("the point {key} ({place}) has other results than in {}", first.display());
     InputError::new(second.display().to_string(), reason)
         .help("equal scenarios give equal results: remove the file that is wrong")
 }
@@ -95,8 +104,7 @@ impl Merged {
     /// report, the swept keys in the order of the grid.
     #[must_use]
     pub fn table(&self) -> (Vec<Column>, Vec<Vec<Cell>>) {
-        let columns: Vec<Column> =
-            self.manifest.columns.iter().map(ManifestColumn::column).collect();
+        let columns = &self.manifest.columns;
         let place = |name: &str| columns.iter().position(|column| column.name == name);
         let swept: Vec<usize> = self
             .manifest
@@ -104,19 +112,19 @@ impl Merged {
             .iter()
             .filter_map(|(key, _)| place(&format!("at.{key}")).or_else(|| place(key)))
             .collect();
-        let hidden = |at: &usize| [POINT, REPORT].contains(&columns[*at].name.as_str());
+        let hidden = |at: &usize| [POINT, NUMBER, REPORT].contains(&columns[*at].name.as_str());
         let results = (0..columns.len()).filter(|at| !swept.contains(at) && !hidden(at));
         let order: Vec<usize> = swept.iter().copied().chain(results).collect();
         let pick = |row: &Vec<Cell>| order.iter().map(|at| row[*at].clone()).collect();
-        let rows = self.points.iter().flat_map(|(_, rows)| rows).map(pick).collect();
+        let rows = self.points.iter().flat_map(|point| &point.rows).map(pick).collect();
         (order.iter().map(|at| columns[*at].clone()).collect(), rows)
     }
 
     /// Returns the points that have run as `--json` has them, in the order of the grid.
-    pub fn reports(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub fn reports(&self) -> impl Iterator<Item = &str> {
         let report = self.manifest.columns.iter().position(|column| column.name == REPORT);
-        self.points.iter().filter_map(move |(point, rows)| match rows.first()?.get(report?)? {
-            Cell::Text(report) => Some((point.key.as_str(), report.as_str())),
+        self.points.iter().filter_map(move |point| match point.rows.first()?.get(report?)? {
+            Cell::Text(report) => Some(report.as_str()),
             _ => None,
         })
     }
@@ -130,10 +138,9 @@ impl Merged {
         if self.files.len() < 2 {
             return Ok(None);
         }
-        let columns: Vec<Column> =
-            self.manifest.columns.iter().map(ManifestColumn::column).collect();
-        let mut file = ShardFile::new(&Partition::at(directory), MERGED, &columns)?;
-        file.add(self.points.iter().flat_map(|(_, rows)| rows).cloned().collect());
+        let columns = &self.manifest.columns;
+        let mut file = ShardFile::new(&Partition::at(directory), MERGED, columns)?;
+        file.add(self.points.iter().flat_map(|point| &point.rows).cloned().collect());
         let merged = file.finish()?;
         for (path, identity) in self.files.iter().zip(&self.identities) {
             remove(path, identity).map_err(|error| SweepError::write(path, error))?;

@@ -14,7 +14,7 @@ pub use file::ShardFile;
 
 use crate::SweepError;
 use crate::manifest::Manifest;
-use crate::plan::{Origin, POINT, Plan};
+use crate::plan::{NUMBER, Origin, POINT, Plan};
 
 /// Beginning of the names of partitions.
 const PREFIX: &str = "scenario=";
@@ -26,25 +26,30 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Begins the partition of a sweep below `out`, or goes on in it. Several processes may do so
-    /// at a time.
+    /// Begins the partition of the sweep of this name below `out`, or goes on in it. Several
+    /// processes may do so at a time, each with a plan of some of its points.
     ///
     /// # Errors
     /// If the directory or the manifest cannot be written.
-    pub fn begin(out: &Path, plan: &Plan<'_>, origin: &Origin) -> Result<Self, SweepError> {
-        let partition = Self::of(out, plan);
+    pub fn begin(
+        out: &Path,
+        name: &str,
+        plan: &Plan<'_>,
+        origin: &Origin,
+    ) -> Result<Self, SweepError> {
+        let partition = Self::of(out, name);
         let directory = &partition.directory;
         fs::create_dir_all(directory).map_err(|error| SweepError::write(directory, error))?;
         if Manifest::read(directory)?.is_none() {
-            plan.manifest(origin).write(directory)?;
+            plan.manifest(name, origin).write(directory)?;
         }
         Ok(partition)
     }
 
-    /// Returns the partition of a sweep below `out`, which may not exist.
+    /// Returns the partition of the sweep of this name below `out`, which may not exist.
     #[must_use]
-    pub fn of(out: &Path, plan: &Plan<'_>) -> Self {
-        Self { directory: out.join(format!("{PREFIX}{}", plan.scenario())) }
+    pub fn of(out: &Path, name: &str) -> Self {
+        Self { directory: out.join(format!("{PREFIX}{name}")) }
     }
 
     /// Returns the partition in this directory.
@@ -71,21 +76,21 @@ impl Partition {
             .collect())
     }
 
-    /// Returns the keys of the points in its files, each with the first file that has it.
+    /// Returns the numbers of the points in its files.
     ///
     /// # Errors
     /// If a file cannot be read.
-    pub fn done(&self) -> Result<BTreeMap<String, PathBuf>, InputError> {
-        let mut done = BTreeMap::new();
+    pub fn done(&self) -> Result<HashSet<usize>, InputError> {
+        let mut done = HashSet::new();
         for path in self.files()? {
-            let (_, rows) = match read_parquet(&path, |name| name == POINT) {
+            let (_, rows) = match read_parquet(&path, |name| name == NUMBER) {
                 // Another process has merged it meanwhile.
                 Err(_) if !path.exists() => continue,
                 read => read?,
             };
             for cell in rows.into_iter().flatten() {
-                if let Cell::Text(key) = cell {
-                    done.entry(key).or_insert_with(|| path.clone());
+                if let Cell::Whole(number) = cell {
+                    done.insert(number as usize);
                 }
             }
         }
@@ -105,16 +110,17 @@ impl Partition {
         let mut wanted: BTreeMap<&str, usize> =
             points.iter().map(|point| (plan.keys()[*point].as_str(), *point)).collect();
         let mut adopted = BTreeMap::new();
+        let Some(own) = Manifest::read(&self.directory)? else { return Ok(adopted) };
         for other in self.siblings()? {
-            let Some(manifest) = Manifest::read(&other.directory)? else { continue };
-            let known: HashSet<&str> = manifest.points.iter().map(|p| p.key.as_str()).collect();
-            if !wanted.keys().any(|key| known.contains(key)) {
+            // Manifests of other versions may have another layout, and their points other keys.
+            let Ok(Some(manifest)) = Manifest::read(&other.directory) else { continue };
+            if !own.may_share(&manifest) {
                 continue;
             }
             for path in other.files()? {
-                for (key, rows) in by_point(&path, plan.result_columns())? {
-                    if let Some(point) = wanted.remove(key.as_str()) {
-                        adopted.insert(point, plan.headed(point, rows));
+                for found in by_point(&path, plan.result_columns())?.into_values() {
+                    if let Some(point) = wanted.remove(found.key.as_str()) {
+                        adopted.insert(point, plan.headed(point, found.rows));
                     }
                 }
             }
@@ -156,12 +162,20 @@ fn listed(directory: &Path) -> Result<BTreeSet<PathBuf>, InputError> {
     }
 }
 
-/// Rows by the key of their point.
-pub(crate) type ByPoint = BTreeMap<String, Vec<Vec<Cell>>>;
+/// A point in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) key: String,
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
 
-/// Returns the rows of a file by the key of their point, with the cells of these columns.
-pub(crate) fn by_point(path: &Path, columns: &[Column]) -> Result<ByPoint, InputError> {
-    let wanted = |name: &str| name == POINT || columns.iter().any(|column| column.name == name);
+/// Returns the points of a file by their numbers, with the cells of these columns.
+pub(crate) fn by_point(
+    path: &Path,
+    columns: &[Column],
+) -> Result<BTreeMap<usize, Found>, InputError> {
+    let own = |name: &str| name == POINT || name == NUMBER;
+    let wanted = |name: &str| own(name) || columns.iter().any(|column| column.name == name);
     let (found, rows) = read_parquet(path, wanted)?;
     let refuse = |name: &str| {
         InputError::new(path.display().to_string(), format!("it has no column `{name}`"))
@@ -170,13 +184,15 @@ pub(crate) fn by_point(path: &Path, columns: &[Column]) -> Result<ByPoint, Input
     let place = |name: &str| {
         found.iter().position(|column| column.name == name).ok_or_else(|| refuse(name))
     };
-    let point = place(POINT)?;
+    let (point, number) = (place(POINT)?, place(NUMBER)?);
     let places = columns.iter().map(|column| place(&column.name)).collect::<Result<Vec<_>, _>>()?;
-    let mut points = ByPoint::new();
+    let mut points: BTreeMap<usize, Found> = BTreeMap::new();
     for row in rows {
-        if let Cell::Text(key) = &row[point] {
+        if let (Cell::Text(key), Cell::Whole(number)) = (&row[point], &row[number]) {
             let cells = places.iter().map(|place| row[*place].clone()).collect();
-            points.entry(key.clone()).or_default().push(cells);
+            let found = points.entry(*number as usize).or_default();
+            found.key.clone_from(key);
+            found.rows.push(cells);
         }
     }
     Ok(points)

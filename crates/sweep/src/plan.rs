@@ -1,4 +1,8 @@
-//! The points of a sweep with their keys, and the columns of its files.
+//! Points of a sweep with their keys, and the columns of its files.
+//!
+//! A process reads the scenario at the points that it runs, and at those of
+//! [`Grid::star`](memweir_study::sweep::Grid::star): their keys, with all values, name the sweep.
+//! So a shard of a thousand does not cost the whole sweep.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,19 +12,20 @@ use std::path::Path;
 use memweir_core::input::Replacement;
 use memweir_run::table::{Cell, Column, Kind};
 use memweir_study::ScenarioText;
+use memweir_study::key::{SOURCES, shortened};
 use memweir_study::sweep::Sweep;
 use sha2::{Digest, Sha256};
 
-use crate::manifest::{FORMAT, Manifest, ManifestColumn, ManifestPoint};
+use crate::manifest::{FORMAT, Manifest};
 use crate::simulation::{Simulated, Simulation};
 
 /// The column with the key of the point.
 pub const POINT: &str = "point";
+/// The column with the number of the point in the sweep: its
+/// [`number`](memweir_study::sweep::Grid::number) in the grid.
+pub const NUMBER: &str = "number";
 /// The column with the point as `--json` has it, in the first row of each point.
 pub const REPORT: &str = "report";
-
-/// Bytes of a hash in names, as of those in keys.
-const BYTES: usize = 16;
 
 /// Text and settings of a scenario, for the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +47,7 @@ impl Origin {
     }
 }
 
-/// A sweep that is ready to run: its points with their keys.
+/// Points that are ready to run, with their keys: a whole sweep or some of it.
 pub struct Plan<'a> {
     simulation: &'a dyn Simulation,
     keys: Vec<String>,
@@ -85,18 +90,28 @@ impl<'a> Plan<'a> {
         &self.keys
     }
 
-    /// Returns the columns of the sweep's files: the key, the swept keys, the results, the report.
+    /// Returns the columns of the sweep's files: the key, the number, the swept keys, the results,
+    /// the report.
     #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Returns the hash that names the sweep: of the keys of all points, in whatever order.
+    /// Returns the hash that names the sweep, given the plan of its grid's
+    /// [`star`](memweir_study::sweep::Grid::star). The order of keys and values does not
+    /// change it.
     #[must_use]
-    pub fn scenario(&self) -> String {
+    pub fn name_of_sweep(&self) -> String {
         let mut keys: Vec<&str> = self.keys.iter().map(String::as_str).collect();
         keys.sort_unstable();
-        hash(&format!("{} {}", self.simulation.command(), keys.join(" ")))
+        let mut sweeps: Vec<(String, Vec<&str>)> = Vec::new();
+        for Sweep { path, values } in self.simulation.grid().sweeps() {
+            let mut values: Vec<&str> = values.iter().map(String::as_str).collect();
+            values.sort_unstable();
+            sweeps.push((path.to_string(), values));
+        }
+        sweeps.sort_unstable();
+        hash(&format!("{} {} {sweeps:?}", self.simulation.command(), keys.join(" ")))
     }
 
     /// Returns the rows of a point as they are in files.
@@ -112,44 +127,42 @@ impl<'a> Plan<'a> {
 
     /// Puts the cells of a point in front of its results.
     pub(crate) fn headed(&self, point: usize, results: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
-        let values = self.simulation.grid().values(point);
+        let grid = self.simulation.grid();
+        let values = grid.values(point);
         let swept = self.swept.iter().map(|swept| cell(values[swept.place], swept.kind));
-        let head: Vec<Cell> =
-            std::iter::once(self.keys[point].as_str().into()).chain(swept).collect();
+        let identity = [self.keys[point].as_str().into(), (grid.number(point) as u64).into()];
+        let head: Vec<Cell> = identity.into_iter().chain(swept).collect();
         results.into_iter().map(|row| head.iter().cloned().chain(row).collect()).collect()
     }
 
     /// Returns the names of the columns of results.
     pub(crate) fn result_columns(&self) -> &[Column] {
-        &self.columns[1 + self.swept.len()..]
+        &self.columns[2 + self.swept.len()..]
     }
 
-    /// Returns the description of the sweep.
+    /// Returns the description of the sweep of this name.
     #[must_use]
-    pub fn manifest(&self, origin: &Origin) -> Manifest {
+    pub fn manifest(&self, name: &str, origin: &Origin) -> Manifest {
         let grid = self.simulation.grid();
         let sweep = grid.sweeps().iter().map(|s| (s.path.to_string(), s.values.clone())).collect();
-        let point = |(at, key): (usize, &String)| ManifestPoint {
-            key: key.clone(),
-            seed: self.simulation.seed(at),
-            at: grid.at(at).into_iter().collect(),
-        };
         Manifest {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            sources: SOURCES.to_owned(),
             command: self.simulation.command().to_owned(),
-            scenario: self.scenario(),
+            scenario: name.to_owned(),
             name: origin.name.clone(),
             text: origin.text.clone(),
             set: origin.set.clone(),
             sweep,
-            columns: self.columns.iter().map(ManifestColumn::of).collect(),
-            points: self.keys.iter().enumerate().map(point).collect(),
+            columns: self.columns.clone(),
+            points: grid.combinations(),
         }
     }
 }
 
-/// Returns the columns of a sweep's files. A swept key with the name of a result becomes `at.KEY`.
+/// Returns the columns of a sweep's files. A swept key with the name of another column becomes
+/// `at.KEY`.
 fn columns(simulation: &dyn Simulation, swept: &[Swept]) -> Vec<Column> {
     let column = |name: &str, kind| Column { name: name.to_owned(), kind };
     let sweeps = simulation.grid().sweeps();
@@ -157,13 +170,14 @@ fn columns(simulation: &dyn Simulation, swept: &[Swept]) -> Vec<Column> {
         simulation.columns().iter().map(|(name, kind)| column(name, *kind)).collect();
     let swept = swept.iter().map(|swept| {
         let name = sweeps[swept.place].path.to_string();
-        let taken = results.iter().any(|column| column.name == name);
+        let own = [POINT, NUMBER, REPORT].contains(&name.as_str());
+        let taken = own || results.iter().any(|column| column.name == name);
         let name = if taken { format!("at.{name}") } else { name };
         Column { name, kind: swept.kind }
     });
-    let key = std::iter::once(column(POINT, Kind::Text));
+    let identity = [column(POINT, Kind::Text), column(NUMBER, Kind::Whole)];
     let report = std::iter::once(column(REPORT, Kind::Text));
-    key.chain(swept).chain(results.clone()).chain(report).collect()
+    identity.into_iter().chain(swept).chain(results.clone()).chain(report).collect()
 }
 
 /// Returns the kind of a sweep's column: numbers if all values are numbers.
@@ -202,8 +216,4 @@ pub fn digest(path: &Path) -> io::Result<String> {
 
 fn hash(text: &str) -> String {
     shortened(&Sha256::digest(text))
-}
-
-fn shortened(hash: &[u8]) -> String {
-    hash.iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
 }

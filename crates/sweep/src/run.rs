@@ -34,23 +34,19 @@ pub struct Ran {
     pub file: Option<PathBuf>,
 }
 
-/// Returns the points of a shard that no file of the partition has.
+/// Returns the points of a plan that no file of the partition has.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn missing(
-    plan: &Plan<'_>,
-    partition: &Partition,
-    shard: &Shard,
-) -> Result<Vec<usize>, InputError> {
-    let done = partition.done()?;
-    Ok(shard.points(plan.keys().len()).filter(|at| !done.contains_key(&plan.keys()[*at])).collect())
+pub fn missing(plan: &Plan<'_>, partition: &Partition) -> Result<Vec<usize>, InputError> {
+    let (done, grid) = (partition.done()?, plan.simulation().grid());
+    Ok((0..grid.len()).filter(|point| !done.contains(&grid.number(*point))).collect())
 }
 
 impl Work<'_> {
-    /// Simulates `points` into a file of the shard, and calls `done` after each. Points that a
-    /// partition beside this one has are taken from there. After a request to `stop`, the points
-    /// that have ended are kept.
+    /// Simulates `points` of the plan into a file of the shard, and calls `done` after each. Points
+    /// that a partition beside this one has are taken from there. After a request to `stop`, the
+    /// points that have ended are kept.
     ///
     /// # Errors
     /// If the file cannot be written, or a point is refused; the others are kept.

@@ -23,14 +23,11 @@ pub trait Simulation: Sync {
     /// Returns the command that runs it, such as `page sim`.
     fn command(&self) -> &'static str;
 
-    /// Returns the grid of the sweep.
+    /// Returns the grid of its points, which may be some of a larger sweep.
     fn grid(&self) -> &Grid;
 
     /// Returns the key of each point, which changes with all that its results depend on.
     fn keys(&self) -> Vec<String>;
-
-    /// Returns the seed of the first repetition at a point; absent if nothing is random.
-    fn seed(&self, point: usize) -> Option<u64>;
 
     /// Returns the columns of the results, behind those of the swept keys.
     fn columns(&self) -> &[(&'static str, Kind)];
@@ -62,5 +59,13 @@ impl Simulated {
     pub fn new(rows: Vec<Vec<Cell>>, report: &impl Serialize) -> Self {
         let report = serde_json::to_string(report);
         Self { rows, report: report.expect("reports have no maps with other keys than texts") }
+    }
+}
+
+/// Returns the result of a simulation, or `None` if it was refused because of a request to `stop`.
+fn unless_stopped<T>(stop: &Stop, result: Result<T, InputError>) -> Result<Option<T>, InputError> {
+    match result {
+        Err(_) if stop.is_requested() => Ok(None),
+        result => result.map(Some),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
@@ -20,7 +20,7 @@ struct Squares {
     grid: Grid,
     bias: f64,
     /// The points that have been simulated, by value.
-    simulated: Mutex<Vec<String>>,
+    simulated: Arc<Mutex<Vec<String>>>,
     /// A value that is refused.
     refused: Option<&'static str>,
 }
@@ -32,7 +32,21 @@ impl Squares {
     fn of(sweeps: &[&str]) -> Self {
         let sweeps = sweeps.iter().map(|text| text.parse::<Sweep>().expect("a sweep")).collect();
         let grid = Grid::new(sweeps).expect("a grid");
-        Self { grid, bias: 0.0, simulated: Mutex::default(), refused: None }
+        Self { grid, bias: 0.0, simulated: Arc::default(), refused: None }
+    }
+
+    /// Returns the same at the points of another grid.
+    fn at(&self, grid: Grid) -> Self {
+        let simulated = Arc::clone(&self.simulated);
+        Self { grid, bias: self.bias, simulated, refused: self.refused }
+    }
+
+    fn shard(&self, shard: &Shard) -> Self {
+        self.at(self.grid.only(&shard.points(self.grid.len()).collect::<Vec<_>>()))
+    }
+
+    fn name(&self) -> String {
+        Plan::new(&self.at(self.grid.star()), &[]).name_of_sweep()
     }
 
     fn simulated(&self) -> Vec<String> {
@@ -56,10 +70,6 @@ impl Simulation for Squares {
             format!("{at:?}")
         };
         (0..self.grid.len()).map(key).collect()
-    }
-
-    fn seed(&self, _: usize) -> Option<u64> {
-        None
     }
 
     fn columns(&self) -> &[(&'static str, Kind)] {
@@ -87,15 +97,16 @@ impl Simulation for Squares {
 /// Runs the missing points of a shard.
 fn run(out: &Path, squares: &Squares, shard: &str) -> Result<Ran, SweepError> {
     let shard: Shard = shard.parse().expect("a shard");
-    let plan = Plan::new(squares, &[]);
-    let partition = Partition::begin(out, &plan, &Origin::default())?;
-    let points = missing(&plan, &partition, &shard)?;
+    let part = squares.shard(&shard);
+    let plan = Plan::new(&part, &[]);
+    let partition = Partition::begin(out, &squares.name(), &plan, &Origin::default())?;
+    let points = missing(&plan, &partition)?;
     let work = Work { plan: &plan, partition: &partition, threads: NonZeroUsize::MIN };
     work.run(&shard, &points, &Stop::default(), || ())
 }
 
 fn partition(out: &Path, squares: &Squares) -> PathBuf {
-    Partition::of(out, &Plan::new(squares, &[])).directory().to_owned()
+    Partition::of(out, &squares.name()).directory().to_owned()
 }
 
 fn squares_of(merged: &merge::Merged) -> Vec<f64> {
@@ -146,7 +157,7 @@ fn a_refused_point_does_not_cost_the_others() {
     assert!(error.contains("no square of 2"), "{error}");
     let merged = merge::read(&partition(out.path(), &squares)).expect("files");
     assert_eq!(squares_of(&merged), [1.0, 9.0, 16.0]);
-    assert_eq!(merged.missing[0].place(), "n=2");
+    assert_eq!(merged.grid.place(merged.missing[0]), "n=2");
 }
 
 #[test]
@@ -154,7 +165,8 @@ fn a_shard_that_ran_twice_counts_once() {
     let out = tempfile::tempdir().expect("a directory");
     let squares = Squares::of(&["n=1..4"]);
     let plan = Plan::new(&squares, &[]);
-    let partition = Partition::begin(out.path(), &plan, &Origin::default()).expect("space");
+    let partition =
+        Partition::begin(out.path(), &squares.name(), &plan, &Origin::default()).expect("space");
     let work = Work { plan: &plan, partition: &partition, threads: NonZeroUsize::MIN };
     for _ in 0..2 {
         // As two processes would that began at the same time.
@@ -177,7 +189,8 @@ fn a_point_with_two_results_is_refused() {
     run(out.path(), &right, "1/1").expect("space");
     let wrong = Squares { bias: 0.5, ..Squares::of(&["n=1..4"]) };
     let plan = Plan::new(&wrong, &[]);
-    let partition = Partition::begin(out.path(), &plan, &Origin::default()).expect("space");
+    let partition =
+        Partition::begin(out.path(), &wrong.name(), &plan, &Origin::default()).expect("space");
     let work = Work { plan: &plan, partition: &partition, threads: NonZeroUsize::MIN };
     work.run(&Shard::WHOLE, &[2], &Stop::default(), || ()).expect("space");
     let refused = merge::read(partition.directory()).expect_err("two results").to_string();
@@ -231,6 +244,20 @@ fn the_order_of_the_sweeps_does_not_name_another() {
 }
 
 #[test]
+fn a_shard_of_a_large_sweep_reads_few_points() {
+    let out = tempfile::tempdir().expect("a directory");
+    let squares = Squares::of(&["n=1..1000", "m=1..1000"]);
+    let ran = run(out.path(), &squares, "7/100000").expect("space");
+    assert_eq!(ran.simulated, 10);
+    let directory = partition(out.path(), &squares);
+    let manifest = std::fs::metadata(directory.join("manifest.json")).expect("a manifest");
+    assert!(manifest.len() < 100_000, "{} bytes", manifest.len());
+    let merged = merge::read(&directory).expect("files");
+    assert_eq!((merged.points.len(), merged.missing.len()), (10, 999_990));
+    assert_eq!(merged.grid.place(merged.points[1].point), "n=101 m=7");
+}
+
+#[test]
 fn half_a_file_is_named() {
     let out = tempfile::tempdir().expect("a directory");
     let squares = Squares::of(&["n=1..4"]);
@@ -251,7 +278,7 @@ fn versions_are_part_of_the_keys() {
     let squares = Squares::of(&["n=1..2"]);
     let with = |versions: &[&str]| {
         let versions: Vec<String> = versions.iter().map(|text| (*text).to_owned()).collect();
-        Plan::new(&squares, &versions).scenario()
+        Plan::new(&squares.at(squares.grid.star()), &versions).name_of_sweep()
     };
     assert_eq!(with(&["1"]), with(&["1"]));
     assert_ne!(with(&["1"]), with(&["2"]));

@@ -2,7 +2,8 @@
 # A server with a data set that is filled by one client and read by others, over a socket.
 set -eu
 socket=$(mktemp -u)
-redis-server --port 0 --unixsocket "$socket" --save '' --appendonly no --daemonize no --loglevel warning &
+redis-server --port 0 --unixsocket "$socket" --save '' \
+    --appendonly no --daemonize no --loglevel warning &
 server=$!
 until redis-cli -s "$socket" ping >/dev/null 2>&1; do sleep 0.2; done
 redis-cli -s "$socket" eval "for i=1,60000 do redis.call('set','key'..i,string.rep('x',100)..i) end" 0

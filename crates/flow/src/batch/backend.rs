@@ -1,10 +1,13 @@
 //! The simulated machine as a backend of the quantum loop.
 
+use std::cmp::Reverse;
+
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
 use memweir_policy::record::{Call, RecordingScheduler};
 use memweir_policy::{Decision, JobSpec, Observation, Running};
 
+use super::jobs::Jobs;
 use super::observe::tasks_of;
 use crate::engine::{Execution, Reading};
 use crate::experiment::{Admission, Experiment, Knowledge, SimError};
@@ -21,6 +24,8 @@ pub(super) struct Slot {
     pub(super) predicted: Option<BytesPerSec>,
     /// Its last reading.
     pub(super) before: Reading,
+    /// CPU time and counts between that reading and the one before.
+    pub(super) latest: (Nanos, Counts),
     /// Its placement and its node at that time.
     pub(super) placement: Placement,
     pub(super) node: usize,
@@ -36,14 +41,15 @@ pub(super) struct Slot {
 /// A batch on the simulated machine.
 pub(super) struct SimulatedBatch<'a> {
     pub(super) experiment: &'a Experiment,
+    pub(super) jobs: Jobs,
     pub(super) kernel: Kernel<dyn Execution>,
     pub(super) recorder: Option<&'a mut dyn Recorder>,
     pub(super) migrator: Option<&'a mut dyn Migrator>,
     pub(super) calls: Option<&'a mut Vec<Call>>,
     pub(super) slots: Vec<Slot>,
-    /// Tasks that have not been submitted yet; the next one last.
+    /// Jobs that have not been submitted yet; the next one last.
     arrivals: Vec<usize>,
-    /// Tasks that were admitted and have not ended.
+    /// Tasks of the jobs that were admitted and have not ended.
     present: usize,
     /// Time of the first arrival.
     pub(super) start: Nanos,
@@ -67,6 +73,7 @@ impl<'a> SimulatedBatch<'a> {
             over: false,
             predicted: None,
             before: execution.read(task),
+            latest: Default::default(),
             placement: *execution.placement(task),
             node: execution.node(task),
             admitted: Nanos::ZERO,
@@ -76,12 +83,14 @@ impl<'a> SimulatedBatch<'a> {
             alone: execution.alone(task),
         };
         let slots = (0..count).map(slot).collect();
-        let mut arrivals: Vec<usize> = (0..count).rev().collect();
-        // Stable, so that tasks that arrive together come in their order.
-        arrivals.sort_by_key(|task| std::cmp::Reverse(experiment.tasks[*task].arrival));
+        let jobs = Jobs::new(experiment);
+        let mut arrivals: Vec<usize> = (0..jobs.len()).rev().collect();
+        // Stable, so that jobs that arrive together come in their order.
+        arrivals.sort_by_key(|job| Reverse(experiment.tasks[jobs.tasks(*job).start].arrival));
         Self {
             kernel: Kernel::new(experiment, execution),
             experiment,
+            jobs,
             recorder: None,
             migrator: None,
             calls: None,
@@ -97,53 +106,76 @@ impl<'a> SimulatedBatch<'a> {
         }
     }
 
-    /// Returns the number of tasks that are admitted next, together; zero if they find no room.
-    fn next_together(&self) -> usize {
-        let Some(next) = self.arrivals.last() else { return 0 };
-        let Admission::Limited { tasks, jobs } = &self.experiment.admission else { return 1 };
-        let of_job = |task: &&usize| jobs[**task] == jobs[*next];
-        let together = self.arrivals.iter().rev().take_while(of_job).count();
-        let room = self.present == 0 || self.present + together <= *tasks as usize;
-        if room { together } else { 0 }
+    /// Returns true if the next job finds room.
+    fn has_room(&self) -> bool {
+        let Some(next) = self.arrivals.last() else { return false };
+        match self.experiment.admission {
+            Admission::Immediate => true,
+            Admission::Limited(tasks) => {
+                self.present == 0 || self.present + self.jobs.tasks(*next).len() <= tasks as usize
+            }
+        }
     }
 
-    /// Returns the time at which the next tasks are admitted, as far as that is known.
+    /// Returns the time of submission of the next job.
+    fn next_arrival(&self) -> Option<Nanos> {
+        let next = self.arrivals.last()?;
+        Some(self.experiment.tasks[self.jobs.tasks(*next).start].arrival)
+    }
+
+    /// Returns the time at which the next job is admitted, as far as that is known.
     fn next_admission(&mut self) -> Option<Nanos> {
         let now = self.now();
-        let next = self.arrivals.last().filter(|_| self.next_together() > 0)?;
-        Some(arrival(self.experiment, *next).max(now))
+        let arrival = self.next_arrival().filter(|_| self.has_room())?;
+        Some(arrival.max(now))
     }
 
-    /// Admits the tasks that have arrived by `now` and find room.
+    /// Admits the jobs that have arrived by `now` and find room.
     fn arrive(&mut self, now: Nanos) -> Vec<Event> {
         let mut events = Vec::new();
-        while let Some(next) = self.arrivals.last()
-            && arrival(self.experiment, *next) <= now
+        while self.next_arrival().is_some_and(|arrival| arrival <= now)
+            && self.has_room()
+            && let Some(job) = self.arrivals.pop()
         {
-            let together = self.next_together();
-            if together == 0 {
-                break;
-            }
-            let admitted = self.arrivals.split_off(self.arrivals.len() - together);
-            self.present += together;
-            for task in admitted.into_iter().rev() {
+            for task in self.jobs.tasks(job) {
                 self.slots[task].admitted = now;
-                events.push(self.arrived(task));
             }
+            self.present += self.jobs.tasks(job).len();
+            events.push(self.arrived(job));
         }
         events
     }
 
-    /// Submits a task.
-    fn arrived(&self, task: usize) -> Event {
-        let (time, counts) = self.slots[task].alone;
+    /// Submits a job.
+    fn arrived(&self, job: usize) -> Event {
+        let tasks = self.jobs.tasks(job);
+        let alone = self.slots[tasks.clone()].iter().map(|slot| slot.alone);
+        let longest = |(time, sum): (Nanos, Counts), (alone, counts): (Nanos, Counts)| {
+            (time.max(alone), sum + counts)
+        };
+        let (time, counts) = alone.fold(Default::default(), longest);
         let known = self.experiment.knowledge == Knowledge::Alone;
         Event::Arrived(JobSpec {
+            cores: tasks.len() as u32,
             expected_time: known.then_some(time),
             expected_bandwidth: known.then(|| counts.bandwidth(time)),
-            priority: self.experiment.tasks[task].priority,
-            ..JobSpec::new(JobId(task as u32))
+            priority: self.experiment.tasks[tasks.start].priority,
+            ..JobSpec::new(JobId(job as u32))
         })
+    }
+
+    /// Records the end of a task. Returns the end of its job if that was the last of its tasks.
+    fn ended(&mut self, task: usize) -> Option<Event> {
+        let at = self.now();
+        (self.slots[task].over, self.slots[task].finish) = (true, at);
+        let job = self.jobs.of_task(task);
+        let tasks = self.jobs.tasks(job);
+        if !self.slots[tasks.clone()].iter().all(|slot| slot.over) {
+            return None;
+        }
+        self.present -= tasks.len();
+        let observation = self.observe(&[JobId(job as u32)]).pop()?;
+        Some(Event::Ended { observation, at })
     }
 
     pub(super) fn outcome(mut self, ideal_average: Option<BytesPerSec>) -> Outcome {
@@ -179,10 +211,6 @@ impl<'a> SimulatedBatch<'a> {
     }
 }
 
-fn arrival(experiment: &Experiment, task: usize) -> Nanos {
-    experiment.tasks[task].arrival
-}
-
 impl Backend for SimulatedBatch<'_> {
     type Error = SimError;
 
@@ -196,13 +224,10 @@ impl Backend for SimulatedBatch<'_> {
         }
         let admission = self.next_admission();
         let until = until.min(admission.unwrap_or(until));
-        if let Some(task) = self.kernel.run(until) {
-            let at = self.now();
-            let reading = self.kernel.execution().read(task);
-            let observation = self.note(task, reading);
-            self.present -= 1;
-            (self.slots[task].over, self.slots[task].finish) = (true, at);
-            return Ok(vec![Event::Ended { observation, at }]);
+        while let Some(task) = self.kernel.run(until) {
+            if let Some(ended) = self.ended(task) {
+                return Ok(vec![ended]);
+            }
         }
         Ok(self.arrive(until))
     }
@@ -217,9 +242,7 @@ impl Backend for SimulatedBatch<'_> {
     }
 
     fn read(&mut self, jobs: &[JobId]) -> Vec<Observation> {
-        let tasks: Vec<usize> = jobs.iter().map(|job| job.index()).collect();
-        let readings = self.kernel.execution().read_all(&tasks);
-        tasks.into_iter().zip(readings).map(|(task, reading)| self.note(task, reading)).collect()
+        self.observe(jobs)
     }
 
     /// Moves pages, and spends the time of the switch.
@@ -232,7 +255,8 @@ impl Backend for SimulatedBatch<'_> {
     }
 
     fn resume(&mut self, _: &Decision, jobs: &[JobId]) -> Vec<(JobId, Start)> {
-        self.kernel.wake(&mut jobs.iter().map(|job| job.index()).collect());
+        let tasks = jobs.iter().flat_map(|job| self.jobs.tasks(job.index()));
+        self.kernel.wake(&mut tasks.filter(|task| !self.slots[*task].over).collect());
         Vec::new()
     }
 
@@ -241,32 +265,37 @@ impl Backend for SimulatedBatch<'_> {
             return;
         }
         for (task, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| !slot.over) {
-            slot.predicted = scheduler.demand(JobId(task as u32));
+            let job = self.jobs.of_task(task);
+            let cores = self.jobs.tasks(job).len() as f64;
+            slot.predicted = scheduler.demand(JobId(job as u32)).map(|demand| demand / cores);
         }
     }
 
     fn quantum_ended(&mut self, quantum: &Quantum) {
-        for entry in &quantum.jobs {
-            let slot = &mut self.slots[entry.job.index()];
-            if entry.chosen && slot.started.is_none() {
-                slot.started = Some(quantum.start.max(slot.admitted));
-            }
-            slot.quanta += u64::from(entry.chosen);
-        }
         let everything = quantum.decision.running == Running::Everything;
-        let chosen = quantum.jobs.iter().filter(|entry| entry.chosen && !everything);
+        let mut chosen = 0;
+        for entry in quantum.jobs.iter().filter(|entry| entry.chosen) {
+            for slot in &mut self.slots[self.jobs.tasks(entry.job.index())] {
+                if slot.over && slot.finish <= quantum.start {
+                    continue;
+                }
+                slot.started.get_or_insert(quantum.start.max(slot.admitted));
+                slot.quanta += 1;
+                chosen += u32::from(!everything);
+            }
+        }
         let elapsed = quantum.summary.elapsed;
         let outcome = QuantumOutcome {
             start: quantum.start - self.start,
             elapsed,
             bandwidth: quantum.summary.bandwidth,
             memories: std::mem::take(&mut self.served).map(|moved| moved.lines().over(elapsed)),
-            chosen: chosen.map(|entry| entry.job).collect(),
+            chosen,
             predicted: quantum.decision.predicted,
             target: quantum.decision.target,
         };
         if let Some(recorder) = &mut self.recorder {
-            let tasks = tasks_of(quantum, &self.slots, self.kernel.execution());
+            let tasks = tasks_of(quantum, &self.jobs, &self.slots, self.kernel.execution());
             recorder.quantum(&outcome, &tasks);
         }
         if let Some(calls) = &mut self.calls {

@@ -23,6 +23,9 @@ use crate::stretch::{
 /// often pieces come and go.
 const UNIT: f64 = (1u64 << 40) as f64;
 
+/// Entries up to which a queue is not pruned, however few members its class has.
+const LEAST_PRUNED: usize = 16;
+
 /// Steps of equal ratio, from the least share that is distinguished to 1, to which shares of
 /// waiting are rounded. There are fewer for each of several resources, so that classes do not
 /// become too many.
@@ -95,6 +98,13 @@ struct Member<const R: usize, const W: usize> {
     stamp: u32,
     load: [u64; R],
     writes: [u64; W],
+}
+
+impl<const R: usize, const W: usize> Member<R, W> {
+    /// Returns true if the core executes the piece of this class with this stamp.
+    fn executes(&self, class: usize, stamp: u32) -> bool {
+        self.class == Some(class) && self.stamp == stamp
+    }
 }
 
 /// Classes with members, column by column.
@@ -235,12 +245,8 @@ impl<const R: usize, const W: usize> Classes<R, W> {
     fn refresh(&mut self, class: usize) {
         let members = &self.members;
         let entry = &mut self.classes[class];
-        let gone = |core: u32, stamp: u32| {
-            let member = &members[core as usize];
-            member.class != Some(class) || member.stamp != stamp
-        };
         while let Some(Reverse((_, core, stamp))) = entry.queue.peek()
-            && gone(*core, *stamp)
+            && !members[*core as usize].executes(class, *stamp)
         {
             entry.queue.pop();
         }
@@ -251,6 +257,19 @@ impl<const R: usize, const W: usize> Classes<R, W> {
         }
         for (writes, load) in self.used.writes.iter_mut().zip(entry.writes) {
             writes[entry.place] = load as f64 / UNIT;
+        }
+    }
+
+    /// Removes the entries of pieces that were taken away once they outnumber the others. A task of
+    /// many time slices leaves one after each, and they would come to the top only near its end.
+    fn prune(&mut self, class: usize) {
+        let members = &self.members;
+        let entry = &mut self.classes[class];
+        if entry.queue.len() > 2 * entry.members as usize + LEAST_PRUNED {
+            let executed = |(_, core, stamp): &(OrderedTime, u32, u32)| {
+                members[*core as usize].executes(class, *stamp)
+            };
+            entry.queue.retain(|Reverse(piece)| executed(piece));
         }
     }
 
@@ -314,6 +333,7 @@ impl<const R: usize, const W: usize> Contention<R, W> for Classes<R, W> {
             *sum += load;
         }
         entry.queue.push(Reverse((OrderedTime::new(member.end), core as u32, member.stamp)));
+        self.prune(class);
         self.refresh(class);
         self.stale = true;
     }
@@ -368,5 +388,23 @@ mod tests {
             assert_eq!(step::<1>(rounded), step::<1>(value));
         }
         assert_eq!((step::<2>(0.0), step::<2>(1e-9)), (0, 1));
+    }
+
+    /// One core is busy for hours; the other one alternates between two tasks as long as that.
+    #[test]
+    fn time_slices_leave_few_entries_behind() {
+        let mut classes = Classes::<1, 0>::new(2, std::array::from_fn(|_| Curve::flat()));
+        let group = Group { rate: [0.25], share: [0.5], writes: [] };
+        classes.begin(0.0, 0, &Piece { time: 2e13, group });
+        let (slice, mut left) = (4e6, [1e13; 2]);
+        for turn in 0..10_000 {
+            let now = f64::from(turn) * slice;
+            let task = turn as usize % 2;
+            classes.begin(now, 1, &Piece { time: left[task], group });
+            assert_eq!(classes.next(now, f64::INFINITY), Some((now + left[task], 1)));
+            left[task] = classes.left(now + slice, 1);
+            assert!(classes.classes[0].queue.len() <= 2 * 2 + LEAST_PRUNED);
+        }
+        assert_eq!(left, [1e13 - 5_000.0 * slice; 2]);
     }
 }

@@ -1,10 +1,11 @@
 //! Machine files: their format and its checks. `docs/sim.md` describes the format.
 
+use std::fs;
 use std::path::Path;
 
-use memweir_core::input::{InputError, Section, Value};
+use memweir_core::input::{DataFile, InputError, Section, Value};
 use memweir_core::medium::MediumKind;
-use memweir_core::medium::data::{MediumData, cost, latency, source};
+use memweir_core::medium::data::{MEDIA, MediumData, cost, latency, source};
 use memweir_core::{BytesPerSec, MAX_MEDIA, Picos};
 use memweir_dram::curve::Fit;
 
@@ -163,15 +164,10 @@ impl MemoryReader<'_> {
     }
 
     fn medium(&self, value: &Value<'_>) -> Result<MediumData, InputError> {
-        let choice = value.string()?;
-        if choice.ends_with(".toml") {
-            let path = self.directory.join(choice);
-            let name = path.display().to_string();
-            let text = std::fs::read_to_string(&path)
-                .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-            return MediumData::parse(&name, &text);
-        }
-        value.checked(MediumData::shipped(choice))
+        let found =
+            DataFile::find("medium", value.string()?, &MEDIA, self.directory, fs::read_to_string);
+        let file = value.checked(found)?;
+        MediumData::parse(&file.name, &file.text)
     }
 
     fn node(&self, value: &Value<'_>) -> Result<usize, InputError> {

@@ -133,14 +133,6 @@ fn what_is_too_large_gets_a_bound() {
     assert_eq!(optimum.certainty, Certainty::Bound);
 }
 
-#[test]
-fn shares_of_the_possible_gain() {
-    let ms = Nanos::from_millis;
-    assert_eq!(share_of_possible_gain(ms(200), ms(150), ms(100)), Some(0.5));
-    assert_eq!(share_of_possible_gain(ms(200), ms(220), ms(100)), Some(-0.2));
-    assert_eq!(share_of_possible_gain(ms(100), ms(100), ms(100)), None);
-}
-
 /// Tries every sequence of sets and every filler, for tasks of one span: slow and simple.
 fn brute_force(machine: &Machine, cores: usize, left: &[(f64, Demand)]) -> f64 {
     fn quantum(

@@ -159,9 +159,43 @@ fn a_policy_may_leave_cores_idle() {
     let alone = alone.expect("a possible experiment");
     assert_eq!(alone.turnaround, ms(2_000));
     assert_eq!(alone.weighted_speedup(), 2.0);
-    assert!(alone.quanta.iter().all(|quantum| quantum.chosen.len() == 1));
+    assert!(alone.quanta.iter().all(|quantum| quantum.chosen == 1));
     let both = outcome(&experiment);
     assert!(both.turnaround < ms(1_200) && both.weighted_speedup() < 1.95);
+}
+
+/// Jobs of 3, 1, 2 and 1 tasks on three cores in turn: A, BC, DB, A, CD, A, C.
+#[test]
+fn the_tasks_of_a_job_are_selected_together() {
+    let work = [300, 300, 300, 200, 300, 300, 200];
+    let tasks = work.map(|work| task(&program(&[0.0]), 0, work)).to_vec();
+    let jobs = [0, 0, 0, 1, 2, 2, 3];
+    let of = |policy: &str| Experiment {
+        jobs: jobs.into(),
+        ..experiment(machine(3, 10.0), tasks.clone(), policy)
+    };
+    let by_hand = outcome(&of("round-robin"));
+    let finish: Vec<Nanos> = by_hand.tasks.iter().map(|task| task.finish).collect();
+    assert_eq!(finish, [600, 600, 600, 300, 700, 700, 500].map(ms));
+    for policy in ["round-robin", "random", "ideal-average", "max-weight"] {
+        for (quantum, tasks) in recorded(&of(policy)).0 {
+            for job in tasks.chunk_by(|a, b| jobs[a.task.index()] == jobs[b.task.index()]) {
+                assert!(job.iter().all(|task| task.chosen == job[0].chosen), "{policy}: {job:?}");
+            }
+            assert!((1..=3).contains(&quantum.chosen), "{policy}: {quantum:?}");
+        }
+    }
+}
+
+#[test]
+fn a_job_has_its_cores_until_the_last_of_its_tasks_ends() {
+    let tasks = [100, 300, 100].map(|time| task(&program(&[0.0]), 0, time)).to_vec();
+    let experiment =
+        Experiment { jobs: [0, 0, 1].into(), ..experiment(machine(2, 10.0), tasks, "round-robin") };
+    let outcome = outcome(&experiment);
+    let finish: Vec<Nanos> = outcome.tasks.iter().map(|task| task.finish).collect();
+    assert_eq!(finish, [100, 400, 200].map(ms));
+    assert_eq!(outcome.tasks.iter().map(|task| task.quanta).collect::<Vec<_>>(), [1, 3, 1]);
 }
 
 /// Moves the pages of task 0 to DRAM after the first quantum.

@@ -15,7 +15,7 @@ use memweir_study::flow::study::Study;
 use memweir_study::sweep::{Grid, Sweep};
 use serde::Deserialize;
 
-use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{FigureData, Kind, Rule, Statement, Test, Value};
 use crate::work::Bench;
@@ -106,20 +106,18 @@ impl Family {
         let parameters: Parameters = data.parameters()?;
         let name = format!("experiments/beyond/{}.toml", data.id);
         let text = ScenarioText::new(&name, &parameters.scenario, Path::new(""));
-        let sweeps: Vec<Sweep> = parameters
-            .sweep
-            .iter()
-            .map(|sweep| sweep.parse())
-            .collect::<Result<_, Refusal>>()
-            .map_err(|refusal| refusal.written_in(&name))?;
+        let refused = |refusal: Refusal| refusal.written_in(&name);
+        let sweeps = parameters.sweep.iter().map(|sweep| sweep.parse().map_err(refused));
+        let sweeps = sweeps.collect::<Result<Vec<Sweep>, _>>()?;
         let quick = match effort {
             Effort::Quick => Some(format!("repetitions={}", parameters.quick)),
             Effort::Full => None,
         };
         let study = |case: &Case| {
             let set = case.set.iter().chain(&quick);
-            let set = set.map(|set| replacement(&name, set)).collect::<Result<Vec<_>, _>>()?;
-            let grid = Grid::new(sweeps.clone()).map_err(|refusal| refusal.written_in(&name))?;
+            let set = set.map(|set| Replacement::read(set, set).map_err(refused));
+            let set = set.collect::<Result<Vec<_>, _>>()?;
+            let grid = Grid::new(sweeps.clone()).map_err(refused)?;
             Ok((case.name.clone(), Study::read(&text, &set, grid, &NoRecordings)?))
         };
         let cases = parameters.case.iter().map(study).collect::<Result<_, InputError>>()?;
@@ -140,14 +138,6 @@ impl Family {
         let cases = self.cases.iter().map(case).collect::<Result<_, Failed>>()?;
         Ok(Gains { title: self.title.clone(), cases })
     }
-}
-
-fn replacement(file: &str, set: &str) -> Result<Replacement, InputError> {
-    let (key, value) = set
-        .split_once('=')
-        .ok_or_else(|| InputError::new(file, format!("`{set}` is no KEY=VALUE")))?;
-    let key = key.parse().map_err(|refusal: Refusal| refusal.written_in(file))?;
-    Ok(Replacement::new(key, value, set.to_owned()))
 }
 
 impl CaseGains {
@@ -249,7 +239,7 @@ pub(super) fn found(data: &FigureData, gains: &Gains) -> Found {
     };
     let caption = format!("{}: mean over the mixes of each policy's gain over `os`.", data.title);
     Found {
-        plots: vec![Plot { caption, figure: untitled(vec![Panel::Bars(bars)]) }],
+        plots: vec![Plot { caption, ..Plot::of(vec![Panel::Bars(bars)]) }],
         tables: gains.cases.iter().map(table).collect(),
         rows: gains.cases.iter().flat_map(goals).collect(),
         ..Found::default()

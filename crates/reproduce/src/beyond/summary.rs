@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
 use super::family::{CaseGains, Gains, OURS, TOLERATED, lowest, mean, shown};
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 
 /// Draws the mean and the worst gain of each policy over all cases of all families.
 pub(super) fn found(families: &[Arc<Gains>]) -> Found {
@@ -21,16 +21,14 @@ pub(super) fn found(families: &[Arc<Gains>]) -> Found {
     let all = |name: &str| -> Vec<f64> {
         cases.iter().flat_map(|(_, case)| case.gains(name)).copied().collect()
     };
-    let set = |title: &str, value: fn(&[f64]) -> f64, color| BarSet {
-        name: title.to_owned(),
+    let set = |value: fn(&[f64]) -> f64, color| BarSet {
+        name: String::new(),
         values: names.iter().map(|name| value(&all(name))).collect(),
         color,
     };
     let bars = Bars {
-        title: "gain in throughput over os, all families".to_owned(),
-        y_label: "gain (%)".to_owned(),
         categories: names.iter().map(|name| (*name).to_owned()).collect(),
-        sets: vec![set("mean", mean, PALETTE[0]), set("worst mix", lowest, PALETTE[1])],
+        sets: vec![set(mean, PALETTE[0]), set(lowest, PALETTE[1])],
         ..Bars::default()
     };
     let policies = names.iter().map(|name| {
@@ -62,11 +60,7 @@ pub(super) fn found(families: &[Arc<Gains>]) -> Found {
     });
     let header = |names: [&str; 4]| names.map(str::to_owned).to_vec();
     Found {
-        plots: vec![Plot {
-            caption: "Each policy over all cases of all families: mean gain, and the worst mix."
-                .to_owned(),
-            figure: untitled(vec![Panel::Bars(bars)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         rows: rows.collect(),
         tables: vec![
             Table {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::programs::Profile;
 use super::rig::Conditions;
 use super::runs::{ALONE_WORK, Runs, refused};
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -108,33 +108,21 @@ pub(super) fn figure_1(
         ("light", metrics::mean(&light).unwrap_or(f64::NAN)),
         ("eight", mean(8)),
     ];
-    let line = |name: &str, value: &dyn Fn(u32) -> f64| -> (String, Vec<(f64, f64)>) {
+    let line = |(value, color): (&dyn Fn(u32) -> f64, _)| {
         let points = parameters.banks.iter().map(|banks| (f64::from(*banks), value(*banks)));
-        (name.to_owned(), points.collect())
+        Series { name: String::new(), points: points.collect(), style: Style::Line, color }
     };
-    let series = [
-        line("mean", &mean),
-        line("lowest of any", &lowest),
-        line("libquantum", &|banks| of("libquantum", banks)),
-        line("mcf", &|banks| of("mcf", banks)),
-    ]
-    .into_iter()
-    .zip(PALETTE)
-    .map(|((name, points), color)| Series { name, points, style: Style::Line, color });
+    let drawn: [&dyn Fn(u32) -> f64; 4] =
+        [&mean, &lowest, &|banks| of("libquantum", banks), &|banks| of("mcf", banks)];
+    let series = drawn.into_iter().zip(PALETTE).map(line);
     let chart = Chart {
-        title: "performance against the number of banks".to_owned(),
-        x_label: "banks".to_owned(),
-        y_label: "% of the best".to_owned(),
         y_start: Some(60.0),
         series: series.collect(),
         levels: vec![Level { name: "90 %".to_owned(), value: 90.0, color: PALETTE[4] }],
         ..Chart::default()
     };
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Instructions per second of a program alone, over its best.".to_owned(),
-            figure: untitled(vec![Panel::Chart(chart)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Chart(chart)])],
         tables: vec![by_program(parameters, profiles, &performance), fits(profiles)],
         values,
         remarks: vec![misfits(profiles)],

@@ -5,7 +5,7 @@ use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
 
 use super::runs::{Case, Outcome, Partition, Runs};
 use super::workloads::{WITH_MCF, Workload};
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -50,17 +50,14 @@ fn some(values: &[f64], numbers: impl IntoIterator<Item = u32>) -> Vec<f64> {
 }
 
 /// Bars for each workload and, behind them, for the mean.
-pub(super) fn bars(title: &str, y_label: &str, sets: &[(&str, &[f64])]) -> Panel {
-    let sets = sets.iter().zip(PALETTE).map(|((name, values), color)| BarSet {
-        name: (*name).to_owned(),
+pub(super) fn bars(sets: &[&[f64]]) -> Panel {
+    let sets = sets.iter().zip(PALETTE).map(|(values, color)| BarSet {
+        name: String::new(),
         values: values.iter().copied().chain([mean(values)]).collect(),
         color,
     });
     let numbers = (1..=20).map(|number: u32| number.to_string());
     Panel::Bars(Bars {
-        title: title.to_owned(),
-        x_label: "workload".to_owned(),
-        y_label: y_label.to_owned(),
         categories: numbers.chain(["mean".to_owned()]).collect(),
         sets: sets.collect(),
         arrangement: Arrangement::Grouped,
@@ -92,16 +89,7 @@ pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let spilled: u64 = with.iter().map(|outcome| outcome.executed.spilled.0).sum();
     let pages: u64 = with.iter().map(|outcome| outcome.executed.spilled.1).sum();
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Improvement of weighted speedup and of fairness (reduction of maximum \
-                      slowdown) by BPM. Workloads 1 to 10 are of 8 programs, 11 to 20 of 4."
-                .to_owned(),
-            figure: untitled(vec![bars(
-                "BPM against no partition",
-                "improvement (%)",
-                &[("weighted speedup", speedup), ("fairness", fairness)],
-            )]),
-        }],
+        plots: vec![Plot::of(vec![bars(&[speedup, fairness])])],
         tables: vec![
             table(&runs.workloads, &without, &with),
             slowdowns(&runs.workloads, &without, &with),
@@ -169,14 +157,7 @@ pub(super) fn figure_5(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let less: Vec<f64> = before.iter().zip(&after).map(|(before, after)| before - after).collect();
     let fell = less.iter().filter(|less| **less > 0.0).count();
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Share of the requests that do not find their row open.".to_owned(),
-            figure: untitled(vec![bars(
-                "row-buffer miss rate",
-                "misses (%)",
-                &[("without BPM", &before), ("with BPM", &after)],
-            )]),
-        }],
+        plots: vec![Plot::of(vec![bars(&[&before, &after])])],
         values: vec![
             ("w11", before[10]),
             ("w11-less", less[10]),
@@ -199,16 +180,7 @@ pub(super) fn power(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
     let energy = less(&|outcome| outcome.executed.energy.nanojoules_per_request());
     let watts: Vec<f64> = without.iter().map(|outcome| outcome.executed.energy.watts()).collect();
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Power of the memory devices, and their energy for each request: how much \
-                      less with BPM."
-                .to_owned(),
-            figure: untitled(vec![bars(
-                "reduction by BPM",
-                "reduction (%)",
-                &[("power", &power), ("energy per request", &energy)],
-            )]),
-        }],
+        plots: vec![Plot::of(vec![bars(&[&power, &energy])])],
         values: vec![
             ("power", best(&power)),
             ("power-mean", mean(&power)),

@@ -9,7 +9,7 @@ use super::evaluation::{Gains, mean};
 use super::programs::Profile;
 use super::runs::{Case, Partition, Runs};
 use super::workloads::Workload;
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -61,20 +61,9 @@ pub(super) fn figure_7(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Res
         style: Style::Line,
         color,
     });
-    let chart = Chart {
-        title: "improvement against the indicators".to_owned(),
-        x_label: "indicator, from its lowest to its highest value".to_owned(),
-        y_label: "weighted speedup (%)".to_owned(),
-        series: series.collect(),
-        ..Chart::default()
-    };
+    let chart = Chart { series: series.collect(), ..Chart::default() };
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Improvement of weighted speedup against each indicator; a point is the mean \
-                      of neighboring workloads."
-                .to_owned(),
-            figure: untitled(vec![Panel::Chart(chart)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Chart(chart)])],
         tables: vec![table(&runs.workloads, &each, &gains)],
         values,
         ..Found::default()

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::rig::{Colors, Conditions, Job, Rig};
 use super::runs::{Runs, WORK, refused};
-use crate::report::{Found, Plot, untitled};
+use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -117,17 +117,12 @@ pub(super) fn streamcluster(
     let less: Vec<f64> = times.chunks(2).map(|pair| 100.0 * (1.0 - pair[1] / pair[0])).collect();
     let names = ["4 threads", "8 threads", "4 threads that share nothing"];
     let bars = Bars {
-        title: "time with colors for threads, against without".to_owned(),
-        y_label: "less time (%)".to_owned(),
         categories: names.map(str::to_owned).to_vec(),
-        sets: vec![BarSet { name: "colors".to_owned(), values: less.clone(), color: PALETTE[0] }],
+        sets: vec![BarSet { name: String::new(), values: less.clone(), color: PALETTE[0] }],
         ..Bars::default()
     };
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Threads with chunks in colors of their own.".to_owned(),
-            figure: untitled(vec![Panel::Bars(bars)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         values: vec![("four", less[0]), ("eight", less[1]), ("all-own", less[2])],
         ..Found::default()
     })

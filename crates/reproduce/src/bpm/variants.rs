@@ -9,7 +9,7 @@ use super::evaluation::{Gains, bars, mean};
 use super::memory::PAPER_MEMORY;
 use super::rig::{Conditions, Layout, Page};
 use super::runs::{Case, Outcome, Partition, Runs};
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -22,14 +22,7 @@ pub(super) fn figure_8(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let open = Gains::of(&runs.outcomes(&normal, bench)?, &closed).speedup;
     let bpm = Gains::of(&runs.outcomes(&Case::of(Partition::Bpm), bench)?, &closed).speedup;
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Weighted speedup over that with closed page and no partition.".to_owned(),
-            figure: untitled(vec![bars(
-                "open page over closed page",
-                "improvement (%)",
-                &[("open page with BPM", &bpm), ("open page alone", &open)],
-            )]),
-        }],
+        plots: vec![Plot::of(vec![bars(&[&bpm, &open])])],
         values: vec![("ws", mean(&bpm)), ("open", mean(&open))],
         ..Found::default()
     })
@@ -50,39 +43,20 @@ pub(super) fn figure_9(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let means = |gains: &Gains| [mean(&gains.speedup), mean(&gains.fairness)];
     let [cache_ws, cache_ms] = means(&cache);
     let ([bpm_ws, bpm_ms], [banks_ws, banks_ms]) = (means(&bpm), means(&banks));
-    let set = |name: &str, values: [f64; 2], color| BarSet {
-        name: name.to_owned(),
-        values: values.to_vec(),
-        color,
-    };
+    let set =
+        |values: [f64; 2], color| BarSet { name: String::new(), values: values.to_vec(), color };
     let means = Bars {
-        title: "mean of 20 workloads".to_owned(),
-        y_label: "improvement (%)".to_owned(),
         categories: ["weighted speedup", "fairness"].map(str::to_owned).to_vec(),
         sets: vec![
-            set("cache alone", [cache_ws, cache_ms], PALETTE[0]),
-            set("banks alone", [banks_ws, banks_ms], PALETTE[1]),
-            set("both (BPM)", [bpm_ws, bpm_ms], PALETTE[2]),
+            set([cache_ws, cache_ms], PALETTE[0]),
+            set([banks_ws, banks_ms], PALETTE[1]),
+            set([bpm_ws, bpm_ms], PALETTE[2]),
         ],
         ..Bars::default()
     };
-    let each = bars(
-        "weighted speedup",
-        "improvement (%)",
-        &[
-            ("cache alone", &cache.speedup),
-            ("banks alone", &banks.speedup),
-            ("both (BPM)", &bpm.speedup),
-        ],
-    );
+    let each = bars(&[&cache.speedup, &banks.speedup, &bpm.speedup]);
     Ok(Found {
-        plots: vec![Plot {
-            caption:
-                "Improvement by dividing the cache alone (on a map on which its colors choose \
-                      no bank), the banks alone, and both."
-                    .to_owned(),
-            figure: untitled(vec![Panel::Bars(means), each]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Bars(means), each])],
         values: vec![
             ("cache-ws", cache_ws),
             ("cache-ms", cache_ms),
@@ -142,19 +116,16 @@ pub(super) fn figure_10(
     let gain = |place: usize| points.get(place).map_or(f64::NAN, |point| point.speedup);
     let per_core = |place: usize| points.get(place).map_or(f64::NAN, |point| point.per_core);
     let last = points.len().saturating_sub(1);
-    let series = |name: &str, color, value: fn(&Point) -> f64| Series {
-        name: name.to_owned(),
+    let series = |color, value: fn(&Point) -> f64| Series {
+        name: String::new(),
         points: points.iter().map(|point| (point.per_core, value(point))).collect(),
         style: Style::Line,
         color,
     };
     let chart = Chart {
-        title: "improvement against bandwidth per core".to_owned(),
-        x_label: "GB/s per program".to_owned(),
-        y_label: "improvement (%)".to_owned(),
         series: vec![
-            series("weighted speedup", PALETTE[0], |point| point.speedup),
-            series("fairness", PALETTE[1], |point| point.fairness),
+            series(PALETTE[0], |point| point.speedup),
+            series(PALETTE[1], |point| point.fairness),
         ],
         ..Chart::default()
     };
@@ -166,8 +137,8 @@ pub(super) fn figure_10(
     let header = ["memory", "GB/s per program", "weighted speedup, %", "fairness, %"];
     Ok(Found {
         plots: vec![Plot {
-            caption: format!("Mean improvement with {}.", parameters.memories.join(", ")),
-            figure: untitled(vec![Panel::Chart(chart)]),
+            caption: parameters.memories.join(", "),
+            ..Plot::of(vec![Panel::Chart(chart)])
         }],
         tables: vec![Table {
             caption: "Bandwidth per program and improvement".to_owned(),
@@ -200,20 +171,13 @@ pub(super) fn assignment(
     };
     let uniform = gains(Partition::Bpm)?;
     let (demand, intensity) = (gains(Partition::Demand)?, gains(Partition::Intensity)?);
-    let panel = |title: &str, of: &dyn Fn(&Gains) -> &[f64]| {
-        let sets =
-            [("uniform", of(&uniform)), ("demand", of(&demand)), ("intensity", of(&intensity))];
-        bars(title, "improvement (%)", &sets)
-    };
+    let panel = |of: &dyn Fn(&Gains) -> &[f64]| bars(&[of(&uniform), of(&demand), of(&intensity)]);
     let demanded = |banks: u32| demands.values().filter(|demand| **demand == banks).count();
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Improvement by three ways of assigning the colors.".to_owned(),
-            figure: untitled(vec![
-                panel("weighted speedup", &|gains| &gains.speedup),
-                panel("fairness", &|gains| &gains.fairness),
-            ]),
-        }],
+        plots: vec![Plot::of(vec![
+            panel(&|gains| &gains.speedup),
+            panel(&|gains| &gains.fairness),
+        ])],
         values: vec![
             ("demand", mean(&demand.speedup)),
             ("demand-ms", mean(&demand.fairness)),

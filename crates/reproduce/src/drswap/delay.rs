@@ -6,7 +6,7 @@ use memweir_swap::phone::Phone;
 use memweir_swap::session::{SessionOutcome, Switch};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 
 /// Kinds of swap area that are shown, and their names in the paper.
 const SHOWN: [(usize, &str); 4] =
@@ -55,10 +55,7 @@ pub(super) fn figure_8(sessions: &Sessions) -> Found {
     let sum = |kind| overall(sessions, |size, g| paging(sessions, [size, g, kind]));
     let panels = (0..sessions.sizes.len()).map(|size| Panel::Bars(bars(sessions, size)));
     Found {
-        plots: vec![Plot {
-            caption: "Mean delay of switches to applications that ran before.".to_owned(),
-            figure: untitled(panels.collect()),
-        }],
+        plots: vec![Plot::of(panels.collect())],
         tables: (0..sessions.sizes.len()).map(|size| table(sessions, size)).collect(),
         values: vec![
             ("flash", overall(sessions, over_flash)),
@@ -80,7 +77,6 @@ fn bars(sessions: &Sessions, size: usize) -> Bars {
     };
     Bars {
         title: sessions.sizes[size].to_string(),
-        y_label: "delay (ms)".to_owned(),
         categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
         sets: SHOWN.into_iter().zip(PALETTE).map(set).collect(),
         ..Bars::default()

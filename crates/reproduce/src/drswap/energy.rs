@@ -4,7 +4,7 @@ use memweir_energy::{Medium, Reading};
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 
 /// Kinds of swap area that are drawn, and their names in the paper.
 const DRAWN: [(usize, &str); 3] = [(DRAM, "DRAM"), (FLASH, "flash"), (DIRECT, "DR.Swap")];
@@ -37,12 +37,7 @@ pub(super) fn figure_7(sessions: &Sessions) -> Found {
     };
     let header = ["DRAM, mended (J)", "flash", "DR.Swap", "DRAM, physical", "flash", "DR.Swap"];
     Found {
-        plots: vec![Plot {
-            caption: "Energy of 15 minutes by group and kind of swap area, the equations read \
-                      `mended`."
-                .to_owned(),
-            figure: untitled(panels.collect()),
-        }],
+        plots: vec![Plot::of(panels.collect())],
         tables: vec![Table {
             caption: "Average of the groups".to_owned(),
             header: std::iter::once("swap").chain(header).map(str::to_owned).collect(),
@@ -73,7 +68,6 @@ fn bars(sessions: &Sessions, size: usize) -> Bars {
     };
     Bars {
         title: sessions.sizes[size].to_string(),
-        y_label: "energy (J)".to_owned(),
         categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
         sets: DRAWN.into_iter().zip(PALETTE).map(set).collect(),
         ..Bars::default()

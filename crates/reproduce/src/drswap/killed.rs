@@ -7,7 +7,7 @@ use memweir_swap::session::SessionOutcome;
 use serde::Deserialize;
 
 use super::sessions::{FLASH, assumed, kinds, less, mean, mebibytes, refused, session};
-use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -75,22 +75,15 @@ impl Crowds {
 
     fn found(&self, what: &str, unit: &str, means: &[[f64; 2]]) -> Found {
         let mib = |size: &Bytes| size.as_f64() / f64::from(1 << 20);
-        let series = |(place, name): (usize, &str)| Series {
-            name: name.to_owned(),
+        let series = |place: usize| Series {
+            name: String::new(),
             points: self.dram.iter().map(mib).zip(means.iter().map(|pair| pair[place])).collect(),
             style: Style::Line,
             color: PALETTE[place],
         };
         let chart = Chart {
-            title: what.to_owned(),
-            x_label: "DRAM for the applications (MiB)".to_owned(),
-            y_label: unit.to_owned(),
             x_start: self.dram.first().map_or(0.0, mib),
-            series: ["without swap", "with swap on flash"]
-                .into_iter()
-                .enumerate()
-                .map(series)
-                .collect(),
+            series: [0, 1].map(series).into(),
             ..Chart::default()
         };
         let row = |(dram, pair): (&Bytes, &[f64; 2])| {
@@ -99,10 +92,7 @@ impl Crowds {
         };
         let header = ["DRAM".to_owned(), format!("without swap ({unit})"), "with swap".to_owned()];
         Found {
-            plots: vec![Plot {
-                caption: format!("{what}, thirty applications in turn three times."),
-                figure: untitled(vec![Panel::Chart(chart)]),
-            }],
+            plots: vec![Plot::of(vec![Panel::Chart(chart)])],
             tables: vec![Table {
                 caption: what.to_owned(),
                 header: header.to_vec(),

@@ -15,7 +15,7 @@ use memweir_swap::trace::{PageTrace, WINDOW};
 use serde::Deserialize;
 
 use super::sessions::{COPIED, DIRECT, kinds, less};
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{FigureData, Kind, Statement, Value};
 use crate::work::Bench;
@@ -73,7 +73,7 @@ fn session(apps: &[AppSpec], parameters: &Parameters) -> SessionSpec {
         swap: Bytes(pages * PAGE.0),
         rounds: parameters.rounds,
         foreground: Nanos::from_millis(1000),
-        victims: &VICTIM_POLICIES[0],
+        victims: Arc::new(VICTIM_POLICIES[0]),
         killer: Killer::default(),
     }
 }
@@ -184,8 +184,8 @@ fn rows(pair: &Pair) -> [(Statement, f64); 2] {
 }
 
 fn bars(pairs: &[Pair]) -> Plot {
-    let set = |name: &str, of: &dyn Fn(&Pair) -> f64, color| BarSet {
-        name: name.to_owned(),
+    let set = |of: &dyn Fn(&Pair) -> f64, color| BarSet {
+        name: String::new(),
         values: pairs
             .iter()
             .map(|pair| if of(pair).is_finite() { of(pair) } else { 0.0 })
@@ -193,20 +193,9 @@ fn bars(pairs: &[Pair]) -> Plot {
         color,
     };
     let bars = Bars {
-        title: "real programs".to_owned(),
-        y_label: "%".to_owned(),
         categories: pairs.iter().map(|pair| pair.name.clone()).collect(),
-        sets: vec![
-            set("fewer copies in", &Pair::less, PALETTE[0]),
-            set("mapped in place, not written afterwards", &Pair::unwritten, PALETTE[1]),
-        ],
+        sets: vec![set(&Pair::less, PALETTE[0]), set(&Pair::unwritten, PALETTE[1])],
         ..Bars::default()
     };
-    Plot {
-        caption:
-            "How many copies direct read spares, and how many of the pages that it maps in place \
-                  stay unwritten."
-                .to_owned(),
-        figure: untitled(vec![Panel::Bars(bars)]),
-    }
+    Plot::of(vec![Panel::Bars(bars)])
 }

@@ -1,5 +1,7 @@
 //! The sessions of Table IV: each group on swap areas of each kind and size.
 
+use std::sync::Arc;
+
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Bytes, Nanos};
 use memweir_policy::paging::VICTIM_POLICIES;
@@ -86,7 +88,7 @@ pub(super) fn session(
         swap,
         rounds: ROUNDS,
         foreground: FOREGROUND,
-        victims: &VICTIM_POLICIES[0],
+        victims: Arc::new(VICTIM_POLICIES[0]),
         killer: Killer::default(),
     })
 }

@@ -9,7 +9,7 @@ use memweir_swap::phone::Phone;
 use super::sessions::{
     COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
 };
-use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{Band, Kind, Scale, Statement, Test, Value};
 use crate::work::Bench;
@@ -142,7 +142,7 @@ fn table(sessions: &Sessions, size: usize) -> Table {
 
 fn bars(sessions: &Sessions) -> Plot {
     let groups = 0..sessions.groups.len();
-    let set = |name: String, values: Vec<f64>, color| BarSet { name, values, color };
+    let set = |values: Vec<f64>, color| BarSet { name: String::new(), values, color };
     let paper = sessions.groups.iter().map(|(name, _)| {
         printed(MIDDLE, name).map_or(0.0, |cell| less(cell.without as f64, cell.with as f64))
     });
@@ -151,20 +151,12 @@ fn bars(sessions: &Sessions) -> Plot {
         if value.is_finite() { value } else { 0.0 }
     });
     let bars = Bars {
-        title: format!("fewer swap-ins by direct read, {}", sessions.sizes[MIDDLE]),
-        y_label: "reduction (%)".to_owned(),
+        title: sessions.sizes[MIDDLE].to_string(),
         categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
-        sets: vec![
-            set("paper".to_owned(), paper.collect(), PALETTE[0]),
-            set("here".to_owned(), ours.collect(), PALETTE[1]),
-        ],
+        sets: vec![set(paper.collect(), PALETTE[0]), set(ours.collect(), PALETTE[1])],
         ..Bars::default()
     };
-    Plot {
-        caption: "The paper's reductions, and those of models that are alike but for their sizes."
-            .to_owned(),
-        figure: untitled(vec![Panel::Bars(bars)]),
-    }
+    Plot::of(vec![Panel::Bars(bars)])
 }
 
 /// The reduction over all groups at each share of written pages.
@@ -205,11 +197,8 @@ fn remark(share: f64) -> String {
 
 fn chart(curve: &[(f64, f64)]) -> Plot {
     let chart = Chart {
-        title: "fewer swap-ins, all groups, 256 MiB".to_owned(),
-        x_label: "share of the pages that are written".to_owned(),
-        y_label: "reduction (%)".to_owned(),
         series: vec![Series {
-            name: "here".to_owned(),
+            name: String::new(),
             points: curve.to_vec(),
             style: Style::Line,
             color: PALETTE[0],
@@ -217,13 +206,7 @@ fn chart(curve: &[(f64, f64)]) -> Plot {
         levels: vec![Level { name: "paper".to_owned(), value: PAPER_MIDDLE, color: PALETTE[1] }],
         ..Chart::default()
     };
-    Plot {
-        caption:
-            "What the reduction depends on: the share of pages that are written, which the paper \
-                  did not measure and we assume."
-                .to_owned(),
-        figure: untitled(vec![Panel::Chart(chart)]),
-    }
+    Plot::of(vec![Panel::Chart(chart)])
 }
 
 #[cfg(test)]

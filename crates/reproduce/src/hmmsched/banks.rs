@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
 use crate::bpm::crowd::{Crowd, Room};
-use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -92,13 +92,7 @@ pub(super) fn figure_2(
     });
     let instances = (1..=INSTANCES).map(|count| format!("{count} tasks"));
     Ok(Found {
-        plots: vec![Plot {
-            caption: format!(
-                "Mean time of the instances over that of one alone in all {all_banks} banks (in \
-                 NVM: alone there)."
-            ),
-            figure: untitled(panels),
-        }],
+        plots: vec![Plot { caption: all_banks.to_string(), ..Plot::of(panels) }],
         tables: vec![Table {
             caption: "Slowdown by banks and tasks".to_owned(),
             header: std::iter::once("program".to_owned()).chain(instances).collect(),
@@ -117,9 +111,7 @@ fn panel(name: &str, curves: &[Curve]) -> Panel {
         color,
     });
     Panel::Chart(Chart {
-        title: format!("slowdown of {name}"),
-        x_label: "tasks".to_owned(),
-        y_label: "time over time alone".to_owned(),
+        title: name.to_owned(),
         x_start: 1.0,
         series: series.collect(),
         ..Chart::default()
@@ -192,31 +184,17 @@ pub(super) fn figure_3(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
         counted.push((device, rates));
         translated.push((device, effective));
     }
-    let chart = |title: &str, curves: &[(&str, Vec<f64>)]| {
+    let chart = |curves: &[(&str, Vec<f64>)]| {
         let series = curves.iter().zip(PALETTE).map(|((device, rates), color)| Series {
             name: (*device).to_owned(),
             points: shares.iter().copied().zip(rates.iter().copied()).collect(),
             style: Style::Line,
             color,
         });
-        Panel::Chart(Chart {
-            title: title.to_owned(),
-            x_label: "share of writes".to_owned(),
-            y_label: "lines/us".to_owned(),
-            series: series.collect(),
-            ..Chart::default()
-        })
+        Panel::Chart(Chart { series: series.collect(), ..Chart::default() })
     };
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Transactions that a saturated memory handles per microsecond, and their \
-                      effective bandwidth in transactions of DRAM per microsecond."
-                .to_owned(),
-            figure: untitled(vec![
-                chart("transactions", &counted),
-                chart("effective bandwidth, eq. (7)", &translated),
-            ]),
-        }],
+        plots: vec![Plot::of(vec![chart(&counted), chart(&translated)])],
         values,
         ..Found::default()
     })

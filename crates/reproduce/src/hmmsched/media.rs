@@ -13,7 +13,7 @@ use memweir_flow::{
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
 use serde::Deserialize;
 
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -131,22 +131,8 @@ pub(super) fn figure_2(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
         ("growth", at(&heavy, last) / at(&heavy, 1)),
         ("nvm", at(&nvm, last) / at(&heavy, last)),
     ];
-    let chart = Chart {
-        title: "slowdown of each instance".to_owned(),
-        x_label: "instances, each on a core".to_owned(),
-        y_label: "time over time alone".to_owned(),
-        x_start: 1.0,
-        series: lines(curves),
-        ..Chart::default()
-    };
-    Ok(Found {
-        plots: vec![Plot {
-            caption: "Slowdown against the number of instances that run together.".to_owned(),
-            figure: untitled(vec![Panel::Chart(chart)]),
-        }],
-        values,
-        ..Found::default()
-    })
+    let chart = Chart { x_start: 1.0, series: lines(curves), ..Chart::default() };
+    Ok(Found { plots: vec![Plot::of(vec![Panel::Chart(chart)])], values, ..Found::default() })
 }
 
 fn lines(curves: Vec<(String, Vec<(f64, f64)>)>) -> Vec<Series> {
@@ -204,25 +190,9 @@ pub(super) fn figure_3(data: &FigureData) -> Result<Found, Failed> {
         ("pram", ratio(&curve(&counted, 1))),
         ("ebw", lowest / highest),
     ];
-    let chart = |title: &str, y_label: &str, curves| {
-        Panel::Chart(Chart {
-            title: title.to_owned(),
-            x_label: "share of writes".to_owned(),
-            y_label: y_label.to_owned(),
-            series: lines(curves),
-            ..Chart::default()
-        })
-    };
+    let chart = |curves| Panel::Chart(Chart { series: lines(curves), ..Chart::default() });
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Transactions with NVM per microsecond, and their effective bandwidth in \
-                      transactions of DRAM per microsecond."
-                .to_owned(),
-            figure: untitled(vec![
-                chart("transactions", "lines/us", counted),
-                chart("effective bandwidth, eq. (7)", "lines/us", translated),
-            ]),
-        }],
+        plots: vec![Plot::of(vec![chart(counted), chart(translated)])],
         values,
         remarks: vec![
             "That the effective bandwidth is level is no finding: the media files take from the \

@@ -4,14 +4,14 @@ use memweir_core::input::InputError;
 use memweir_core::{Nanos, metrics};
 use memweir_flow::optimal::lower_bound;
 use memweir_flow::workload::catalog::Catalog;
-use memweir_flow::workload::mix::hmmsched::{self, MIX_1, MIX_2, Recipe};
+use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
 use memweir_flow::workload::mix::{Mix, Weight};
 use memweir_flow::{Experiment, Hardware, SimError, simulate};
 use memweir_plot::{BarSet, Bars, Level, PALETTE, Panel};
 use serde::Deserialize;
 
 use super::media::hardware;
-use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -40,7 +40,7 @@ pub(super) struct Mixes {
     pub(super) repetitions: u64,
     pub(super) seed: u64,
     /// Recipe of a mix.
-    pub(super) recipe: Recipe,
+    pub(super) recipe: HmmschedRecipe,
     pub(super) cases: Vec<Case>,
 }
 
@@ -55,8 +55,10 @@ impl Mixes {
             Effort::Quick => 1,
         };
         let recipe = match effort {
-            Effort::Full => Recipe::default(),
-            Effort::Quick => Recipe { weight: Weight::Equal(QUICK_WORK), ..Recipe::default() },
+            Effort::Full => HmmschedRecipe::default(),
+            Effort::Quick => {
+                HmmschedRecipe { weight: Weight::Equal(QUICK_WORK), ..HmmschedRecipe::default() }
+            }
         };
         let catalog = Catalog::shipped();
         let mut cases = Vec::new();
@@ -201,8 +203,8 @@ pub(super) fn figure_7(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
         ("possible", 100.0 * saved(1) / possible),
     ];
     let plots = mixes.cases.iter().zip(&runs).map(|(case, runs)| Plot {
-        caption: format!("Mix {}: completion times over those under the OS.", case.name),
-        figure: untitled(vec![normalized(case, &policies, runs)]),
+        caption: case.name.clone(),
+        ..Plot::of(vec![normalized(case, &policies, runs)])
     });
     let tables = vec![table(mixes, &policies, &runs)];
     let remarks = vec![format!(
@@ -234,8 +236,7 @@ fn normalized(case: &Case, policies: &[&str], runs: &[Times]) -> Panel {
         BarSet { name: (*policy).to_owned(), values, color }
     });
     Panel::Bars(Bars {
-        title: format!("mix {}", case.name),
-        y_label: "time over that under the OS".to_owned(),
+        title: case.name.clone(),
         sets: sets.collect(),
         categories: names.chain(["mean".to_owned()]).collect(),
         levels: vec![Level { name: "OS".to_owned(), value: 1.0, color: PALETTE[5] }],
@@ -291,17 +292,12 @@ pub(super) fn ablation(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
         BarSet { name: (*policy).to_owned(), values, color }
     });
     let bars = Bars {
-        title: "mean reduction of the instances' times".to_owned(),
-        y_label: "reduction (%)".to_owned(),
         sets: sets.collect(),
         categories: names.chain(["mean".to_owned()]).collect(),
         ..Bars::default()
     };
     Ok(Found {
-        plots: vec![Plot {
-            caption: "HMMSched, and without each of its rules.".to_owned(),
-            figure: untitled(vec![Panel::Bars(bars)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         tables: vec![table(mixes, &policies, &runs)],
         values: vec![
             ("no-classes", whole - total(2)),

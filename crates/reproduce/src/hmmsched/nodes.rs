@@ -4,12 +4,12 @@ use memweir_core::MAX_MEDIA;
 use memweir_core::input::Refusal;
 use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::Mix;
-use memweir_flow::workload::mix::hmmsched::{self, MIX_1, MIX_2, Recipe};
+use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
 use memweir_flow::{Hardware, Placement, Task, simulate};
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
 use super::mixes::{Mixes, Times, experiment, mean};
-use crate::report::{Found, Plot, untitled};
+use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -18,7 +18,7 @@ const MACHINE: &str = "two-node";
 
 /// Both mixes at once, 16 tasks for 8 cores. The pages of every other task are on one node, those
 /// of the rest divided: DRAM here, NVM there.
-fn tasks(hardware: &Hardware, recipe: &Recipe, seed: u64) -> Result<Mix, Refusal> {
+fn tasks(hardware: &Hardware, recipe: &HmmschedRecipe, seed: u64) -> Result<Mix, Refusal> {
     let catalog = Catalog::shipped();
     let mut mix = hmmsched::mix("two nodes", &MIX_1, &catalog, hardware, recipe, seed)?;
     let more = hmmsched::mix("", &MIX_2, &catalog, hardware, recipe, seed + 1_000)?;
@@ -69,23 +69,18 @@ pub(super) fn remote(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed> 
     let names = names.iter().map(|task| {
         task.name.split_once('.').map_or(task.name.as_str(), |(_, rest)| rest).to_owned()
     });
-    let set = |name: &str, values: &[f64], color| BarSet {
-        name: name.to_owned(),
+    let set = |values: &[f64], color| BarSet {
+        name: String::new(),
         values: values.iter().copied().chain([mean(values)]).collect(),
         color,
     };
     let bars = Bars {
-        title: "reduction of the tasks' times against the OS".to_owned(),
-        y_label: "reduction (%)".to_owned(),
-        sets: vec![set("translated", &with, PALETTE[0]), set("as if local", &without, PALETTE[1])],
+        sets: vec![set(&with, PALETTE[0]), set(&without, PALETTE[1])],
         categories: names.chain(["mean".to_owned()]).collect(),
         ..Bars::default()
     };
     Ok(Found {
-        plots: vec![Plot {
-            caption: "16 tasks on two nodes of four cores each.".to_owned(),
-            figure: untitled(vec![Panel::Bars(bars)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         values: vec![
             (
                 "turnaround",

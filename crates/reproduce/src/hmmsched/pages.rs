@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::media::NVM;
 use super::mixes::{Case, Mixes, Times, WORK, experiment, mean};
-use crate::report::{Found, Plot, untitled};
+use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -229,8 +229,6 @@ pub(super) fn migration(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Faile
     });
     let names = mixes.cases.iter().map(|case| case.name.clone());
     let bars = Bars {
-        title: "mean reduction of the instances' times".to_owned(),
-        y_label: "reduction (%)".to_owned(),
         sets: sets.collect(),
         categories: names.chain(["mean".to_owned()]).collect(),
         ..Bars::default()
@@ -242,10 +240,7 @@ pub(super) fn migration(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Faile
         .map(|((_, copied), _)| copied.as_f64() / 1e9)
         .collect();
     Ok(Found {
-        plots: vec![Plot {
-            caption: "The scheduler, page migration, and both, against neither.".to_owned(),
-            figure: untitled(vec![Panel::Bars(bars)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         values: vec![
             ("scheduler", mean(&reductions(1))),
             ("migration", mean(&reductions(2))),

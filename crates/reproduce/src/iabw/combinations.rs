@@ -13,9 +13,9 @@ use serde::Deserialize;
 
 use super::beside::beside;
 use super::segments::{course, hogsim};
-use super::units::{UNIT, btr};
+use super::units::btr;
 use super::workloads::Workloads;
-use crate::report::{Effort, Found, Plot, untitled};
+use crate::report::{Effort, Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -145,31 +145,24 @@ pub(super) fn figure_6(combinations: &[Combination], machine: &Machine) -> Found
     let (reached, lost) = (reached(combinations), lost(combinations));
     let steepening = lost.map_or(f64::NAN, |fit| fit.slope_at(peak) / fit.slope_at(peak / 2.0));
     let highest = combinations.iter().map(|c| c.demand).fold(0.0, f64::max);
-    let chart =
-        |title: &str, y_label: &str, value: fn(&Combination) -> f64, fit: Option<Parabola>| {
-            let curve = fit.map(|fit| Series {
-                name: "regression".to_owned(),
-                points: line(&fit, highest),
-                style: Style::Line,
-                color: PALETTE[5],
-            });
-            let dots = Series {
-                name: "a combination".to_owned(),
-                points: combinations.iter().map(|c| (c.demand, value(c))).collect(),
-                style: Style::Dots,
-                color: PALETTE[0],
-            };
-            Chart {
-                title: title.to_owned(),
-                x_label: format!("demand of all together ({UNIT})"),
-                y_label: y_label.to_owned(),
-                series: std::iter::once(dots).chain(curve).collect(),
-                ..Chart::default()
-            }
+    let chart = |value: fn(&Combination) -> f64, fit: Option<Parabola>| {
+        let curve = fit.map(|fit| Series {
+            name: "regression".to_owned(),
+            points: line(&fit, highest),
+            style: Style::Line,
+            color: PALETTE[5],
+        });
+        let dots = Series {
+            name: "a combination".to_owned(),
+            points: combinations.iter().map(|c| (c.demand, value(c))).collect(),
+            style: Style::Dots,
+            color: PALETTE[0],
         };
-    let mut bandwidth = chart("system bandwidth", UNIT, |c| c.bandwidth, reached);
+        Chart { series: std::iter::once(dots).chain(curve).collect(), ..Chart::default() }
+    };
+    let mut bandwidth = chart(|c| c.bandwidth, reached);
     bandwidth.levels = vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[2] }];
-    let mut weighted = chart("weighted speedup", "weighted speedup", |c| c.speedup, None);
+    let mut weighted = chart(|c| c.speedup, None);
     if let Some(lost) = lost {
         let programs = combinations.first().map_or(0.0, |c| c.programs);
         let points = line(&lost, highest).into_iter().map(|(x, loss)| (x, programs - loss));
@@ -183,11 +176,11 @@ pub(super) fn figure_6(combinations: &[Combination], machine: &Machine) -> Found
     Found {
         plots: vec![Plot {
             caption: format!(
-                "{} random combinations of {} segments.",
+                "{} random combinations of {}",
                 combinations.len(),
                 combinations.first().map_or(0.0, |c| c.programs)
             ),
-            figure: untitled(vec![Panel::Chart(bandwidth), Panel::Chart(weighted)]),
+            ..Plot::of(vec![Panel::Chart(bandwidth), Panel::Chart(weighted)])
         }],
         remarks: vec![format!(
             "Of the combinations that demand between two thirds of the peak and the peak, {:.0} % \
@@ -236,11 +229,8 @@ pub(super) fn equation_7(
         total.iter().filter(|(_, slowdown)| *slowdown <= lowest + 1e-12).map(|(x, _)| *x).collect();
     let best = memweir_core::metrics::mean(&best).unwrap_or(f64::NAN);
     let chart = Chart {
-        title: "total slowdown of two phases".to_owned(),
-        x_label: format!("bandwidth of the first phase ({UNIT})"),
-        y_label: "weighted speedup lost".to_owned(),
         series: vec![Series {
-            name: "eq. (5)".to_owned(),
+            name: String::new(),
             points: total,
             style: Style::Line,
             color: PALETTE[0],
@@ -248,10 +238,7 @@ pub(super) fn equation_7(
         ..Chart::default()
     };
     Ok(Found {
-        plots: vec![Plot {
-            caption: format!("Two phases of equal length with a mean of {mean:.0} {UNIT}."),
-            figure: untitled(vec![Panel::Chart(chart)]),
-        }],
+        plots: vec![Plot { caption: format!("{mean:.0}"), ..Plot::of(vec![Panel::Chart(chart)]) }],
         values: vec![("best", best / mean)],
         ..Found::default()
     })

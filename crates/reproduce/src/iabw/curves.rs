@@ -3,12 +3,12 @@
 use memweir_core::segment::Segment;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_flow::Machine;
-use memweir_plot::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Level, PALETTE, Panel, Series, Style};
 
 use super::beside::{Beside, beside};
 use super::segments::{hogsim, shifted};
-use super::units::{UNIT, btr, rate};
-use crate::report::untitled;
+use super::units::{btr, rate};
+use crate::report::Plot;
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -55,7 +55,7 @@ pub(super) fn interpolated(curve: &Curve, demand: f64, value: impl Fn(&Beside) -
 }
 
 /// Bandwidth and weighted speedup against demand.
-pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Figure {
+pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Plot {
     let series = |value: fn(&Beside) -> f64| {
         let lines = named.iter().zip(PALETTE).map(|((name, curve), color)| Series {
             name: (*name).to_owned(),
@@ -65,29 +65,22 @@ pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Figure {
         });
         lines.collect::<Vec<_>>()
     };
-    let x_label = format!("demand of both together ({UNIT})");
     let lowest = named
         .iter()
         .flat_map(|(_, curve)| curve.iter().map(|(_, point)| point.speedup))
         .fold(2.0, f64::min);
     let bandwidth = Chart {
-        title: "system bandwidth".to_owned(),
-        x_label: x_label.clone(),
-        y_label: UNIT.to_owned(),
         series: series(|point| btr(point.bandwidth)),
         levels: vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[5] }],
         ..Chart::default()
     };
     let speedup = Chart {
-        title: "weighted speedup".to_owned(),
-        x_label,
-        y_label: "weighted speedup".to_owned(),
         y_start: Some((lowest * 10.0 - 0.5).floor() / 10.0),
         y_end: Some(2.02),
         series: series(|point| point.speedup),
         ..Chart::default()
     };
-    untitled(vec![Panel::Chart(bandwidth), Panel::Chart(speedup)])
+    Plot::of(vec![Panel::Chart(bandwidth), Panel::Chart(speedup)])
 }
 
 /// Range of demands for two HogSims, and parameters of their runs.
@@ -142,15 +135,12 @@ pub(super) fn sweep(
 }
 
 /// The chart of one segment.
-pub(super) fn drawn(title: &str, segment: &Segment, milliseconds: f64) -> Panel {
+pub(super) fn drawn(segment: &Segment, milliseconds: f64) -> Panel {
     let interval = segment.interval().as_millis_f64();
     let count = (milliseconds / interval).round() as usize;
     let rates = segment.rates().iter().cycle().take(count);
     let points = rates.enumerate().map(|(n, rate)| (n as f64 * interval, btr(*rate)));
     Panel::Chart(Chart {
-        title: title.to_owned(),
-        x_label: "time (ms)".to_owned(),
-        y_label: UNIT.to_owned(),
         x_end: Some(milliseconds),
         series: vec![Series {
             name: String::new(),

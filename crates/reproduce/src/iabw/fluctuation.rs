@@ -9,7 +9,7 @@ use super::curves::{Curve, Sweep, curves, drawn, interpolated, sweep};
 use super::segments::course;
 use super::units::{UNIT, btr};
 use super::workloads::Workloads;
-use crate::report::{Effort, Found, Plot, Table, untitled};
+use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -43,22 +43,18 @@ pub(super) fn figure_4(data: &FigureData, workloads: &Workloads) -> Result<Found
     let segment = leslie(data, workloads)?;
     let rates = || segment.rates().iter().map(|rate| btr(*rate));
     let panels = vec![
-        drawn("(a) original", &segment, 100.0),
-        drawn("(b) degree halved", &segment.with_degree(0.5), 100.0),
-        drawn("(c) period halved", &segment.with_period(0.5), 100.0),
-        drawn("(d) regular", &segment.regular(), 100.0),
+        drawn(&segment, 100.0),
+        drawn(&segment.with_degree(0.5), 100.0),
+        drawn(&segment.with_period(0.5), 100.0),
+        drawn(&segment.regular(), 100.0),
     ];
-    let plot = Plot {
-        caption: "The segment and its transformations.".to_owned(),
-        figure: untitled(panels),
-    };
     let period = segment.fluctuation_period().map_or(f64::NAN, Nanos::as_millis_f64);
     let values = vec![
         ("period", period),
         ("highest", rates().fold(0.0, f64::max)),
         ("lowest", rates().fold(f64::INFINITY, f64::min)),
     ];
-    Ok(Found { plots: vec![plot], values, ..Found::default() })
+    Ok(Found { plots: vec![Plot::of(panels)], values, ..Found::default() })
 }
 
 #[derive(Deserialize)]
@@ -126,9 +122,9 @@ pub(super) fn figure_5(
         ("regular-short", loss_of(&regular, shortest) / loss_of(&regular, 0)),
         ("original-short", loss_of(&original, shortest) / loss_of(&original, 0)),
     ];
-    let plot = |caption: &str, named: &[(String, Curve)]| {
+    let plot = |named: &[(String, Curve)]| {
         let named: Vec<(&str, &Curve)> = named.iter().map(|(name, c)| (name.as_str(), c)).collect();
-        Plot { caption: caption.to_owned(), figure: curves(&named, peak) }
+        curves(&named, peak)
     };
     let rows = [("original", &degrees), ("original", &original), ("regular", &regular)];
     let rows = rows.into_iter().flat_map(|(kind, curves)| {
@@ -140,11 +136,7 @@ pub(super) fn figure_5(
         rows: rows.map(|(name, curve)| vec![name, format!("{:.4}", loss(curve))]).collect(),
     };
     Ok(Found {
-        plots: vec![
-            plot("Degree of fluctuation.", &degrees),
-            plot("Period of the original segment.", &original),
-            plot("Period of the regular segment.", &regular),
-        ],
+        plots: vec![plot(&degrees), plot(&original), plot(&regular)],
         tables: vec![table],
         values,
         ..Found::default()

@@ -11,9 +11,9 @@ use super::curves::{
     Curve, ONSET, Sweep, core_seconds, curves, drawn, interpolated, onset, steps, sweep,
 };
 use super::segments::{course, hog};
-use super::units::{UNIT, btr, rate};
+use super::units::{btr, rate};
 use super::workloads::Workloads;
-use crate::report::{Found, Plot, untitled};
+use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -45,14 +45,8 @@ pub(super) fn figure_1b(
             ("speedup-after", after.speedup),
         ];
     }
-    let plot = Plot {
-        caption:
-            "System bandwidth (left scale of the upper panel) and weighted speedup of two Hogs \
-                  against the sum of what each demands."
-                .to_owned(),
-        figure: curves(&[("two Hogs", &curve)], peak),
-    };
-    Ok(Found { plots: vec![plot], values, ..Found::default() })
+    let plots = vec![curves(&[("two Hogs", &curve)], peak)];
+    Ok(Found { plots, values, ..Found::default() })
 }
 
 fn hog_curve(
@@ -92,12 +86,9 @@ pub(super) fn figure_2(data: &FigureData, workloads: &Workloads) -> Result<Found
     };
     let jumps: f64 = coarse.windows(2).map(|pair| pair[0].distance(pair[1]).0).sum();
     let adjacent = jumps / (coarse.len() - 1).max(1) as f64 / mean(&coarse).0;
-    let panel = |title: &str, rates: &[BytesPerSec], interval: f64, unit: &str| {
+    let panel = |rates: &[BytesPerSec], interval: f64| {
         let points = rates.iter().enumerate().map(|(n, rate)| (n as f64 * interval, btr(*rate)));
         Panel::Chart(Chart {
-            title: title.to_owned(),
-            x_label: format!("time ({unit})"),
-            y_label: UNIT.to_owned(),
             series: vec![Series {
                 name: String::new(),
                 points: points.collect(),
@@ -108,13 +99,8 @@ pub(super) fn figure_2(data: &FigureData, workloads: &Workloads) -> Result<Found
         })
     };
     let detail = &fine[..parameters.detail_ms.min(fine.len())];
-    let plot = Plot {
-        caption: format!("Bandwidth of {}, sampled at 100 ms and at 1 ms.", parameters.program),
-        figure: untitled(vec![
-            panel("every 100 ms", &coarse, 0.1, "s"),
-            panel("every 1 ms", detail, 1.0, "ms"),
-        ]),
-    };
+    let panels = vec![panel(&coarse, 0.1), panel(detail, 1.0)];
+    let plot = Plot { caption: parameters.program, ..Plot::of(panels) };
     Ok(Found {
         plots: vec![plot],
         values: vec![
@@ -168,13 +154,10 @@ pub(super) fn figure_3(
     let last = curve.last().map_or(f64::NAN, |(_, point)| btr(point.bandwidth));
     let plots = vec![
         Plot {
-            caption: format!("The segment: {} from {} ms on.", program.name, parameters.from_ms),
-            figure: untitled(vec![drawn("segment of 100 ms", &segment, 100.0)]),
+            caption: format!("{} from {} ms", program.name, parameters.from_ms),
+            ..Plot::of(vec![drawn(&segment, 100.0)])
         },
-        Plot {
-            caption: "Two HogSims of that segment, and two Hogs.".to_owned(),
-            figure: curves(&[("two HogSims", &curve), ("two Hogs", &hogs)], peak),
-        },
+        curves(&[("two HogSims", &curve), ("two Hogs", &hogs)], peak),
     ];
     let values = vec![
         ("onset", begin),

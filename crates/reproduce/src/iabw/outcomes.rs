@@ -4,11 +4,11 @@
 use memweir_core::metrics;
 use memweir_flow::optimal::lower_bound;
 use memweir_flow::workload::mix::iabw::Set;
-use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
+use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::workloads::Counterpart;
-use crate::report::Table;
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 
 /// Runs of one set, by workload: under the OS, then under each of the named treatments.
@@ -121,39 +121,41 @@ impl<'a> Outcomes<'a> {
     }
 
     /// A group of bars per workload, and the mean.
-    pub(super) fn bars(
-        &self,
-        title: &str,
-        y_label: &str,
-        values: impl Fn(usize) -> Vec<f64>,
-    ) -> Panel {
+    pub(super) fn bars(&self, values: impl Fn(usize) -> Vec<f64>) -> Panel {
         let sets = self.names.iter().zip(PALETTE).enumerate().map(|(at, (name, color))| {
             let mut values = values(at);
             values.push(mean(&values));
             BarSet { name: (*name).to_owned(), values, color }
         });
         Panel::Bars(Bars {
-            title: title.to_owned(),
-            x_label: "workload, in the order of the ideal average bandwidth".to_owned(),
-            y_label: y_label.to_owned(),
             sets: sets.collect(),
             categories: self.labels().into_iter().chain(["mean".to_owned()]).collect(),
-            arrangement: Arrangement::Grouped,
-            levels: Vec::new(),
+            ..Bars::default()
         })
     }
 
-    pub(super) fn improvement_bars(&self, title: &str) -> Panel {
-        self.bars(title, "improvement over the OS (%)", |at| self.improvements(at))
+    pub(super) fn improvement_bars(&self) -> Panel {
+        self.bars(|at| self.improvements(at))
+    }
+
+    /// Returns the results of a figure that shows the improvements, with these values.
+    pub(super) fn found(&self, values: Vec<(&'static str, f64)>) -> Found {
+        Found {
+            plots: vec![Plot::of(vec![self.improvement_bars()])],
+            tables: vec![self.table()],
+            values,
+            remarks: vec![self.means_in_words(), self.possible_in_words()],
+            ..Found::default()
+        }
     }
 
     /// Table of the results by workload.
-    pub(super) fn table(&self, caption: &str) -> Table {
+    pub(super) fn table(&self) -> Table {
         let each = self.names.iter().map(|name| format!("{name} (%)"));
         let deviations = self.names.iter().map(|name| format!("{name} sd"));
         let header = ["workload", "IABW", "bound (s)", "OS (s)"].map(str::to_owned);
         Table {
-            caption: caption.to_owned(),
+            caption: "Turnaround, improvement, and standard deviation by workload".to_owned(),
             header: header
                 .into_iter()
                 .chain(each)

@@ -11,7 +11,7 @@ use memweir_policy::PredictorKind;
 use serde::Deserialize;
 
 use super::workloads::Workloads;
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -96,8 +96,6 @@ pub(super) fn figure_15(
         names.into_iter().zip(parameters.fluctuating.iter().map(|name| gain(name))).collect();
     values.push(("others", metrics::mean(&others).unwrap_or(f64::NAN)));
     let bars = Bars {
-        title: "quanta predicted to within 5 % of the peak".to_owned(),
-        y_label: "share (%)".to_owned(),
         categories: by_program.iter().map(|(name, _)| short(name)).collect(),
         sets: parameters
             .predictors
@@ -126,10 +124,7 @@ pub(super) fn figure_15(
             .collect(),
     };
     Ok(Found {
-        plots: vec![Plot {
-            caption: "Each program alone, with each predictor.".to_owned(),
-            figure: untitled(vec![Panel::Bars(bars)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         tables: vec![table],
         values,
         ..Found::default()

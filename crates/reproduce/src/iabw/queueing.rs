@@ -12,7 +12,7 @@ use super::evaluation::{Evaluation, Length, Setting, Treatment};
 use super::outcomes::Outcomes;
 use super::units::TRANSACTION;
 use super::workloads::{Workloads, title};
-use crate::report::{Effort, Found, Plot, untitled};
+use crate::report::{Effort, Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::work::Bench;
@@ -53,11 +53,8 @@ pub(super) fn queueing(
     memory.service.growth = growth.clone().into();
     let points = growth.iter().map(|point| (point.utilization, point.stretch));
     let latency = Chart {
-        title: "latency over that of the unloaded bus".to_owned(),
-        x_label: "utilization".to_owned(),
-        y_label: "stretch".to_owned(),
         series: vec![Series {
-            name: "M/D/1".to_owned(),
+            name: String::new(),
             points: points.collect(),
             style: Style::Line,
             color: PALETTE[0],
@@ -76,12 +73,10 @@ pub(super) fn queueing(
     for (set, pbw, mean) in ids {
         let outcomes = Outcomes::of(&evaluation, &setting, set, Length::Equal, &named)?;
         values.extend([(pbw, outcomes.mean_improvement(0)), (mean, outcomes.mean_improvement(1))]);
-        panels.push(outcomes.improvement_bars(&format!("{}: improvement over the OS", title(set))));
+        panels.push(outcomes.improvement_bars());
         remarks.push(format!("{}: {}", title(set), outcomes.possible_in_words()));
     }
-    let caption = "The latency of the bus, and the workloads of Fig. 11 and 12 on it.".to_owned();
-    let plots = vec![Plot { caption, figure: untitled(panels) }];
-    Ok(Found { plots, values, remarks, ..Found::default() })
+    Ok(Found { plots: vec![Plot::of(panels)], values, remarks, ..Found::default() })
 }
 
 #[cfg(test)]

@@ -9,8 +9,7 @@ use super::evaluation::{Evaluation, Length, Setting, Treatment};
 use super::outcomes::{Outcomes, highest, lowest, mean, share};
 use super::tuning::{Best, Tuned};
 use super::units::UNIT;
-use super::workloads::title;
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 
@@ -68,20 +67,11 @@ pub(super) fn figure_9(
         ("correlation", correlation(&pairs)),
         ("possible", outcomes.possible(2)),
     ];
-    let plot = Plot {
-        caption: "Improvement of the turnaround over the OS, and standard deviation of the \
-                  bandwidth per quantum."
-            .to_owned(),
-        figure: untitled(vec![
-            outcomes.improvement_bars("(a) improvement over the OS"),
-            outcomes.bars("(b) standard deviation of the bandwidth per quantum", UNIT, |at| {
-                deviation(at + 1)
-            }),
-        ]),
-    };
+    let deviations = outcomes.bars(|at| deviation(at + 1));
+    let plot = Plot::of(vec![outcomes.improvement_bars(), deviations]);
     Ok(Found {
         plots: vec![plot],
-        tables: vec![outcomes.table("Turnaround, improvement, and standard deviation by workload")],
+        tables: vec![outcomes.table()],
         values,
         remarks: [
             Some(outcomes.means_in_words()),
@@ -181,8 +171,6 @@ pub(super) fn figure_10(
         });
     let categories = std::iter::once("OS").chain(outcomes.names.iter().copied());
     let bars = Bars {
-        title: format!("quanta per band of system bandwidth ({UNIT})"),
-        y_label: "share (%)".to_owned(),
         sets: sets.collect(),
         categories: categories.map(str::to_owned).collect(),
         arrangement: Arrangement::Stacked,
@@ -191,8 +179,8 @@ pub(super) fn figure_10(
     let more = |from: usize, to: usize| runs[1].share(from, to) - runs[0].share(from, to);
     Ok(Found {
         plots: vec![Plot {
-            caption: format!("Bandwidth breakdown of {}.", outcomes.workloads[place].label()),
-            figure: untitled(vec![Panel::Bars(bars)]),
+            caption: outcomes.workloads[place].label(),
+            ..Plot::of(vec![Panel::Bars(bars)])
         }],
         values: vec![("high", more(40, usize::MAX)), ("low", more(0, 10))],
         ..Found::default()
@@ -233,19 +221,7 @@ pub(super) fn figure_11_or_12(
     } else {
         values.extend([("best", highest(&ours)), ("worst", lowest(&ours))]);
     }
-    Ok(Found {
-        plots: vec![Plot {
-            caption: format!(
-                "{} workloads: improvement of the turnaround over the OS.",
-                title(set)
-            ),
-            figure: untitled(vec![outcomes.improvement_bars("improvement over the OS")]),
-        }],
-        tables: vec![outcomes.table("Turnaround, improvement, and standard deviation by workload")],
-        values,
-        remarks: vec![outcomes.means_in_words(), outcomes.possible_in_words()],
-        ..Found::default()
-    })
+    Ok(outcomes.found(values))
 }
 
 /// Fig. 13 and 14.
@@ -275,16 +251,7 @@ pub(super) fn figure_13_or_14(
             ("worst", lowest(&ours)),
         ]);
     }
-    Ok(Found {
-        plots: vec![Plot {
-            caption: format!("Normal {} workloads: improvement over the OS.", title(set)),
-            figure: untitled(vec![outcomes.improvement_bars("improvement over the OS")]),
-        }],
-        tables: vec![outcomes.table("Turnaround, improvement, and standard deviation by workload")],
-        values,
-        remarks: vec![outcomes.means_in_words(), outcomes.possible_in_words()],
-        ..Found::default()
-    })
+    Ok(outcomes.found(values))
 }
 
 /// Table 2: with the saturation filter and without.
@@ -344,18 +311,7 @@ pub(super) fn idle(evaluation: &Evaluation, setting: &Setting<'_>) -> Result<Fou
     let outcomes = Outcomes::of(evaluation, setting, Set::SpecTraining, Length::Equal, &named)?;
     let (full, auto) = (outcomes.improvements(0), outcomes.improvements(1));
     let gains: Vec<f64> = auto.iter().zip(&full).map(|(auto, full)| auto - full).collect();
-    Ok(Found {
-        plots: vec![Plot {
-            caption:
-                "Training workloads with every core filled, and with idle cores where that pays."
-                    .to_owned(),
-            figure: untitled(vec![outcomes.improvement_bars("improvement over the OS")]),
-        }],
-        tables: vec![outcomes.table("Turnaround, improvement, and standard deviation by workload")],
-        values: vec![("auto", mean(&gains)), ("auto-best", highest(&gains))],
-        remarks: vec![outcomes.means_in_words(), outcomes.possible_in_words()],
-        ..Found::default()
-    })
+    Ok(outcomes.found(vec![("auto", mean(&gains)), ("auto-best", highest(&gains))]))
 }
 
 #[cfg(test)]

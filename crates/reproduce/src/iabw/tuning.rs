@@ -2,7 +2,7 @@
 
 use memweir_core::{Parabola, metrics};
 use memweir_flow::workload::mix::iabw::Set;
-use memweir_plot::{Arrangement, BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
 use memweir_policy::TargetCurve;
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ use super::combinations::{Combination, line, reached};
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::units::{TRANSACTION, UNIT, btr, rate};
 use super::workloads::Counterpart;
-use crate::report::{Found, Plot, Table, untitled};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 
@@ -101,13 +101,10 @@ pub(super) fn figure_7(
     let gain = best.tried.iter().map(|(_, gain)| *gain).fold(f64::NEG_INFINITY, f64::max);
     let [from, to] = parameters.band.map(|edge| edge as usize);
     let turnaround = Chart {
-        title: "turnaround".to_owned(),
-        x_label: format!("target ({UNIT})"),
-        y_label: "turnaround (s)".to_owned(),
         x_start: (best.tried.first().map_or(0.0, |(target, _)| *target) - 1.0).floor(),
         y_start: Some(lowest(&best.tried, os.turnaround()) * 0.99),
         series: vec![Series {
-            name: "by target".to_owned(),
+            name: String::new(),
             points: best
                 .tried
                 .iter()
@@ -120,27 +117,20 @@ pub(super) fn figure_7(
         ..Chart::default()
     };
     let bands: Vec<usize> = (0..44).step_by(4).collect();
-    let set = |name: &str, runs: &Runs, color| BarSet {
-        name: name.to_owned(),
+    let set = |runs: &Runs, color| BarSet {
+        name: String::new(),
         values: bands.iter().map(|band| runs.share(*band, band + 4)).collect(),
         color,
     };
     let distribution = Bars {
-        title: "bandwidth of the quanta".to_owned(),
-        x_label: UNIT.to_owned(),
-        y_label: "share of the quanta (%)".to_owned(),
         categories: bands.iter().map(|band| format!("{band}-{}", band + 4)).collect(),
-        sets: vec![set("OS", &os, PALETTE[6]), set("best target", &at_best, PALETTE[0])],
+        sets: vec![set(&os, PALETTE[6]), set(&at_best, PALETTE[0])],
         ..Bars::default()
     };
-    let caption = format!(
-        "Training workload {}: turnaround against the target, and the bandwidths of the quanta.",
-        workload.label()
-    );
     Ok(Found {
         plots: vec![Plot {
-            caption,
-            figure: untitled(vec![Panel::Chart(turnaround), Panel::Bars(distribution)]),
+            caption: workload.label(),
+            ..Plot::of(vec![Panel::Chart(turnaround), Panel::Bars(distribution)])
         }],
         values: vec![
             ("best-target", best.target),
@@ -176,34 +166,31 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
     let (from, to) = (tuned.curve.iabw_min, tuned.curve.iabw_max);
     let mut series = vec![
         Series {
-            name: "best target".to_owned(),
+            name: String::new(),
             points: tuned.workloads.iter().map(|best| (best.iabw, best.target)).collect(),
             style: Style::Dots,
             color: PALETTE[0],
         },
         Series {
-            name: "fitted".to_owned(),
+            name: String::new(),
             points: span(&curve, btr(from), btr(to)),
             style: Style::Line,
             color: PALETTE[0],
         },
         Series {
-            name: "eq. (11)".to_owned(),
+            name: String::new(),
             points: span(&paper, 23.2, 62.9),
             style: Style::Line,
             color: PALETTE[5],
         },
     ];
     series.extend(hogsim.map(|fit| Series {
-        name: "Fig. 6".to_owned(),
+        name: String::new(),
         points: span(&fit, 15.0, 62.9),
         style: Style::Dashes,
         color: PALETTE[2],
     }));
     let chart = Chart {
-        title: "target against ideal average bandwidth".to_owned(),
-        x_label: format!("ideal average bandwidth, for Fig. 6 demand ({UNIT})"),
-        y_label: UNIT.to_owned(),
         series,
         levels: vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[6] }],
         ..Chart::default()
@@ -216,21 +203,12 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
         rows: tuned.workloads.iter().map(row).collect(),
     };
     let spread = Bars {
-        title: "improvement by target, mean over the training workloads".to_owned(),
-        x_label: "target as a share of the ideal average bandwidth".to_owned(),
-        y_label: "improvement (%)".to_owned(),
         categories: header(tuned).into_iter().skip(2).collect(),
         sets: vec![BarSet { name: String::new(), values: by_share(tuned), color: PALETTE[0] }],
-        arrangement: Arrangement::Grouped,
-        levels: Vec::new(),
+        ..Bars::default()
     };
     Found {
-        plots: vec![Plot {
-            caption: "Best targets of the training workloads, the polynomial through them, the \
-                      paper's, and the regression of Fig. 6."
-                .to_owned(),
-            figure: untitled(vec![Panel::Chart(chart), Panel::Bars(spread)]),
-        }],
+        plots: vec![Plot::of(vec![Panel::Chart(chart), Panel::Bars(spread)])],
         tables: vec![table],
         values: vec![
             ("quadratic", curve.quadratic),

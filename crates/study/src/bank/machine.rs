@@ -1,5 +1,6 @@
 //! Reads the machine of a bank-level scenario, or a machine file.
 
+use std::fs;
 use std::path::Path;
 
 use memweir_bank::clock::Clock;
@@ -8,8 +9,8 @@ use memweir_bank::machine::{CacheLevel, CoreConfig};
 use memweir_bank::os::{Aging, Exhausted, FaultCosts, Start};
 use memweir_core::address_map::AddressMap;
 use memweir_core::cache::CacheGeometry;
-use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
-use memweir_core::names::{Named, suggestion};
+use memweir_core::input::{DataFile, InputError, Replaced, Replacement, Section, Value};
+use memweir_core::names::Named;
 use memweir_core::{Bytes, Cycles, Nanos};
 use memweir_dram::MemoryConfig;
 use memweir_dram::MemorySpec;
@@ -54,21 +55,10 @@ pub(super) fn read(
     }
     let given =
         value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
-    if let Some((name, text)) = MACHINES.iter().find(|(name, _)| *name == given) {
-        let replaced = Replaced::new(Document { name, text }, inside);
-        return of_section(replaced.parse()?, directory);
-    }
-    if !given.ends_with(".toml") {
-        let help = suggestion(given, MACHINES.iter().map(|(name, _)| *name));
-        let error = value.refuse(format!("unknown machine `{given}`")).help(help);
-        return Err(machine_of_fidelity(error, given, &hardware::MACHINES, "flow"));
-    }
-    let path = directory.join(given);
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| value.refuse(format!("{} cannot be read: {error}", path.display())))?;
-    let name = path.display().to_string();
-    let replaced = Replaced::new(Document { name: &name, text: &text }, inside);
-    of_section(replaced.parse()?, path.parent().unwrap_or(Path::new("")))
+    let file = value
+        .checked(DataFile::find("machine", given, &MACHINES, directory, fs::read_to_string))
+        .map_err(|error| machine_of_fidelity(error, given, &hardware::MACHINES, "flow"))?;
+    of_section(Replaced::new(file.document(), inside).parse()?, &file.directory)
 }
 
 fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Machine), InputError> {
@@ -209,14 +199,8 @@ fn memory(
 
 /// Reads a shipped device or a device file.
 fn device_of(value: &Value<'_>, directory: &Path) -> Result<MemorySpec, InputError> {
-    let given = value.string()?;
-    if !given.ends_with(".toml") {
-        return value.checked(MemorySpec::shipped(given));
-    }
-    let path = directory.join(given);
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| value.refuse(format!("{} cannot be read: {error}", path.display())))?;
-    MemorySpec::parse(&path.display().to_string(), &text)
+    let file = value.checked(MemorySpec::file(value.string()?, directory))?;
+    MemorySpec::parse(&file.name, &file.text)
 }
 
 /// Reads a layout of this memory, a shipped map, or a map file.
@@ -229,18 +213,16 @@ fn map(
     if let Ok(layout) = MapLayout::named(given) {
         return Ok(memory.clone().with_layout(layout).map);
     }
-    if let Some((name, text)) = MAPS.iter().find(|(name, _)| *name == given) {
-        return AddressMap::parse(name, text);
-    }
-    if !given.ends_with(".toml") {
-        let names = MapLayout::names().chain(MAPS.iter().map(|(name, _)| *name));
-        let help = format!("{}; or a map's file", suggestion(given, names));
-        return Err(value.refuse(format!("unknown address map `{given}`")).help(help));
-    }
-    let path = directory.join(given);
-    let text = std::fs::read_to_string(&path)
-        .map_err(|error| value.refuse(format!("{} cannot be read: {error}", path.display())))?;
-    AddressMap::parse(&path.display().to_string(), &text)
+    let layouts = MapLayout::names().map(|name| (name, ""));
+    let files: Vec<_> = layouts.chain(MAPS).collect();
+    let file = value.checked(DataFile::find(
+        "address map",
+        given,
+        &files,
+        directory,
+        fs::read_to_string,
+    ))?;
+    AddressMap::parse(&file.name, &file.text)
 }
 
 /// Shipped address maps.

@@ -291,13 +291,6 @@ impl BankScenario {
         partition: &Partition,
         ready: &[Ready],
     ) -> Result<Vec<Option<ColorSet>>, Refusal> {
-        let policy = match partition {
-            Partition::None => return Ok(vec![None; ready.len()]),
-            Partition::Given => {
-                return Ok(ready.iter().map(|(spec, _)| spec.colors.clone()).collect());
-            }
-            Partition::Policy(policy) => policy,
-        };
         let traits: Vec<ProgramTraits> =
             ready.iter().map(|(_, alone)| traits(&alone.run)).collect();
         let supply = match self.machine.colored_by {
@@ -307,7 +300,14 @@ impl BankScenario {
                 Supply::of_map(self.machine.map(), BASE_PAGE_BITS, cache.as_ref())
             }
         };
-        let sets = policy.assign(&traits, &supply, self.cache_use)?;
+        let sets = match partition {
+            Partition::None => return Ok(vec![None; ready.len()]),
+            Partition::Given => {
+                return Ok(ready.iter().map(|(spec, _)| spec.colors.clone()).collect());
+            }
+            Partition::Policy(policy) => policy.assign(&traits, &supply, self.cache_use)?,
+            Partition::Custom(custom) => custom.assign(&traits, &supply)?,
+        };
         Ok(sets.into_iter().map(Some).collect())
     }
 }

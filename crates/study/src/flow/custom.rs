@@ -26,22 +26,8 @@ impl CustomPolicies {
     /// # Errors
     /// If a name is not a name of a policy, is that of a policy of the table, or occurs twice.
     pub fn new(policies: Vec<Arc<dyn CustomPolicy>>) -> Result<Self, Refusal> {
-        for (place, policy) in policies.iter().enumerate() {
-            let name = policy.name();
-            let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-            if name.is_empty() || !name.chars().all(allowed) {
-                let help = "letters, digits, `-`, `_` and `.`";
-                return Err(Refusal::new(format!("`{name}` is not a name of a policy"), help));
-            }
-            if name == PLANNED || policies::names().any(|known| known == name) {
-                let reason = format!("`{name}` is the name of a policy of memweir");
-                return Err(Refusal::new(reason, format!("another name: `my-{name}`")));
-            }
-            if policies[..place].iter().any(|other| other.name() == name) {
-                let reason = format!("two policies are called `{name}`");
-                return Err(Refusal::new(reason, "a name of its own for each"));
-            }
-        }
+        let names: Vec<&str> = policies.iter().map(|policy| policy.name()).collect();
+        check_names(&names, &mut policies::names().chain([PLANNED]))?;
         Ok(Self(policies))
     }
 
@@ -50,6 +36,33 @@ impl CustomPolicies {
     pub fn find(&self, name: &str) -> Option<&dyn CustomPolicy> {
         self.0.iter().find(|policy| policy.name() == name).map(|policy| &**policy)
     }
+}
+
+/// Checks the names of policies from outside a table that has the `known` ones.
+///
+/// # Errors
+/// If a name is not a name of a policy, is one of the table, or occurs twice.
+pub(crate) fn check_names(
+    names: &[&str],
+    known: &mut dyn Iterator<Item = &'static str>,
+) -> Result<(), Refusal> {
+    let known: Vec<&str> = known.collect();
+    for (place, name) in names.iter().enumerate() {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if name.is_empty() || !name.chars().all(allowed) {
+            let help = "letters, digits, `-`, `_` and `.`";
+            return Err(Refusal::new(format!("`{name}` is not a name of a policy"), help));
+        }
+        if known.contains(name) {
+            let reason = format!("`{name}` is the name of a policy of memweir");
+            return Err(Refusal::new(reason, format!("another name: `my-{name}`")));
+        }
+        if names[..place].contains(name) {
+            let reason = format!("two policies are called `{name}`");
+            return Err(Refusal::new(reason, "a name of its own for each"));
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Debug for CustomPolicies {

@@ -12,7 +12,7 @@ use memweir_flow::stop::Stop;
 
 use super::migration::{MigrationSpec, Pager};
 use super::queueing::Queueing;
-use super::report::{Certainty, Run, TaskRun};
+use super::report::{self, Run, TaskRun};
 use super::workload::Prepared;
 use super::{Optimum, Scenario};
 
@@ -44,6 +44,7 @@ impl Scenario {
         let log = self.workload.log.as_ref();
         Experiment {
             admission: log.map(|log| log.spec.admission()).unwrap_or_default(),
+            jobs: log.map(|log| log.spec.job_of_task()).unwrap_or_default(),
             knowledge: self.knowledge,
             overheads: self.overheads,
             kernel: self.kernel,
@@ -60,7 +61,7 @@ impl Scenario {
 
     /// Returns the shortest turnaround of a repetition's tasks under any policy, as far as the
     /// scenario requests it.
-    fn shortest(&self, repetition: u32, prepared: &Prepared) -> Option<(Nanos, Certainty)> {
+    fn shortest(&self, repetition: u32, prepared: &Prepared) -> Option<(Nanos, report::Certainty)> {
         let experiment = self.experiment(0, repetition, prepared);
         match self.optimum {
             // If pages move, no bound for the initial placement holds.
@@ -71,13 +72,13 @@ impl Scenario {
             Optimum::Bound => {
                 experiment.check().ok()?;
                 let Experiment { machine, tasks, scheduler, .. } = &experiment;
-                Some((lower_bound(machine, tasks, scheduler.cores), Certainty::Bound))
+                Some((lower_bound(machine, tasks, scheduler.cores), report::Certainty::Bound))
             }
             Optimum::Search => {
                 let found = optimal(&experiment, Effort::default()).ok()?;
                 let certainty = match found.certainty {
-                    optimal::Certainty::Best => Certainty::Best,
-                    optimal::Certainty::Bound => Certainty::Bound,
+                    optimal::Certainty::Best => report::Certainty::Best,
+                    optimal::Certainty::Bound => report::Certainty::Bound,
                 };
                 Some((found.turnaround, certainty))
             }
@@ -107,10 +108,11 @@ impl Scenario {
         };
         let seed = self.seed_of(repetition);
         let optimum = prepared.optimum.map(|(turnaround, _)| turnaround);
-        let queueing =
-            self.workload.log.as_ref().map(|log| {
-                Queueing::of(&outcome, &log.spec.job_of_task(), self.cores, log.spec.bound)
-            });
+        let queueing = self
+            .workload
+            .log
+            .as_ref()
+            .map(|log| Queueing::of(&outcome, &experiment.jobs, self.cores, log.spec.bound));
         Ok(Run {
             repetition,
             seed,

@@ -89,11 +89,10 @@ fn hardware(
 ) -> Result<Hardware, InputError> {
     let choice =
         value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
-    if !choice.ends_with(".toml") {
-        let shipped = value.checked(Hardware::shipped(choice));
-        shipped.map_err(|error| machine_of_fidelity(error, choice, &bank::MACHINES, "bank"))?;
-    }
-    Hardware::find_replacing(choice, directory, inside)
+    let file = value
+        .checked(Hardware::file(choice, directory))
+        .map_err(|error| machine_of_fidelity(error, choice, &bank::MACHINES, "bank"))?;
+    Hardware::of_file(&file, inside)
 }
 
 /// Reads a scenario for its machine.

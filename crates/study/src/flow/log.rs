@@ -1,7 +1,8 @@
 //! Job logs of real clusters as workloads: arrivals, lengths and cores of jobs that have run.
 //!
 //! [`JobLog`] is what a file says; [`LogSpec`] is the table `log` of a scenario, which adds what no
-//! log has, the bandwidth of the jobs. A job of several cores is one task per core.
+//! log has, the bandwidth of the jobs. A job of several cores is one task per core, and a policy
+//! gives cores to all of them or to none.
 
 mod bandwidth;
 mod sacct;
@@ -346,9 +347,9 @@ impl LogSpec {
         jobs.flat_map(|(job, number)| (0..job.cores).map(move |_| number)).collect()
     }
 
-    /// Returns the admission of the tasks.
+    /// Returns the admission of the jobs.
     pub(super) fn admission(&self) -> Admission {
-        Admission::Limited { tasks: self.admitted, jobs: self.job_of_task() }
+        Admission::Limited(self.admitted)
     }
 }
 

@@ -40,7 +40,7 @@ enum Kind {
     /// A counterpart of a workload of iabw Table 1.
     Table1 { workload: Workload, pool: Vec<Arc<Entry>> },
     /// A mix of hmmsched section VI.
-    Hmmsched { number: usize, catalog: Arc<Catalog>, recipe: hmmsched::Recipe },
+    Hmmsched { number: usize, catalog: Arc<Catalog>, recipe: hmmsched::HmmschedRecipe },
 }
 
 /// A [`Recipe`] without the cores, which may be swept.
@@ -221,8 +221,8 @@ fn of_paper(
         let reason = format!("`{}` has no second memory for it", hardware.machine.name);
         return Err(value.refuse(reason).help("hmmsched and cxl-server have one"));
     }
-    let default = hmmsched::Recipe::default();
-    let recipe = hmmsched::Recipe {
+    let default = hmmsched::HmmschedRecipe::default();
+    let recipe = hmmsched::HmmschedRecipe {
         weight: work.map_or(default.weight, |(_, work)| Weight::Equal(work)),
         dram_share: share.map_or(default.dram_share, |(_, share)| share),
         samples: samples.map_or(default.samples, |samples| samples as u64),

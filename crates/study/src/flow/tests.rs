@@ -177,7 +177,11 @@ fn what_is_wrong_is_refused_where_it_stands() {
             "hmsched\"\n",
             "s.toml:1: machine: unknown machine `hmsched`\n  help: did you mean `hmmsched`",
         ),
-        ("hmmsched\"\n", "no.toml\"\n", "/no/such/directory/no.toml: cannot be read"),
+        (
+            "hmmsched\"\n",
+            "no.toml\"\n",
+            "s.toml:1: machine: /no/such/directory/no.toml: cannot be read",
+        ),
         (
             "\"os\"",
             "\"oss\"",

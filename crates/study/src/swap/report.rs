@@ -32,7 +32,7 @@ pub struct PagePoint {
     /// Size of the swap area.
     pub swap: Bytes,
     /// The victim policy.
-    pub policy: &'static str,
+    pub policy: String,
     /// Name of the interpretation of the energy equations.
     pub reading: &'static str,
     /// Length of a session in seconds.
@@ -49,12 +49,12 @@ pub struct SwapResult {
     /// Means over the repetitions.
     pub mean: Session,
     /// Every repetition.
-    pub runs: Vec<Run>,
+    pub runs: Vec<PageRun>,
 }
 
 /// A repetition.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Run {
+pub struct PageRun {
     /// Its seed.
     pub seed: u64,
     /// Results of the session.

@@ -10,7 +10,7 @@ use memweir_swap::PAGE;
 use memweir_swap::area::SwapKind;
 use memweir_swap::session::{SessionOutcome, SessionSpec};
 
-use super::report::{AppResult, PagePoint, PageReport, Run, Session, SwapResult};
+use super::report::{AppResult, PagePoint, PageReport, PageRun, Session, SwapResult};
 use super::{PageScenario, Traces};
 use crate::ScenarioText;
 use crate::key::key;
@@ -27,7 +27,7 @@ pub struct PageStudy {
 
 /// A finished run.
 #[derive(Clone, Debug)]
-pub struct Finished<'a> {
+pub struct FinishedPageRun<'a> {
     /// Number of its point.
     pub point: usize,
     /// The swap area.
@@ -35,7 +35,7 @@ pub struct Finished<'a> {
     /// Number of the repetition, from zero.
     pub repetition: u32,
     /// Results of the run.
-    pub run: &'a Run,
+    pub run: &'a PageRun,
 }
 
 /// A run, by point, swap area and repetition.
@@ -97,7 +97,7 @@ impl PageStudy {
     /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
     /// does not depend on the threads.
     #[must_use]
-    pub fn run(&self, threads: NonZeroUsize, done: impl FnMut(&Finished)) -> PageReport {
+    pub fn run(&self, threads: NonZeroUsize, done: impl FnMut(&FinishedPageRun)) -> PageReport {
         let report = self.run_until(&Stop::default(), threads, done);
         report.expect("the end was not requested")
     }
@@ -109,10 +109,10 @@ impl PageStudy {
         &self,
         stop: &Stop,
         threads: NonZeroUsize,
-        mut done: impl FnMut(&Finished),
+        mut done: impl FnMut(&FinishedPageRun),
     ) -> Option<PageReport> {
         let pieces = self.pieces();
-        let mut runs: Vec<Vec<Vec<Option<Run>>>> = self
+        let mut runs: Vec<Vec<Vec<Option<PageRun>>>> = self
             .points
             .iter()
             .map(|point| vec![vec![None; point.repetitions as usize]; point.swaps.len()])
@@ -125,7 +125,7 @@ impl PageStudy {
                 let Some(run) = run else { return };
                 let Piece { point, swap, repetition } = pieces[index];
                 let name = &self.points[point].swaps[swap].name;
-                done(&Finished { point, swap: name, repetition, run: &run });
+                done(&FinishedPageRun { point, swap: name, repetition, run: &run });
                 runs[point][swap][repetition as usize] = Some(run);
             },
         );
@@ -147,7 +147,7 @@ impl PageStudy {
         pieces
     }
 
-    fn one(&self, piece: Piece) -> Run {
+    fn one(&self, piece: Piece) -> PageRun {
         let scenario = &self.points[piece.point];
         let kind = &scenario.swaps[piece.swap];
         let seed = scenario.seed.wrapping_add(u64::from(piece.repetition));
@@ -161,14 +161,14 @@ impl PageStudy {
                 .mean(|switch| switch.app == number && switch.round > 0)
                 .map(Nanos::as_millis_f64),
         });
-        Run { seed, session, by_app: by_app.collect() }
+        PageRun { seed, session, by_app: by_app.collect() }
     }
 
-    fn point(&self, at: usize, runs: Vec<Vec<Option<Run>>>) -> PagePoint {
+    fn point(&self, at: usize, runs: Vec<Vec<Option<PageRun>>>) -> PagePoint {
         let scenario = &self.points[at];
         let session = &scenario.session;
         let swaps = scenario.swaps.iter().zip(runs).map(|(kind, runs)| {
-            let runs: Vec<Run> = runs.into_iter().flatten().collect();
+            let runs: Vec<PageRun> = runs.into_iter().flatten().collect();
             let mean = Session::mean(runs.iter().map(|run| &run.session));
             SwapResult { swap: kind.name.clone(), mean, runs }
         });
@@ -179,7 +179,7 @@ impl PageStudy {
             footprint: Bytes(pages * PAGE.0),
             dram: session.dram,
             swap: session.swap,
-            policy: session.victims.name,
+            policy: session.victims.name().to_owned(),
             reading: scenario.reading.0,
             duration_s: session.duration().0,
             swaps: swaps.collect(),

@@ -9,7 +9,7 @@ use memweir_study::bank::report::{BankPoint, PartitionRun};
 use memweir_study::bank::study::BankStudy;
 use memweir_study::sweep::Grid;
 
-use super::{Simulated, Simulation};
+use super::{Simulated, Simulation, unless_stopped};
 
 /// The columns, behind the swept keys.
 pub const COLUMNS: [(&str, Kind); 24] = [
@@ -88,10 +88,6 @@ impl Simulation for BankStudy {
         self.keys()
     }
 
-    fn seed(&self, point: usize) -> Option<u64> {
-        Some(self.points()[point].seed)
-    }
-
     fn columns(&self) -> &[(&'static str, Kind)] {
         &COLUMNS
     }
@@ -106,10 +102,7 @@ impl Simulation for BankStudy {
             let rows = point.partitions.iter().flat_map(|run| rows(point, run)).collect();
             Simulated::new(rows, point)
         };
-        match self.only(point).run_until(stop, threads, || ()) {
-            Ok(report) => Ok(report.points.first().map(simulated)),
-            Err(_) if stop.is_requested() => Ok(None),
-            Err(error) => Err(error),
-        }
+        let report = unless_stopped(stop, self.only(point).run_until(stop, threads, || ()))?;
+        Ok(report.and_then(|report| report.points.first().map(simulated)))
     }
 }

@@ -10,7 +10,7 @@ use memweir_study::flow::report::{Certainty, Point, Report, Run};
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
 
-use super::{Simulated, Simulation};
+use super::{Simulated, Simulation, unless_stopped};
 
 /// The columns, behind the swept keys.
 pub const COLUMNS: [(&str, Kind); 22] = [
@@ -89,10 +89,6 @@ impl Simulation for Study {
         self.keys()
     }
 
-    fn seed(&self, point: usize) -> Option<u64> {
-        Some(self.points()[point].seed)
-    }
-
     fn columns(&self) -> &[(&'static str, Kind)] {
         &COLUMNS
     }
@@ -104,11 +100,8 @@ impl Simulation for Study {
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
         let simulated = |point: &Point| Simulated::new(point.runs.iter().map(row).collect(), point);
-        match self.only(point).run_until(stop, threads, |_| ()) {
-            Ok(report) => Ok(report.points.first().map(simulated)),
-            Err(_) if stop.is_requested() => Ok(None),
-            Err(error) => Err(error),
-        }
+        let report = unless_stopped(stop, self.only(point).run_until(stop, threads, |_| ()))?;
+        Ok(report.and_then(|report| report.points.first().map(simulated)))
     }
 }
 

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
 use memweir_run::table::{Cell, Kind};
-use memweir_study::swap::report::{PageReport, Run};
+use memweir_study::swap::report::{PageReport, PageRun};
 use memweir_study::swap::study::PageStudy;
 use memweir_study::sweep::Grid;
 
@@ -43,7 +43,7 @@ pub fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
 
 /// Returns the row of a run.
 #[must_use]
-pub fn row(swap: &str, repetition: u32, run: &Run) -> Vec<Cell> {
+pub fn row(swap: &str, repetition: u32, run: &PageRun) -> Vec<Cell> {
     let session = &run.session;
     // Counts of one run are whole; only the means of several are not.
     let whole = |count: f64| Cell::from(count as u64);
@@ -79,10 +79,6 @@ impl Simulation for PageStudy {
 
     fn keys(&self) -> Vec<String> {
         self.keys()
-    }
-
-    fn seed(&self, point: usize) -> Option<u64> {
-        Some(self.points()[point].seed)
     }
 
     fn columns(&self) -> &[(&'static str, Kind)] {

@@ -77,7 +77,7 @@ pub const MIX_2: [Application; 4] = [
 
 /// Parameters of a mix.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Recipe {
+pub struct HmmschedRecipe {
     /// Work of each task.
     pub weight: Weight,
     /// Share of each program's memory that fits into its part of the DRAM, from 0 to 1: the pages
@@ -87,7 +87,7 @@ pub struct Recipe {
     pub samples: u64,
 }
 
-impl Default for Recipe {
+impl Default for HmmschedRecipe {
     /// Two minutes each, a quarter of every program's memory in DRAM, 100,000 samples: all our
     /// choices.
     fn default() -> Self {
@@ -105,7 +105,7 @@ pub fn mix(
     applications: &[Application],
     catalog: &Catalog,
     hardware: &Hardware,
-    recipe: &Recipe,
+    recipe: &HmmschedRecipe,
     seed: u64,
 ) -> Result<Mix, Refusal> {
     if hardware.machine.memories.len() <= NVM {

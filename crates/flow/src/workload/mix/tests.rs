@@ -120,11 +120,12 @@ fn a_normal_workload_has_each_program_once_with_its_own_length() {
 
 #[test]
 fn the_mixes_of_hmmsched_are_four_and_four_and_six_and_two() {
-    use super::hmmsched::{Intensity, MIX_1, MIX_2, NVM, Recipe, mix};
+    use super::hmmsched::{HmmschedRecipe, Intensity, MIX_1, MIX_2, NVM, mix};
     let hardware = Hardware::shipped("hmmsched").unwrap();
     let catalog = Catalog::shipped();
     for (applications, memory) in [(MIX_1, 4), (MIX_2, 6)] {
-        let mix = mix("m", &applications, &catalog, &hardware, &Recipe::default(), 1).unwrap();
+        let mix =
+            mix("m", &applications, &catalog, &hardware, &HmmschedRecipe::default(), 1).unwrap();
         assert_eq!(mix.tasks.len(), 8);
         let intense = applications.iter().filter(|a| a.intensity == Intensity::Memory).count();
         assert_eq!(2 * intense, memory);
@@ -141,7 +142,7 @@ fn the_mixes_of_hmmsched_are_four_and_four_and_six_and_two() {
         }
     }
     let iabw = Hardware::shipped("iabw").unwrap();
-    assert!(mix("m", &MIX_1, &catalog, &iabw, &Recipe::default(), 1).is_err());
+    assert!(mix("m", &MIX_1, &catalog, &iabw, &HmmschedRecipe::default(), 1).is_err());
 }
 
 /// Bursts of random length and bandwidth.
