@@ -3,30 +3,37 @@
 //! The mechanisms, and the steps that involve several of them, are those of a batch
 //! ([`Mechanisms`]). Different is what surrounds them: jobs come from the [`Service`], each starts
 //! under a [supervisor](crate::shim) that keeps its exit code, and jobs run on when the daemon
-//! ends. `backend/start.rs` starts jobs, `backend/end.rs` ends them, `backend/record.rs` tells an
-//! observer what they did.
+//! ends. `backend/end.rs` ends them.
 
 mod end;
-mod record;
-mod start;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::sync::Arc;
 
-use memweir_core::{JobId, Nanos, Priority};
+use memweir_core::{JobId, Media, Nanos, Priority};
 use memweir_linux::blocker::Demand;
 use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::notify::{ServiceState, notify};
-use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
+use memweir_policy::quantum_loop::{self, Backend, Quantum, Start};
 use memweir_policy::{Decision, JobSpec, Observation};
-use memweir_run::batch::{Mechanisms, RunError, Totals};
+use memweir_run::batch::{Mechanisms, MeterLoss, QuantumRecorder, RowSubject, RunError, Totals};
 use memweir_run::observer::{self, Observer};
-use memweir_run::profile::Observed;
 
-use crate::profiles::{Begin, Keeper};
-use crate::queue::Job;
-use crate::service::Service;
+use crate::attempt::Attempt;
+use crate::launcher::{self, is_full};
+use crate::profiles::{Keeper, Watch};
+use crate::queue::{End, Job};
+use crate::service::{Begun, Service};
+use crate::view::quantum_view;
 use end::Stage;
+
+/// Longest time for which an observer of an idle queue is not called.
+const IDLE_CALL: Nanos = Nanos::from_millis(60_000);
+
+/// Exit code of a job whose supervisor could not be started, as of a program that cannot be
+/// executed.
+const NOT_STARTED: i32 = 126;
 
 /// One job that was admitted and has not ended.
 #[derive(Debug)]
@@ -40,29 +47,15 @@ struct Slot {
     next_signal: Option<Nanos>,
     signals: u32,
     /// The first run of its program; absent for programs that are known.
-    first_run: Option<Box<Watched>>,
-}
-
-/// A first run that is being watched.
-#[derive(Debug, Default)]
-struct Watched {
-    /// Its files at its start; absent before that.
-    begin: Option<Begin>,
-    readings: Observed,
-    /// Time for which it had cores, up to the last reading.
-    ran: Nanos,
-    /// Time since which it has cores, if it has not been read since.
-    resumed: Option<Nanos>,
+    first_run: Option<Box<Watch>>,
 }
 
 /// The jobs of a queue while the daemon runs them.
 pub(crate) struct QueueBackend<'a> {
     service: Arc<Service>,
-    observer: &'a mut dyn Observer,
+    recorder: QuantumRecorder<'a>,
     mechanisms: Mechanisms,
     quantum: Nanos,
-    /// Quanta so far.
-    quanta: u64,
     slots: BTreeMap<JobId, Slot>,
     /// Writes first runs to the profile store, if there is one.
     keeper: Option<Keeper>,
@@ -82,10 +75,9 @@ impl<'a> QueueBackend<'a> {
         mechanisms.notices.drain(..).for_each(|notice| service.notice(notice));
         Self {
             service,
-            observer,
+            recorder: QuantumRecorder::new(observer, Media::dram_only()),
             mechanisms,
             quantum,
-            quanta: 0,
             slots: BTreeMap::new(),
             keeper,
             adopted: Vec::new(),
@@ -107,7 +99,7 @@ impl<'a> QueueBackend<'a> {
         let slot = Slot { stage: Stage::Started, started, ..Slot::of(job, Totals::default()) };
         self.slots.insert(id, slot);
         self.adopted.push(spec(job));
-        self.observer.event(observer::Event::JobStarted { job: id, name: &job.name });
+        self.recorder.event(observer::Event::JobStarted { job: id, name: &job.name });
     }
 
     /// Lets every job run.
@@ -118,12 +110,13 @@ impl<'a> QueueBackend<'a> {
     }
 
     /// Takes what clients have changed since the last call, as events of the loop.
-    fn changes(&mut self) -> Vec<Event> {
-        let mut events: Vec<Event> = self.adopted.drain(..).map(Event::Arrived).collect();
+    fn changes(&mut self) -> Vec<quantum_loop::Event> {
+        let mut events: Vec<quantum_loop::Event> =
+            self.adopted.drain(..).map(quantum_loop::Event::Arrived).collect();
         events.extend(self.withdrawals());
         for job in self.service.admit() {
             let totals = Totals { metered: self.mechanisms.meter.is_some(), ..Totals::default() };
-            events.push(Event::Arrived(spec(&job)));
+            events.push(quantum_loop::Event::Arrived(spec(&job)));
             let is_first = totals.metered && self.keeper.is_some() && job.is_unknown();
             let first_run = is_first.then(Box::default);
             self.slots.insert(job.id, Slot { first_run, ..Slot::of(&job, totals) });
@@ -140,9 +133,106 @@ impl<'a> QueueBackend<'a> {
         }
         if let Some(loss) = loss {
             self.service.notice(format!("job {job} is no longer metered: {}", loss.text));
-            self.meter_failed(&loss);
+            self.recorder.meter_failed(self.mechanisms.meter.as_deref(), &loss);
         }
         Some(observation)
+    }
+
+    /// Starts jobs: creates all supervisors first and runs them then.
+    pub(super) fn start(&mut self, jobs: &[JobId]) -> Vec<(JobId, Start)> {
+        let (mut born, mut starts) = (Vec::new(), Vec::new());
+        for job in jobs {
+            match self.begin(*job) {
+                Some(attempt) => born.push((*job, attempt)),
+                None => starts.push((*job, Start::Failed)),
+            }
+        }
+        for (job, attempt) in born {
+            let start = match self.mechanisms.world.exec(job) {
+                Ok(()) => self.started(job),
+                Err(error) => self.failed(job, Some(&attempt), &error),
+            };
+            starts.push((job, start));
+        }
+        starts
+    }
+
+    /// Creates the supervisor of a job. `None` if it does not start.
+    fn begin(&mut self, job: JobId) -> Option<Attempt> {
+        let Some(begun) = self.service.begin(job) else {
+            // A client has held or canceled it in this very moment, or its start is not on disk.
+            self.slots.remove(&job);
+            return None;
+        };
+        let attempt = begun.attempt.clone();
+        match self.spawn(&begun) {
+            Ok(None) => {}
+            Ok(Some(loss)) => {
+                self.service.notice(format!("job {job} is not metered: {}", loss.text));
+                self.recorder.meter_failed(self.mechanisms.meter.as_deref(), &loss);
+                if let Some(slot) = self.slots.get_mut(&job) {
+                    slot.totals.metered = false;
+                }
+            }
+            Err(error) if is_full(&*error) => {
+                // Only files were made before.
+                attempt.remove();
+                self.slots.remove(&job);
+                self.service.hold_for_room(job);
+                self.service.notice(format!("job {job} does not start: {error}"));
+                return None;
+            }
+            Err(error) => {
+                self.failed(job, Some(&attempt), &*error);
+                return None;
+            }
+        }
+        Some(attempt)
+    }
+
+    fn spawn(&mut self, begun: &Begun) -> Result<Option<MeterLoss>, Box<dyn Error>> {
+        let mut launch = launcher::launch(&self.service, begun)?;
+        let slot = self.slots.get_mut(&begun.job.id);
+        if let Some(first_run) = slot.and_then(|slot| slot.first_run.as_mut()) {
+            first_run.begin(&begun.job.name, &begun.work);
+        }
+        self.mechanisms.spawn(begun.job.id, &mut launch)
+    }
+
+    fn started(&mut self, job: JobId) -> Start {
+        let now = self.mechanisms.world.now();
+        if let Some(slot) = self.slots.get_mut(&job) {
+            slot.stage = Stage::Started;
+            slot.started = Some(now);
+        }
+        self.service.runs(job);
+        let name = self.service.name_of(job);
+        self.recorder.event(observer::Event::JobStarted { job, name: &name });
+        Start::At(now)
+    }
+
+    /// Ends a job whose supervisor could not be started.
+    fn failed(&mut self, job: JobId, attempt: Option<&Attempt>, error: &dyn Error) -> Start {
+        self.service.notice(format!("job {job} could not be started: {error}"));
+        self.mechanisms.world.forget(job);
+        if let Some(meter) = &mut self.mechanisms.meter {
+            meter.detach(job);
+        }
+        let _ = self.mechanisms.blocker.retire(job);
+        self.slots.remove(&job);
+        if let Some(attempt) = attempt {
+            attempt.remove();
+        }
+        self.service.over(job, End::Exited(NOT_STARTED));
+        Start::Failed
+    }
+
+    /// Returns the jobs that ran in a quantum or are blocked after it.
+    fn jobs_of(&self, quantum: &Quantum) -> Vec<JobId> {
+        let ran = quantum.jobs.iter().map(|entry| entry.job);
+        let started = self.slots.iter().filter(|(_, slot)| slot.stage != Stage::Admitted);
+        let jobs: BTreeSet<JobId> = ran.chain(started.map(|(job, _)| *job)).collect();
+        jobs.into_iter().collect()
     }
 
     fn notify(&self, notices: Vec<String>) {
@@ -158,15 +248,6 @@ impl Slot {
     fn of(job: &Job, totals: Totals) -> Self {
         let (stage, cores) = (Stage::Admitted, job.cores);
         Self { stage, cores, totals, started: None, next_signal: None, signals: 0, first_run: None }
-    }
-}
-
-impl Watched {
-    fn read(&mut self, observation: &Observation, now: Nanos) {
-        self.readings.add(observation);
-        if let Some(resumed) = self.resumed.take() {
-            self.ran += now.saturating_sub(resumed);
-        }
     }
 }
 
@@ -187,13 +268,15 @@ impl Backend for QueueBackend<'_> {
         self.mechanisms.world.now()
     }
 
-    fn wait(&mut self, until: Nanos) -> Result<Vec<Event>, RunError> {
+    fn wait(&mut self, until: Nanos) -> Result<Vec<quantum_loop::Event>, RunError> {
         let changes = self.changes();
         if !changes.is_empty() {
             return Ok(changes);
         }
         self.signal_canceled();
-        self.count_waiting();
+        if self.recorder.wants_rows() {
+            self.recorder.event(observer::Event::Queued(self.service.pending()));
+        }
         self.watch(until)
     }
 
@@ -229,18 +312,28 @@ impl Backend for QueueBackend<'_> {
         for job in jobs {
             let slot = self.slots.get_mut(job);
             if let Some(first_run) = slot.and_then(|slot| slot.first_run.as_mut()) {
-                first_run.resumed.get_or_insert(now);
+                first_run.resume(now);
             }
         }
         self.start(&fresh)
     }
 
     fn quantum_ended(&mut self, quantum: &Quantum) {
-        self.record(quantum);
+        let notices = self.mechanisms.blocker.notices();
+        self.notify(notices);
+        let jobs = self.jobs_of(quantum);
+        if self.service.is_watched() {
+            self.service.quantum_ended(quantum_view(self.recorder.number(), quantum, &jobs));
+        }
+        let (meter, service) = (self.mechanisms.meter.as_deref(), &self.service);
+        let subject = |job| RowSubject { job, name: service.name_of(job), predicted: None };
+        let subjects = || jobs.into_iter().map(subject).collect();
+        let notices = self.recorder.quantum_ended(quantum, quantum.start, meter, subjects);
+        self.notify(notices);
     }
 
     /// Leaves the jobs running for the next daemon.
-    fn stop(&mut self) -> Result<Vec<Event>, RunError> {
+    fn stop(&mut self) -> Result<Vec<quantum_loop::Event>, RunError> {
         // A manager that is gone needs no news.
         let _ = notify(ServiceState::Stopping);
         self.run_all();

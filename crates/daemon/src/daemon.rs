@@ -53,6 +53,8 @@ pub struct DaemonOptions {
     pub admit: Option<u32>,
     /// Ended jobs that are kept.
     pub retention: Retention,
+    /// Most unfinished jobs of one user but root and the user of the daemon.
+    pub user_jobs: u32,
     /// Group whose members command all jobs, as root does; for the daemon of root alone.
     pub operators: Option<UserGroup>,
     /// Options that a batch has as well. Those of single jobs and of reports do not count.
@@ -152,8 +154,8 @@ pub fn run(
     };
     let profiles = open_profiles(run, &mut told)?;
     let service = Service::open(store, setup.capacity, owner, waker, facts)?;
-    let service =
-        Arc::new(service.with_profiles(profiles).with_operators(options.operators.clone()));
+    let service = service.with_operators(options.operators.clone());
+    let service = Arc::new(service.with_profiles(profiles).with_user_jobs(options.user_jobs));
     let keeper = keeper(&service)?;
     let (meter, world) = (setup.meter, Box::new(world));
     let mechanisms =

@@ -27,6 +27,7 @@ mod attempt;
 mod backend;
 pub mod client;
 pub mod daemon;
+mod launcher;
 pub mod places;
 pub mod profiles;
 pub mod protocol;

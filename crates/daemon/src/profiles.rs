@@ -14,9 +14,11 @@ use jiff::Timestamp;
 use memweir_core::profile::Profile;
 use memweir_core::{BytesPerSec, JobId, Media, Nanos};
 use memweir_linux::MeterKind;
+use memweir_policy::Observation;
 use memweir_run::batch::{Knowledge, Known, invocation};
 use memweir_run::jobs::{Batch, Command, Job};
 use memweir_run::platform::Machine;
+use memweir_run::profile::Observed;
 use memweir_run::recording::Recording;
 use memweir_run::store::{
     InputFile, InputState, Invocation, ProgramKey, ProgramState, Provenance, Store, StoreError,
@@ -115,7 +117,7 @@ fn job(name: String, work: &Work) -> Job {
 
 /// The beginning of a first run.
 #[derive(Clone, Debug)]
-pub(crate) struct Begin {
+struct Begin {
     invocation: Invocation,
     /// The files that it names, as they were then.
     inputs: Vec<InputFile>,
@@ -123,9 +125,47 @@ pub(crate) struct Begin {
 
 impl Begin {
     /// Notes the files of a job that is about to start.
-    pub(crate) fn of(name: &str, work: &Work) -> Self {
+    fn of(name: &str, work: &Work) -> Self {
         let invocation = invocation(&job(name.to_owned(), work), &work.program.to_path());
         Self { inputs: inputs(&invocation), invocation }
+    }
+}
+
+/// A first run that is being watched.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    /// Its files at its start; absent before that.
+    begin: Option<Begin>,
+    readings: Observed,
+    /// Time for which it had cores, up to the last reading.
+    ran: Nanos,
+    /// Time since which it has cores, if it has not been read since.
+    resumed: Option<Nanos>,
+}
+
+impl Watch {
+    /// Notes the files of the job, which is about to start.
+    pub(crate) fn begin(&mut self, name: &str, work: &Work) {
+        self.begin = Some(Begin::of(name, work));
+    }
+
+    /// Notes that the job has cores from now on.
+    pub(crate) fn resume(&mut self, now: Nanos) {
+        self.resumed.get_or_insert(now);
+    }
+
+    /// Adds a reading; the job is blocked until it is resumed.
+    pub(crate) fn read(&mut self, observation: &Observation, now: Nanos) {
+        self.readings.add(observation);
+        if let Some(resumed) = self.resumed.take() {
+            self.ran += now.saturating_sub(resumed);
+        }
+    }
+
+    /// Returns the run of a job that has ended; `None` if nothing was counted.
+    pub(crate) fn first_run(self, job: JobId, meter: MeterKind) -> Option<FirstRun> {
+        let profile = self.readings.profile(self.ran)?;
+        Some(FirstRun { job, begin: self.begin?, profile, meter, media: Media::dram_only() })
     }
 }
 
@@ -133,7 +173,7 @@ impl Begin {
 #[derive(Debug)]
 pub(crate) struct FirstRun {
     pub(crate) job: JobId,
-    pub(crate) begin: Begin,
+    begin: Begin,
     pub(crate) profile: Profile,
     pub(crate) meter: MeterKind,
     /// The media that the meter tells apart.

@@ -45,6 +45,8 @@ pub struct Queue {
     of_arrays: BTreeMap<JobId, u32>,
     /// Number of pending jobs.
     pending: usize,
+    /// Number of jobs that have not ended, of each user who has any.
+    of_users: BTreeMap<u32, u32>,
     draining: bool,
 }
 
@@ -60,6 +62,7 @@ impl Queue {
             busy: 0,
             of_arrays: BTreeMap::new(),
             pending: 0,
+            of_users: BTreeMap::new(),
             draining: false,
         }
     }
@@ -73,8 +76,14 @@ impl Queue {
             self.waiting.remove(&place(old));
             had_succeeded = old.has_succeeded();
             self.pending -= usize::from(old.state == State::Pending);
+            if old.end().is_none() {
+                count_down(&mut self.of_users, &old.user);
+            }
         }
         self.pending += usize::from(job.state == State::Pending);
+        if job.end().is_none() {
+            *self.of_users.entry(job.user).or_default() += 1;
+        }
         let started = matches!(job.state, State::Starting | State::Running);
         let stays = started || (job.state == State::Pending && self.may_stay(&job));
         let waits = job.state == State::Pending && !stays && job.held_by.is_none();
@@ -118,7 +127,7 @@ impl Queue {
     }
 
     /// Returns every job, the oldest first.
-    pub fn jobs(&self) -> impl Iterator<Item = &Job> {
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = &Job> {
         self.jobs.values()
     }
 
@@ -126,6 +135,12 @@ impl Queue {
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending
+    }
+
+    /// Returns the number of a user's jobs that have not ended.
+    #[must_use]
+    pub fn unfinished(&self, user: u32) -> u32 {
+        self.of_users.get(&user).copied().unwrap_or(0)
     }
 
     /// Returns the cores that the jobs share.
@@ -202,12 +217,8 @@ impl Queue {
             return;
         }
         self.busy -= job.cores;
-        let Some(array) = job.array else { return };
-        if let Some(count) = self.of_arrays.get_mut(&array.array) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_arrays.remove(&array.array);
-            }
+        if let Some(array) = job.array {
+            count_down(&mut self.of_arrays, &array.array);
         }
     }
 
@@ -269,6 +280,16 @@ impl Queue {
         let others = self.of_arrays.get(&array).copied().unwrap_or(0)
             - u32::from(self.admitted.contains(&job.id));
         (others >= limit).then_some(Reason::ArrayLimit { running: others, limit })
+    }
+}
+
+/// Takes one from a count. Counts of zero are not kept.
+fn count_down<K: Ord>(counts: &mut BTreeMap<K, u32>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 

@@ -1,25 +1,23 @@
 //! The socket of the daemon: connections, their limits and their lines.
 //!
 //! Each connection has a thread. A line that is too long, too slow or no request ends or refuses
-//! that connection and touches no other.
+//! that connection and touches no other. How much a user can ask for is in `server/guests.rs`.
 
-use std::collections::BTreeMap;
+mod guests;
+
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memweir_linux::peer::Peer;
+use memweir_linux::peer::{Peer, is_listening};
 
 use crate::protocol::{self, MAX_LINE, Refusal, RefusalKind, Reply, parse_request, write_reply};
 use crate::service::Service;
-
-/// Most connections of all users together, and of one user.
-const MAX_CONNECTIONS: usize = 512;
-const MAX_OF_USER: usize = 256;
+use guests::{Guest, Guests};
 
 /// Longest time from one request of a connection to the end of the next, and to write a reply.
 const LINE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -58,7 +56,7 @@ impl Server {
     /// If no thread can be started.
     pub(crate) fn start(&self, service: Arc<Service>) -> io::Result<()> {
         let listener = self.listener.try_clone()?;
-        let guests = Arc::new(Guests::default());
+        let guests = Guests::default();
         let builder = std::thread::Builder::new().name("socket".to_owned());
         builder.spawn(move || {
             loop {
@@ -84,72 +82,41 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(path)?.file_type().is_socket() {
         return refuse("there is a file of another kind; name another place with --socket");
     }
-    match UnixStream::connect(path) {
-        Ok(_) => refuse("another daemon listens there; stop it, or name another place"),
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
-        Err(error) => Err(error),
-    }
-}
-
-/// Connections by user.
-#[derive(Debug, Default)]
-struct Guests(Mutex<BTreeMap<u32, usize>>);
-
-impl Guests {
-    /// Counts a connection; false if there are too many.
-    fn enter(&self, user: u32) -> bool {
-        let mut guests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = guests.values().sum();
-        let own = guests.entry(user).or_default();
-        let has_room = all < MAX_CONNECTIONS && *own < MAX_OF_USER;
-        *own += usize::from(has_room);
-        has_room
-    }
-
-    fn leave(&self, user: u32) {
-        let mut guests = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = guests.get_mut(&user) {
-            *own -= 1;
-            if *own == 0 {
-                guests.remove(&user);
-            }
-        }
+    match is_listening(path)? {
+        true => refuse("another daemon listens there; stop it, or name another place"),
+        false => fs::remove_file(path),
     }
 }
 
 /// Starts the thread of a connection, or says why there is none.
-fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Arc<Guests>) {
+fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
     let Ok(peer) = Peer::of(&stream) else { return };
-    let user = peer.credentials.user;
     let _ = stream.set_write_timeout(Some(LINE_TIMEOUT));
     if !service.admits(peer.credentials) {
         let refusal = Refusal::new(RefusalKind::NotYours, "this daemon serves its own user alone");
         let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
         return;
     }
-    if !guests.enter(user) {
+    let Some(guest) = guests.enter(peer.credentials.user) else {
         let refusal = Refusal::new(RefusalKind::Busy, "the daemon has too many connections");
         let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
         return;
-    }
-    let (service, these) = (Arc::clone(service), Arc::clone(guests));
-    let serve = move || {
-        serve(stream, &peer, &service);
-        these.leave(user);
     };
+    let service = Arc::clone(service);
     let builder = std::thread::Builder::new().name("client".to_owned());
-    if builder.spawn(serve).is_err() {
-        guests.leave(user);
-    }
+    // Without a thread the connection ends.
+    let _ = builder.spawn(move || serve(stream, &peer, &service, &guest));
 }
 
 /// Answers the requests of a connection until it ends.
-fn serve(mut stream: UnixStream, peer: &Peer, service: &Service) {
+fn serve(mut stream: UnixStream, peer: &Peer, service: &Service, guest: &Guest) {
+    let is_master = service.is_master(peer.credentials);
     let mut lines = Lines::default();
     loop {
         let (reply, goes_on) = match lines.next(&mut stream) {
             Ok(Some(line)) => match parse_request(&line) {
-                Ok(request) => (service.handle(peer, request), true),
+                Ok(request) if is_master => (service.handle(peer, request), true),
+                Ok(request) => (guest.ask(request, |it| service.handle(peer, it)), true),
                 Err(refusal) => (Reply::Refused(refusal), true),
             },
             Err(error) if error.kind() == ErrorKind::InvalidData => {

@@ -1,12 +1,16 @@
 //! Requests and their effects: the queue and its store behind one lock.
 //!
-//! The [`Service`] decides who may do what, writes each change to the store, applies it to the
-//! queue and wakes the loop that runs the jobs. It knows neither sockets nor processes.
-//! `service/submit.rs` checks submissions, `service/events.rs` takes what happens to jobs,
+//! The [`Service`] takes requests, changes the queue and wakes the loop that runs the jobs. It
+//! knows neither sockets nor processes. Its parts are the rights of users (`service/access.rs`),
+//! the queue with its copy on disk (`service/stored.rs`), the last quanta and the messages;
+//! `service/submit.rs` makes jobs of submissions. `service/events.rs` takes what happens to jobs,
 //! `service/upkeep.rs` removes old jobs and writes again what could not be written.
 
+mod access;
 mod activity;
 mod events;
+mod notices;
+mod stored;
 mod submit;
 mod upkeep;
 
@@ -19,22 +23,22 @@ use memweir_core::{BytesPerSec, JobId};
 use memweir_linux::peer::{Credentials, Peer, UserGroup, user_name};
 use memweir_linux::waker::Waker;
 
+use access::Access;
 use activity::Activity;
 pub(crate) use events::Begun;
-use upkeep::Unwritten;
+use notices::Notices;
+use stored::StoredQueue;
 
 use crate::attempt::Attempts;
 use crate::profiles::Profiles;
 use crate::protocol::{
-    Drain, Ids, Listing, MAX_WAIT_MS, Refusal, RefusalKind, Reply, Request, Sources, Status, Text,
+    Drain, Ids, Listing, MAX_WAIT_MS, Refusal, RefusalKind, Reply, Request, Sources, Status,
+    Submission, Text,
 };
 use crate::queue::{Capacity, Job, Moment, Queue, Retention, Source, State, WrongState};
 use crate::store::{Store, StoreError};
 use crate::uptime::{DAY_MS, Reading, Uptime};
 use crate::view::Viewer;
-
-/// Messages for people that a status shows.
-const MAX_NOTICES: usize = 20;
 
 /// The unchanging facts of a daemon that its status shows.
 #[derive(Clone, Debug, Default)]
@@ -56,7 +60,7 @@ pub struct Facts {
 /// The queue of one daemon.
 #[derive(Debug)]
 pub struct Service {
-    inner: Mutex<Inner>,
+    stored: Mutex<StoredQueue>,
     /// The clock of ages.
     uptime: Uptime,
     /// Signaled when a job ends.
@@ -64,23 +68,16 @@ pub struct Service {
     /// Running jobs that have a core now. A lock of its own, since a switch must not wait for the
     /// disk.
     on_cores: Mutex<BTreeSet<JobId>>,
-    notices: Mutex<Vec<String>>,
+    notices: Notices,
     activity: Mutex<Activity>,
     attempts: Attempts,
     /// Knowledge of programs, if there is a store of it.
     profiles: Option<Profiles>,
     waker: Waker,
-    owner: u32,
-    /// Users who command all jobs, beside root and the owner.
-    operators: Option<UserGroup>,
+    access: Access,
+    /// Most unfinished jobs of one user.
+    user_jobs: u32,
     facts: Facts,
-}
-
-#[derive(Debug)]
-struct Inner {
-    queue: Queue,
-    store: Store,
-    unwritten: Unwritten,
 }
 
 impl Service {
@@ -104,17 +101,17 @@ impl Service {
             queue.insert(job);
         }
         Ok(Self {
-            inner: Mutex::new(Inner { queue, store, unwritten: Unwritten::default() }),
+            stored: Mutex::new(StoredQueue::new(queue, store)),
             uptime: uptime.map_err(StoreError::Clock)?,
             ended: Condvar::new(),
             on_cores: Mutex::default(),
-            notices: Mutex::default(),
+            notices: Notices::default(),
             activity: Mutex::default(),
             attempts: Attempts::new(&facts.state),
             profiles: None,
             waker,
-            owner,
-            operators: None,
+            access: Access::new(owner),
+            user_jobs: u32::MAX,
             facts,
         })
     }
@@ -122,7 +119,13 @@ impl Service {
     /// Lets the members of a group command all jobs.
     #[must_use]
     pub fn with_operators(self, operators: Option<UserGroup>) -> Self {
-        Self { operators, ..self }
+        Self { access: self.access.with_operators(operators), ..self }
+    }
+
+    /// Limits the unfinished jobs of each user but root and the user of the daemon.
+    #[must_use]
+    pub fn with_user_jobs(self, most: u32) -> Self {
+        Self { user_jobs: most, ..self }
     }
 
     /// Lets submissions take what a profile store knows.
@@ -150,7 +153,7 @@ impl Service {
             Request::Requeue { ids } => self.change(peer, &ids, Job::requeued),
             Request::Drain { drain } => self.drain(peer, drain),
             Request::Status {} => Ok(Reply::Status(Box::new(self.status()))),
-            Request::Activity { from } => Ok(self.activity(from)),
+            Request::Activity { from } => Ok(Reply::Activity(lock(&self.activity).ask(from))),
         };
         done.unwrap_or_else(Reply::Refused)
     }
@@ -168,65 +171,63 @@ impl Service {
     /// as its own user alone.
     #[must_use]
     pub fn admits(&self, peer: Credentials) -> bool {
-        self.owner == 0 || peer.is_root() || peer.user == self.owner
+        self.access.admits(peer)
     }
 
     /// Returns true for root and the user of the daemon.
-    fn is_master(&self, peer: Credentials) -> bool {
-        peer.is_root() || peer.user == self.owner
+    pub(crate) fn is_master(&self, peer: Credentials) -> bool {
+        self.access.is_master(peer)
     }
 
-    /// Returns true for those who may command all jobs.
-    fn is_operator(&self, peer: &Peer) -> bool {
-        let is_member = |group: &UserGroup| peer.is_in(group.id);
-        self.is_master(peer.credentials) || self.operators.as_ref().is_some_and(is_member)
-    }
-
-    /// Names those who may command all jobs, behind others.
-    fn named_operators(&self, others: &[&str]) -> String {
-        let owner = (self.owner != 0).then(|| user_name(self.owner));
-        let mut names: Vec<String> = others.iter().map(|name| (*name).to_owned()).collect();
-        let masters = ["root".to_owned()].into_iter().chain(owner);
-        names.extend(masters.filter(|name| !others.contains(&name.as_str())));
-        let group = self.operators.as_ref();
-        names.extend(group.map(|group| format!("members of the group {}", group.name)));
-        match names.split_last() {
-            Some((last, [])) => last.clone(),
-            Some((last, rest)) => format!("{} and {last}", rest.join(", ")),
-            None => String::new(),
+    /// Adds the jobs of a submission.
+    fn submit(&self, peer: Credentials, submission: Submission) -> Result<Reply, Refusal> {
+        let cores = self.lock().queue().capacity().cores;
+        submit::check(&self.access, peer, &submission, cores)?;
+        // Without the lock, which the jobs need: a look at files may take long.
+        let known = submit::known(self.profiles.as_ref(), &submission);
+        let mut stored = self.lock();
+        let after = find(stored.queue(), &submission.after)?.iter().map(|job| job.id).collect();
+        if !self.is_master(peer) {
+            let unfinished = stored.queue().unfinished(peer.user);
+            submit::check_number(unfinished, submission.array, self.user_jobs)?;
         }
+        let jobs = submit::jobs(peer, &submission, stored.queue().next_id(), after, known)?;
+        let (first, last) = (jobs[0].id, jobs[jobs.len() - 1].id);
+        stored.add(jobs, peer.group, &submission.work).map_err(unwritten)?;
+        self.changed(stored);
+        Ok(Reply::Submitted { first, last })
     }
 
     fn list(&self, which: Listing) -> Reply {
         let on_cores = lock(&self.on_cores).clone();
-        let inner = self.lock();
-        let mut viewer = Viewer::new(&inner.queue, &self.attempts, on_cores);
-        let jobs = inner.queue.jobs();
+        let stored = self.lock();
+        let mut viewer = Viewer::new(stored.queue(), &self.attempts, on_cores);
+        let jobs = stored.queue().jobs();
         let listed = jobs.filter(|job| which == Listing::All || job.end().is_none());
         Reply::Jobs(listed.map(|job| viewer.view(job)).collect())
     }
 
     fn jobs(&self, ids: &Ids) -> Result<Reply, Refusal> {
         let on_cores = lock(&self.on_cores).clone();
-        let inner = self.lock();
-        let mut viewer = Viewer::new(&inner.queue, &self.attempts, on_cores);
-        let jobs = find(&inner.queue, ids)?;
+        let stored = self.lock();
+        let mut viewer = Viewer::new(stored.queue(), &self.attempts, on_cores);
+        let jobs = find(stored.queue(), ids)?;
         Ok(Reply::Jobs(jobs.into_iter().map(|job| viewer.view(job)).collect()))
     }
 
     /// Returns the jobs when all have ended, or the time is over.
     fn wait(&self, ids: &Ids, timeout_ms: u64) -> Result<Reply, Refusal> {
         let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(MAX_WAIT_MS));
-        let mut inner = self.lock();
+        let mut stored = self.lock();
         loop {
-            let over = find(&inner.queue, ids)?.iter().all(|job| job.end().is_some());
+            let over = find(stored.queue(), ids)?.iter().all(|job| job.end().is_some());
             let left = deadline.saturating_duration_since(Instant::now());
             if over || left.is_zero() {
-                drop(inner);
+                drop(stored);
                 return self.jobs(ids);
             }
-            let waited = self.ended.wait_timeout(inner, left);
-            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let waited = self.ended.wait_timeout(stored, left);
+            stored = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -237,12 +238,12 @@ impl Service {
         ids: &Ids,
         change: impl Fn(&Job) -> Result<Job, WrongState>,
     ) -> Result<Reply, Refusal> {
-        let mut inner = self.lock();
-        let jobs = find(&inner.queue, ids)?;
+        let mut stored = self.lock();
+        let jobs = find(stored.queue(), ids)?;
         for job in &jobs {
-            if job.user != peer.credentials.user && !self.is_operator(peer) {
+            if job.user != peer.credentials.user && !self.access.is_operator(peer) {
                 let owner = user_name(job.user);
-                let may = self.named_operators(&[&owner]);
+                let may = self.access.named_operators(&[&owner]);
                 let message =
                     format!("job {} belongs to {owner}: only {may} may change it", job.id);
                 return Err(Refusal::new(RefusalKind::NotYours, message));
@@ -251,29 +252,29 @@ impl Service {
         let changed: Result<Vec<Job>, WrongState> = jobs.into_iter().map(change).collect();
         let changed =
             changed.map_err(|error| Refusal::new(RefusalKind::WrongState, error.to_string()))?;
-        inner.apply(changed).map_err(unwritten)?;
-        self.changed(inner);
+        stored.apply(changed).map_err(unwritten)?;
+        self.changed(stored);
         Ok(Reply::Done {})
     }
 
     fn drain(&self, peer: &Peer, drain: Drain) -> Result<Reply, Refusal> {
-        if !self.is_operator(peer) {
-            let message = format!("only {} may drain this queue", self.named_operators(&[]));
+        if !self.access.is_operator(peer) {
+            let message = format!("only {} may drain this queue", self.access.named_operators(&[]));
             return Err(Refusal::new(RefusalKind::NotYours, message));
         }
         let draining = drain == Drain::Begin;
-        let mut inner = self.lock();
-        inner.store.set_draining(draining).map_err(unwritten)?;
-        inner.queue.set_draining(draining);
-        self.changed(inner);
+        let mut stored = self.lock();
+        stored.set_draining(draining).map_err(unwritten)?;
+        self.changed(stored);
         Ok(Reply::Done {})
     }
 
     fn status(&self) -> Status {
-        let notices = lock(&self.notices).clone();
-        let inner = self.lock();
-        let count = |is: fn(State) -> bool| inner.queue.jobs().filter(|job| is(job.state)).count();
-        let Capacity { cores, admit } = inner.queue.capacity();
+        let notices = self.notices.list();
+        let stored = self.lock();
+        let count =
+            |is: fn(State) -> bool| stored.queue().jobs().filter(|job| is(job.state)).count();
+        let Capacity { cores, admit } = stored.queue().capacity();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -283,9 +284,9 @@ impl Service {
             mechanism: self.facts.mechanism.clone(),
             cores,
             admit,
-            busy: inner.queue.busy(),
-            draining: inner.queue.is_draining(),
-            pending: inner.queue.pending(),
+            busy: stored.queue().busy(),
+            draining: stored.queue().is_draining(),
+            pending: stored.queue().pending(),
             running: count(|state| matches!(state, State::Starting | State::Running)),
             ended: count(|state| matches!(state, State::Ended(_))),
             notices,
@@ -293,29 +294,20 @@ impl Service {
             keep_jobs: self.facts.retention.jobs,
             keep_days: self.facts.retention.age_ms / DAY_MS,
             profiles: self.profiles.as_ref().map(|profiles| Text::from(profiles.path())),
-            expected: sources(&inner.queue),
-            operators: self.operators.as_ref().map(|group| group.name.clone()),
+            expected: sources(stored.queue()),
+            operators: self.access.operators().map(|group| group.name.clone()),
         }
     }
 
     /// Ends a change: whoever waits for one looks again.
-    fn changed(&self, inner: MutexGuard<'_, Inner>) {
-        drop(inner);
+    fn changed(&self, stored: MutexGuard<'_, StoredQueue>) {
+        drop(stored);
         self.ended.notify_all();
         self.waker.wake();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        lock(&self.inner)
-    }
-}
-
-impl Inner {
-    /// Writes changed jobs to the store and then to the queue.
-    fn apply(&mut self, changed: Vec<Job>) -> Result<(), StoreError> {
-        self.store.update(&changed)?;
-        changed.into_iter().for_each(|job| self.queue.insert(job));
-        Ok(())
+    fn lock(&self) -> MutexGuard<'_, StoredQueue> {
+        lock(&self.stored)
     }
 }
 
@@ -341,7 +333,12 @@ fn find<'a>(queue: &'a Queue, ids: &Ids) -> Result<Vec<&'a Job>, Refusal> {
         // A range that reaches beyond the jobs that exist must not be walked to its end.
         let end = last.0.min(queue.next_id().0);
         for id in (first.0..=end).map(JobId) {
-            found.push(queue.get(id).ok_or_else(|| no_such_job(id))?);
+            let job = queue.get(id).ok_or_else(|| no_such_job(id))?;
+            // A request must not keep the queue for longer than naming every job once takes.
+            if found.len() == queue.jobs().len() {
+                return Err(named_twice(id));
+            }
+            found.push(job);
         }
         if first > last || end < last.0 {
             return Err(no_such_job(*first.max(last)));
@@ -356,6 +353,12 @@ fn no_such_job(id: JobId) -> Refusal {
          long ago are removed"
     );
     Refusal::new(RefusalKind::NoSuchJob, message)
+}
+
+fn named_twice(id: JobId) -> Refusal {
+    let message =
+        format!("a request can name each job once: up to job {id} it names more than there are");
+    Refusal::new(RefusalKind::Value, message)
 }
 
 fn unwritten(error: StoreError) -> Refusal {

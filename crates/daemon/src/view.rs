@@ -1,12 +1,16 @@
-//! Jobs as clients see them.
+//! Jobs and quanta as clients see them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use memweir_core::JobId;
 use memweir_linux::peer::user_name;
+use memweir_policy::quantum_loop::Quantum;
+use memweir_run::batch::bandwidth;
 
 use crate::attempt::Attempts;
-use crate::protocol::{Expected, ExpectedFrom, JobView, Text, ViewedState};
+use crate::protocol::{
+    Expected, ExpectedFrom, JobActivity, JobView, QuantumView, Text, ViewedState,
+};
 use crate::queue::{End, Job, Queue, Source, State};
 
 /// Makes the views of one listing.
@@ -54,6 +58,28 @@ impl<'a> Viewer<'a> {
             stderr: Text::from(self.attempts.stderr(job.id)),
             expected: expected(job),
         }
+    }
+}
+
+/// Returns a quantum as clients see it, with these of its jobs.
+pub(crate) fn quantum_view(number: u64, quantum: &Quantum, jobs: &[JobId]) -> QuantumView {
+    let span = quantum.summary.elapsed;
+    let activity = |id: &JobId| {
+        let entry = quantum.jobs.iter().find(|entry| entry.job == *id);
+        JobActivity {
+            id: *id,
+            chosen: entry.is_some_and(|entry| entry.chosen),
+            cpu_ns: entry.map_or(0, |entry| entry.cpu_time.0),
+            bandwidth: entry.and_then(|e| e.counts).map(|counts| counts.bandwidth(span).0),
+            reason: entry.and_then(|entry| entry.reason).map(str::to_owned),
+        }
+    };
+    QuantumView {
+        number,
+        span_ns: span.0,
+        bandwidth: bandwidth(quantum).map(|rate| rate.0),
+        target: quantum.decision.target.map(|rate| rate.0),
+        jobs: jobs.iter().map(activity).collect(),
     }
 }
 

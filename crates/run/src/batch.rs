@@ -3,19 +3,24 @@
 //! go to an [`Observer`], and the result is a [`BatchReport`].
 
 mod backend;
+mod foreign;
 mod known;
+mod launcher;
 mod ledger;
 mod mechanisms;
 mod meters;
 mod pinning;
 mod plan;
+mod recorder;
 mod report;
+mod slots;
 
 pub use known::{Alone, Knowledge, Known, invocation, unknown_jobs};
 pub use ledger::bandwidth;
 pub use mechanisms::{Mechanisms, MeterLoss, Totals};
 pub use meters::default_predictor;
 pub use plan::{Frame, Plan};
+pub use recorder::{QuantumRecorder, RowSubject};
 
 use std::path::{Path, PathBuf};
 
@@ -36,6 +41,7 @@ use crate::report::BatchReport;
 use crate::store::StoreError;
 use crate::timeline::Timeline;
 use backend::ProcessBackend;
+use foreign::ForeignUse;
 use meters::Chosen;
 
 /// Error that kept a batch from running, or ended it early.
@@ -120,7 +126,10 @@ pub fn run_batch(
     let world = Box::new(world);
     let mechanisms =
         Mechanisms { blocker, meter, world, mechanism, notices: told, unblockable: false };
-    plan.run(mechanisms, observer)
+    let foreign = ForeignUse::start(&plan.frame.cpus);
+    let mut report = plan.run(mechanisms, observer)?;
+    report.foreign_cores = foreign.and_then(|foreign| foreign.cores(&report));
+    Ok(report)
 }
 
 /// Output files of a batch.
@@ -163,30 +172,31 @@ impl Plan<'_> {
     ) -> Result<BatchReport, RunError> {
         let config = self.scheduler_config(mechanisms.meter.as_deref());
         let predictor = config.predictor.to_string();
-        let outputs = Outputs::create(self, &config)?;
+        let Outputs { logs, timeline, decisions } = Outputs::create(self, &config)?;
         let scheduler = QuantumScheduler::new(config)
             .map_err(|refusal| refusal.written_in("run").key("policy"))?;
-        let scheduler = match outputs.decisions {
+        let scheduler = match &decisions {
             Some(_) => RecordingScheduler::recording(scheduler),
             None => RecordingScheduler::silent(scheduler),
         };
         let used_before = clock::process_cpu_time();
-        let mut backend = ProcessBackend::new(self, mechanisms, outputs, observer);
+        let recorder = QuantumRecorder::new(observer, self.options.media.clone());
+        let recorder = recorder.with_files(timeline, decisions);
+        let mut backend = ProcessBackend::new(self, mechanisms, &logs, recorder);
         let mut quanta = QuantumLoop::new(scheduler, self.options.quantum);
         let driven = quanta.run(&mut backend);
-        backend.write_decisions(&quanta.take_calls());
+        let calls = quanta.take_calls();
         if let Err(error) = driven {
-            // No job stays blocked, whatever goes wrong.
-            let _ = backend.mechanisms.blocker.run_all();
+            backend.abandon(&calls);
             return Err(error);
         }
-        backend.finish_timeline();
+        let report = backend.finish(&calls);
         let ideal_average = quanta.ideal_average_bandwidth();
         Ok(BatchReport {
             predictor,
             scheduler_s: (clock::process_cpu_time().saturating_sub(used_before)).as_secs_f64(),
             ideal_average_bandwidth: ideal_average.map(|rate| rate.0),
-            ..backend.report()
+            ..report
         })
     }
 

@@ -329,6 +329,7 @@ mod tests {
             quantum_ms: 100,
             turnaround_s,
             scheduler_s: 0.01,
+            foreign_cores: None,
             bandwidth_mean: Some(1e9),
             bandwidth_std: Some(1e8),
             quanta: 10,

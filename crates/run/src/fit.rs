@@ -19,7 +19,7 @@ pub const LEAST_GAIN: f64 = 0.1;
 
 /// Requirements of one copy of a command.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kind {
+pub struct JobKind {
     /// Name for people.
     pub name: String,
     /// Cores that a copy occupies; at least one.
@@ -60,7 +60,7 @@ impl Point {
 ///
 /// The result is empty if one copy of each does not fit.
 #[must_use]
-pub fn curve(kinds: &[Kind], cores: u32, peak: BytesPerSec) -> Vec<Point> {
+pub fn curve(kinds: &[JobKind], cores: u32, peak: BytesPerSec) -> Vec<Point> {
     let model = SpeedModel::new(&SchedulerConfig {
         cores,
         bus: Bus { peak: Some(peak), saturation: None },
@@ -75,7 +75,7 @@ pub fn curve(kinds: &[Kind], cores: u32, peak: BytesPerSec) -> Vec<Point> {
 
 /// Returns numbers of copies without a prediction: no copy is taken to slow another one down.
 #[must_use]
-pub fn steps(kinds: &[Kind], cores: u32) -> Vec<Point> {
+pub fn steps(kinds: &[JobKind], cores: u32) -> Vec<Point> {
     fill(kinds, cores, |copies| Point {
         copies: copies.to_vec(),
         speeds: Vec::new(),
@@ -84,7 +84,7 @@ pub fn steps(kinds: &[Kind], cores: u32) -> Vec<Point> {
     })
 }
 
-fn fill(kinds: &[Kind], cores: u32, point: impl Fn(&[u32]) -> Point) -> Vec<Point> {
+fn fill(kinds: &[JobKind], cores: u32, point: impl Fn(&[u32]) -> Point) -> Vec<Point> {
     let mut copies = vec![1; kinds.len()];
     let mut points = Vec::new();
     while !kinds.is_empty() && cores_of(kinds, &copies) <= cores {
@@ -100,18 +100,18 @@ fn fill(kinds: &[Kind], cores: u32, point: impl Fn(&[u32]) -> Point) -> Vec<Poin
 }
 
 /// Returns how many copies of a kind get done per second.
-fn rate(kinds: &[Kind], point: &Point, kind: usize) -> f64 {
+fn rate(kinds: &[JobKind], point: &Point, kind: usize) -> f64 {
     let speed = point.speeds.get(kind).copied().unwrap_or(1.0);
     f64::from(point.copies[kind]) * speed / seconds(&kinds[kind])
 }
 
 /// Returns the time of a copy alone. Kinds of unknown length are taken as equally long.
-fn seconds(kind: &Kind) -> f64 {
+fn seconds(kind: &JobKind) -> f64 {
     kind.time.as_secs_f64().max(1e-3)
 }
 
-fn speeds(model: &SpeedModel, kinds: &[Kind], copies: &[u32]) -> Vec<f64> {
-    let load = |kind: &Kind| {
+fn speeds(model: &SpeedModel, kinds: &[JobKind], copies: &[u32]) -> Vec<f64> {
+    let load = |kind: &JobKind| {
         model.load(&Candidate {
             job: JobId(0),
             cores: kind.cores,
@@ -131,7 +131,7 @@ fn speeds(model: &SpeedModel, kinds: &[Kind], copies: &[u32]) -> Vec<f64> {
 }
 
 /// Returns the throughput of copies at these speeds. The slowest command limits it.
-pub(crate) fn throughput(kinds: &[Kind], copies: &[u32], speeds: &[f64]) -> f64 {
+pub(crate) fn throughput(kinds: &[JobKind], copies: &[u32], speeds: &[f64]) -> f64 {
     let one_by_one: f64 = kinds.iter().map(seconds).sum();
     let sets = kinds.iter().zip(copies).zip(speeds);
     let sets_per_second = sets.map(|((kind, n), speed)| f64::from(*n) * speed / seconds(kind));
@@ -141,7 +141,7 @@ pub(crate) fn throughput(kinds: &[Kind], copies: &[u32], speeds: &[f64]) -> f64 
 /// Returns the numbers of copies with the highest throughput, less [`LEAST_GAIN`] for each core
 /// that they occupy; `None` for no points.
 #[must_use]
-pub fn recommended<'a>(kinds: &[Kind], points: &'a [Point]) -> Option<&'a Point> {
+pub fn recommended<'a>(kinds: &[JobKind], points: &'a [Point]) -> Option<&'a Point> {
     let worth =
         |point: &Point| point.throughput() - LEAST_GAIN * f64::from(cores_of(kinds, &point.copies));
     // The first of equals.
@@ -149,7 +149,7 @@ pub fn recommended<'a>(kinds: &[Kind], points: &'a [Point]) -> Option<&'a Point>
 }
 
 /// Returns the cores that copies occupy.
-fn cores_of(kinds: &[Kind], copies: &[u32]) -> u32 {
+fn cores_of(kinds: &[JobKind], copies: &[u32]) -> u32 {
     kinds.iter().zip(copies).map(|(kind, copies)| kind.cores * copies).sum()
 }
 

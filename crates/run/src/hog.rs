@@ -1,7 +1,7 @@
 //! Hog (X1) and HogSim (X2): putting a known load on the memory bus.
 //!
 //! [`hog`] demands a steady bandwidth, [`hogsim`] replays a [`Segment`](crate::segment::Segment)
-//! through a [`Plan`]. The loops themselves are in [`memweir_linux::hog`]; running several at
+//! through a [`HogPlan`]. The loops themselves are in [`memweir_linux::hog`]; running several at
 //! once is in `hog/team.rs`.
 
 mod plan;
@@ -15,7 +15,7 @@ use memweir_core::{Bytes, Lines, Nanos};
 use memweir_linux::hog::Kernel;
 use serde::{Deserialize, Serialize};
 
-pub use plan::{Group, IdleTable, Plan};
+pub use plan::{Group, HogPlan, IdleTable};
 pub use team::{Afterwards, Limit, Load, Measured, Team};
 
 /// Last-level cache that is assumed where the system does not report one.
@@ -103,7 +103,7 @@ pub fn hog(options: &HogOptions, idle: u32, stop: &AtomicBool) -> io::Result<Hog
 ///
 /// # Errors
 /// If memory cannot be allocated or a CPU cannot be used.
-pub fn hogsim(options: &HogOptions, plan: &Plan, stop: &AtomicBool) -> io::Result<HogReport> {
+pub fn hogsim(options: &HogOptions, plan: &HogPlan, stop: &AtomicBool) -> io::Result<HogReport> {
     let mut report = run(options, plan.kernel(), &Load::Replay(plan.clone()), stop)?;
     report.demand = plan.demand().map(|demand| demand.0);
     Ok(report)
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn hogsim_replays_its_plan_once_per_round_of_work() {
-        let plan = Plan::new(
+        let plan = HogPlan::new(
             Kernel::Read,
             vec![Group { steps: 30, idle: 0 }, Group { steps: 1, idle: 500 }],
         )

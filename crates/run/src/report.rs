@@ -29,6 +29,11 @@ pub struct BatchReport {
     /// CPU time that memweir itself used while the batch ran, in seconds. Its guardian sleeps.
     #[serde(default)]
     pub scheduler_s: f64,
+    /// Mean number of processors, of those that the batch could use, that something else used while
+    /// it ran: other programs, or the host of a virtual machine. Absent where the jobs ran in
+    /// virtual time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign_cores: Option<f64>,
     /// Mean over the quanta of the system's bandwidth, in bytes per second; absent where nothing
     /// was counted.
     pub bandwidth_mean: Option<f64>,

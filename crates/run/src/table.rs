@@ -11,16 +11,19 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use memweir_core::names::by_ending;
+use memweir_linux::journal::{Journal, with_ending};
 use memweir_linux::private;
 use parquet::basic::{Compression, Repetition, Type as Physical, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
+use serde::{Deserialize, Serialize, Serializer};
 
-use crate::timeline::parquet::column;
-use crate::timeline::{Format, with_ending};
+use crate::files;
+use crate::options::Refusal;
 
 pub use read::{Contents, parquet_from, read_parquet};
 
@@ -30,8 +33,25 @@ const ROWS_PER_GROUP: usize = 1 << 16;
 /// Rows of cells.
 type Rows = Vec<Vec<Cell>>;
 
-/// Kind of a column's values.
+/// Format of a table, by the ending of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// `.csv`
+    Csv,
+    /// `.parquet`
+    Parquet,
+}
+
+impl Format {
+    /// The format that the ending of `path` names.
+    pub fn of(path: &Path) -> Result<Self, Refusal> {
+        by_ending(path, "a table", [("csv", Self::Csv), ("parquet", Self::Parquet)])
+    }
+}
+
+/// Kind of a column's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Names.
     Text,
@@ -39,10 +59,12 @@ pub enum Kind {
     Whole,
     /// Measurements.
     Number,
+    /// Answers.
+    Truth,
 }
 
 impl Kind {
-    /// Reads a cell that [`Cell::written`] wrote. An empty name reads as an empty cell.
+    /// Reads a cell of a journal. An empty name reads as an empty cell.
     fn read(self, text: &str) -> Cell {
         if text.is_empty() {
             return Cell::Empty;
@@ -51,12 +73,13 @@ impl Kind {
             Self::Text => Cell::Text(text.to_owned()),
             Self::Whole => text.parse().map_or(Cell::Empty, Cell::Whole),
             Self::Number => text.parse().map_or(Cell::Empty, Cell::Number),
+            Self::Truth => text.parse().map_or(Cell::Empty, Cell::Truth),
         }
     }
 }
 
 /// One column. Any of its cells may be empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     /// Its name.
     pub name: String,
@@ -73,6 +96,8 @@ pub enum Cell {
     Whole(i64),
     /// A measurement.
     Number(f64),
+    /// An answer.
+    Truth(bool),
     /// No value is known.
     Empty,
 }
@@ -107,8 +132,15 @@ impl Cell {
             Self::Text(text) => text.clone(),
             Self::Whole(value) => value.to_string(),
             Self::Number(value) => value.to_string(),
+            Self::Truth(value) => value.to_string(),
             Self::Empty => String::new(),
         }
+    }
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.written())
     }
 }
 
@@ -118,22 +150,36 @@ pub struct Table {
     path: PathBuf,
     format: Format,
     columns: Vec<Column>,
-    journal_path: PathBuf,
-    journal: csv::Writer<File>,
+    journal: Journal,
 }
 
 impl Table {
     /// Starts the table that will be at `path`.
     pub fn create(path: &Path, format: Format, columns: Vec<Column>) -> io::Result<Self> {
-        let journal_path = with_ending(path, ".partial.csv");
-        let journal = headed(&journal_path, &columns)?;
-        Ok(Self { path: path.to_owned(), format, columns, journal_path, journal })
+        let mut journal = Journal::beside(path)?;
+        journal.append(&[names(&columns)])?;
+        Ok(Self { path: path.to_owned(), format, columns, journal })
     }
 
-    /// Appends a row; it is on disk when this returns.
-    pub fn append(&mut self, row: &[Cell]) -> io::Result<()> {
-        self.journal.write_record(row.iter().map(Cell::written)).map_err(io::Error::other)?;
-        self.journal.flush()
+    /// Starts a table whose rows, in CSV, are in the file at `path` itself as they are appended.
+    /// They are structs with a field for each column, which the first one names.
+    pub fn live(path: &Path, format: Format, columns: Vec<Column>) -> io::Result<Self> {
+        let journal = match format {
+            Format::Csv => Journal::at(path)?,
+            Format::Parquet => Journal::beside(path)?,
+        };
+        Ok(Self { path: path.to_owned(), format, columns, journal })
+    }
+
+    /// Appends rows; they are on disk when this returns.
+    pub fn append<T: Serialize>(&mut self, rows: &[T]) -> io::Result<()> {
+        self.journal.append(rows)
+    }
+
+    /// Returns the file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Writes the table with `rows` in this order in the place of those appended. On failure these
@@ -152,13 +198,26 @@ impl Table {
     /// the journal, whose path the error names.
     pub fn finish_as_appended(self) -> io::Result<()> {
         if self.format == Format::Csv {
-            return fs::rename(&self.journal_path, &self.path);
+            return fs::rename(self.journal.path(), &self.path);
         }
         let partial = with_ending(&self.path, ".partial");
-        let written = csv::Reader::from_path(&self.journal_path)
+        let written = csv::Reader::from_path(self.journal.path())
             .map_err(Into::into)
             .and_then(|rows| parquet_file(&partial, &self.columns, self.appended(rows)));
         self.replace(&partial, written)
+    }
+
+    /// Gives the table up after a failure. Removes its file if that has no whole row; otherwise
+    /// returns a clause that names the file with the rows so far, unless that is the table's own.
+    #[must_use]
+    pub fn abandon(self) -> String {
+        let journal = self.journal.path().to_owned();
+        match self.journal.abandon() {
+            true if journal != self.path => {
+                format!("; the rows so far are in {}", journal.display())
+            }
+            _ => String::new(),
+        }
     }
 
     /// Returns the rows of the journal in groups.
@@ -181,26 +240,23 @@ impl Table {
     ) -> io::Result<()> {
         written.and_then(|()| fs::rename(partial, &self.path).map_err(Into::into)).map_err(
             |error| {
-                let journal = self.journal_path.display();
+                files::remove_unfinished(partial);
+                let journal = self.journal.path().display();
                 io::Error::other(format!("{error}; the rows are in {journal}"))
             },
         )?;
-        fs::remove_file(&self.journal_path)
+        fs::remove_file(self.journal.path())
     }
 }
 
-fn headed(path: &Path, columns: &[Column]) -> io::Result<csv::Writer<File>> {
-    let mut writer = csv::Writer::from_writer(private::create(path)?);
-    writer.write_record(columns.iter().map(|column| &column.name)).map_err(io::Error::other)?;
-    writer.flush()?;
-    Ok(writer)
+fn names(columns: &[Column]) -> Vec<&str> {
+    columns.iter().map(|column| column.name.as_str()).collect()
 }
 
 fn csv_file(path: &Path, columns: &[Column], rows: &[Vec<Cell>]) -> io::Result<()> {
-    let mut writer = headed(path, columns)?;
-    for row in rows {
-        writer.write_record(row.iter().map(Cell::written)).map_err(io::Error::other)?;
-    }
+    let mut writer = csv::Writer::from_writer(private::create(path)?);
+    writer.serialize(names(columns)).map_err(io::Error::other)?;
+    rows.iter().try_for_each(|row| writer.serialize(row)).map_err(io::Error::other)?;
     writer.flush()
 }
 
@@ -248,6 +304,7 @@ fn schema(columns: &[Column]) -> Result<Type, ParquetError> {
             Kind::Text => Physical::BYTE_ARRAY,
             Kind::Whole => Physical::INT64,
             Kind::Number => Physical::DOUBLE,
+            Kind::Truth => Physical::BOOLEAN,
         };
         let text = (column.kind == Kind::Text).then_some(parquet::basic::LogicalType::String);
         Type::primitive_type_builder(&column.name, physical)
@@ -266,35 +323,49 @@ fn write_column<'a, W: io::Write + Send>(
     cells: impl Iterator<Item = &'a Cell> + Clone,
 ) -> Result<(), ParquetError> {
     let levels: Vec<i16> = cells.clone().map(|c| i16::from(*c != Cell::Empty)).collect();
+    let cells = cells.filter(|cell| **cell != Cell::Empty);
     match kind {
         Kind::Text => {
-            let values: Vec<ByteArray> = cells
-                .filter(|cell| **cell != Cell::Empty)
-                .map(|cell| ByteArray::from(cell.written().as_str()))
-                .collect();
-            column::<ByteArrayType, _>(group, &values, Some(&levels))?;
+            let text = |cell: &Cell| Some(ByteArray::from(cell.written().as_str()));
+            column::<ByteArrayType, _>(group, cells.filter_map(text), &levels)
         }
         Kind::Whole => {
-            let values: Vec<i64> = cells
-                .filter_map(|cell| match cell {
-                    Cell::Whole(value) => Some(*value),
-                    _ => None,
-                })
-                .collect();
-            column::<Int64Type, _>(group, &values, Some(&levels))?;
+            let whole = |cell: &Cell| match cell {
+                Cell::Whole(value) => Some(*value),
+                _ => None,
+            };
+            column::<Int64Type, _>(group, cells.filter_map(whole), &levels)
         }
         Kind::Number => {
-            let values: Vec<f64> = cells
-                .filter_map(|cell| match cell {
-                    Cell::Number(value) => Some(*value),
-                    Cell::Whole(value) => Some(*value as f64),
-                    _ => None,
-                })
-                .collect();
-            column::<DoubleType, _>(group, &values, Some(&levels))?;
+            let number = |cell: &Cell| match cell {
+                Cell::Number(value) => Some(*value),
+                Cell::Whole(value) => Some(*value as f64),
+                _ => None,
+            };
+            column::<DoubleType, _>(group, cells.filter_map(number), &levels)
+        }
+        Kind::Truth => {
+            let truth = |cell: &Cell| match cell {
+                Cell::Truth(value) => Some(*value),
+                _ => None,
+            };
+            column::<BoolType, _>(group, cells.filter_map(truth), &levels)
         }
     }
-    Ok(())
+}
+
+/// Writes the column that is next in the schema; a level of zero stands for an empty cell.
+fn column<T: DataType, W: io::Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: impl Iterator<Item = T::T>,
+    levels: &[i16],
+) -> Result<(), ParquetError> {
+    let Some(mut column) = group.next_column()? else {
+        return Err(ParquetError::General("the schema has fewer columns than a row".to_owned()));
+    };
+    let values: Vec<T::T> = values.collect();
+    column.typed::<T>().write_batch(&values, Some(levels), None)?;
+    column.close()
 }
 
 #[cfg(test)]
@@ -321,8 +392,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("t.csv");
         let mut table = Table::create(&path, Format::Csv, columns()).expect("a file");
-        table.append(&rows()[1]).expect("space");
-        table.append(&rows()[0]).expect("space");
+        table.append(&rows()[1..]).expect("space");
+        table.append(&rows()[..1]).expect("space");
         let journal = directory.path().join("t.csv.partial.csv");
         let so_far = fs::read_to_string(&journal).expect("the journal");
         assert_eq!(so_far, "policy,seed,turnaround_s\n\"a,b\",,\nos,7,1.5\n");
@@ -352,9 +423,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join(name);
         let mut table = Table::create(&path, format, columns()).expect("a file");
-        for row in rows() {
-            table.append(&row).expect("space");
-        }
+        table.append(&rows()).expect("space");
         table.finish_as_appended().expect("space");
         let names = fs::read_dir(directory.path()).expect("a directory");
         assert_eq!(names.count(), 1, "the journal is gone");
@@ -380,7 +449,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("t.csv");
         let mut table = Table::create(&path, Format::Csv, columns()).expect("a file");
-        table.append(&rows()[0]).expect("space");
+        table.append(&rows()[..1]).expect("space");
         fs::create_dir(&path).expect("something in the way");
         let error = table.finish(&rows()).expect_err("in the way").to_string();
         assert!(error.contains("t.csv.partial.csv"), "{error}");

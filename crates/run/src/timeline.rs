@@ -5,23 +5,17 @@
 //! rows go to `FILE.partial.csv` while the batch runs and become `FILE` at its end. A killed run
 //! leaves that CSV file, whole up to its last quantum.
 
-pub(crate) mod parquet;
 mod read;
 
-use std::ffi::OsString;
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use memweir_core::names::by_ending;
 use memweir_core::{BytesPerSec, Counts, Media, MediumId, Nanos};
 use memweir_linux::meter::Capabilities;
-use memweir_linux::private;
 use memweir_policy::quantum_loop::JobQuantum;
 use serde::{Deserialize, Serialize};
 
-use crate::files;
-use crate::options::Refusal;
+use crate::table::{Column, Format, Kind, Table};
 
 pub use read::read;
 
@@ -73,97 +67,62 @@ pub struct Row {
     pub reason: Option<String>,
 }
 
-/// Format of a timeline file, by its ending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// `.csv`
-    Csv,
-    /// `.parquet`
-    Parquet,
-}
-
-impl Format {
-    /// The format that the ending of `path` names.
-    pub fn of(path: &Path) -> Result<Self, Refusal> {
-        by_ending(path, "a table", [("csv", Self::Csv), ("parquet", Self::Parquet)])
-    }
-}
+/// The columns of a timeline, in the order of the fields of a [`Row`].
+const COLUMNS: [(&str, Kind); 21] = [
+    ("quantum", Kind::Whole),
+    ("t_start_s", Kind::Number),
+    ("span_s", Kind::Number),
+    ("job", Kind::Whole),
+    ("name", Kind::Text),
+    ("chosen", Kind::Truth),
+    ("cpu_s", Kind::Number),
+    ("instructions", Kind::Whole),
+    ("reads", Kind::Whole),
+    ("writes", Kind::Whole),
+    ("bandwidth", Kind::Number),
+    ("predicted", Kind::Number),
+    ("system_bandwidth", Kind::Number),
+    ("target", Kind::Number),
+    ("reads_1", Kind::Whole),
+    ("writes_1", Kind::Whole),
+    ("reads_2", Kind::Whole),
+    ("writes_2", Kind::Whole),
+    ("reads_3", Kind::Whole),
+    ("writes_3", Kind::Whole),
+    ("reason", Kind::Text),
+];
 
 /// A timeline that is being written.
 #[derive(Debug)]
-pub struct Timeline {
-    path: PathBuf,
-    format: Format,
-    journal_path: PathBuf,
-    journal: csv::Writer<File>,
-}
+pub struct Timeline(Table);
 
 impl Timeline {
     /// Starts the file at `path`, replacing what is there.
     pub fn create(path: &Path, format: Format) -> io::Result<Self> {
-        let (journal_path, file) = match format {
-            Format::Csv => (path.to_owned(), File::create(path)?),
-            Format::Parquet => {
-                let journal = with_ending(path, ".partial.csv");
-                let file = private::create(&journal)?;
-                (journal, file)
-            }
-        };
-        let journal = csv::Writer::from_writer(file);
-        Ok(Self { path: path.to_owned(), format, journal_path, journal })
+        let columns = COLUMNS.map(|(name, kind)| Column { name: name.to_owned(), kind });
+        Table::live(path, format, columns.into()).map(Self)
     }
 
     /// Appends the rows of one quantum; they are in the file when this returns.
     pub fn append(&mut self, rows: &[Row]) -> io::Result<()> {
-        for row in rows {
-            self.journal.serialize(row).map_err(io::Error::other)?;
-        }
-        self.journal.flush()
+        self.0.append(rows)
     }
 
     /// The requested file.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
-    /// Gives the file up after a failure. Removes it if it holds no whole row; otherwise returns a
-    /// clause that names the file with the rows so far, unless that is the requested file.
+    /// Gives the file up after a failure, as [`Table::abandon`].
     #[must_use]
     pub fn abandon(self) -> String {
-        let Self { path, journal_path, journal, .. } = self;
-        // The writer tries the rest once more, which may leave half of a row.
-        drop(journal);
-        if !journal_path.is_file() {
-            return String::new();
-        }
-        let rows = std::fs::read(&journal_path).unwrap_or_default();
-        let whole = rows.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let head = rows.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        if whole <= head {
-            files::remove_unfinished(&journal_path);
-            return String::new();
-        }
-        let cut = File::options().write(true).open(&journal_path);
-        let _ = cut.and_then(|file| file.set_len(whole as u64));
-        match journal_path == path {
-            true => String::new(),
-            false => format!("; the rows so far are in {}", journal_path.display()),
-        }
+        self.0.abandon()
     }
 
     /// Ends the file. On failure the rows stay in the journal, whose path the error names.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.journal.flush()?;
-        if self.format == Format::Parquet {
-            parquet::from_journal(&self.journal_path, &self.path).map_err(|error| {
-                files::remove_unfinished(&with_ending(&self.path, ".partial"));
-                let journal = self.journal_path.display();
-                io::Error::other(format!("{error}; the rows are in {journal}"))
-            })?;
-            std::fs::remove_file(&self.journal_path)?;
-        }
-        Ok(())
+    pub fn finish(self) -> io::Result<()> {
+        self.0.finish_as_appended()
     }
 }
 
@@ -221,13 +180,6 @@ impl Row {
             ..self
         }
     }
-}
-
-/// `path` with more at its end: `t.csv` becomes `t.csv.partial`.
-pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(ending);
-    PathBuf::from(name)
 }
 
 #[cfg(test)]

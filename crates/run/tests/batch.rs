@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use memweir_core::Nanos;
@@ -341,6 +342,19 @@ fn a_comparison_with_a_variant_that_cannot_run_starts_nothing() {
     let error = compare(&batch, &options(directory.path()), &wanted, &mut Silent);
     assert!(error.expect_err("no job has cpus").to_string().contains("cpus"));
     assert!(!directory.path().join("logs").exists());
+}
+
+#[test]
+fn a_program_beside_the_batch_is_seen_on_its_cores() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut spinner =
+        Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+    let batch = shell(&["sleep 1"]);
+    let report = run(&batch, &options(directory.path()));
+    spinner.kill().and_then(|()| spinner.wait()).expect("our own child");
+    // More where the machine has other work, and less where that keeps the spinner waiting.
+    let foreign = report.foreign_cores.expect("this is no virtual time");
+    assert!(foreign > 0.3, "{foreign}");
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! The ends of jobs, by themselves or because a client canceled them.
 
-use memweir_core::{JobId, Media, Nanos};
+use memweir_core::{JobId, Nanos};
 use memweir_linux::world::Occurrence;
 use memweir_policy::Observation;
-use memweir_policy::quantum_loop::Event;
+use memweir_policy::quantum_loop;
 use memweir_run::batch::RunError;
+use memweir_run::observer;
 
-use super::record::IDLE_CALL;
-use super::{QueueBackend, Watched};
-use crate::profiles::FirstRun;
+use super::{IDLE_CALL, QueueBackend};
 use crate::queue::{End, Loss};
 
 /// Polling interval for a job whose supervisor has ended and whose other processes go on.
@@ -33,7 +32,7 @@ pub(super) enum Stage {
 
 impl QueueBackend<'_> {
     /// Removes the jobs that clients have held or canceled before their first quantum.
-    pub(super) fn withdrawals(&mut self) -> Vec<Event> {
+    pub(super) fn withdrawals(&mut self) -> Vec<quantum_loop::Event> {
         let is_withdrawn = |(job, slot): (&JobId, &super::Slot)| {
             let gone = slot.stage == Stage::Admitted && !self.service.is_admitted(*job);
             gone.then_some(*job)
@@ -43,7 +42,7 @@ impl QueueBackend<'_> {
         gone.into_iter()
             .map(|job| {
                 self.slots.remove(&job);
-                Event::Ended { observation: nothing_of(job), at }
+                quantum_loop::Event::Ended { observation: nothing_of(job), at }
             })
             .collect()
     }
@@ -69,13 +68,13 @@ impl QueueBackend<'_> {
     }
 
     /// Waits for the ends of jobs, changes by clients, and signals, at most until `until`.
-    pub(super) fn watch(&mut self, until: Nanos) -> Result<Vec<Event>, RunError> {
+    pub(super) fn watch(&mut self, until: Nanos) -> Result<Vec<quantum_loop::Event>, RunError> {
         let now = self.mechanisms.world.now();
         let until = self.slots.values().fold(until, |until, slot| match slot.stage {
             Stage::ChildrenLeft(_) => until.min(now + CHILDREN_POLL),
             _ => slot.next_signal.map_or(until, |at| until.min(at)),
         });
-        let until = match self.observer.wants_rows() {
+        let until = match self.recorder.wants_rows() {
             true => until.min(now + IDLE_CALL),
             false => until,
         };
@@ -89,7 +88,7 @@ impl QueueBackend<'_> {
                 Occurrence::Exited(job, _) | Occurrence::Vanished(job) => {
                     self.supervisor_ended(job);
                 }
-                Occurrence::Stop => stop = Some(Event::Stop),
+                Occurrence::Stop => stop = Some(quantum_loop::Event::Stop),
                 Occurrence::Woken => {}
             }
         }
@@ -113,7 +112,7 @@ impl QueueBackend<'_> {
     }
 
     /// Ends the jobs that have no process left.
-    fn reap(&mut self) -> Vec<Event> {
+    fn reap(&mut self) -> Vec<quantum_loop::Event> {
         let left = |(job, slot): (&JobId, &super::Slot)| match slot.stage {
             Stage::ChildrenLeft(end) => Some((*job, end)),
             _ => None,
@@ -127,7 +126,7 @@ impl QueueBackend<'_> {
             }
             let at = self.mechanisms.world.now();
             let observation = self.read_job(job).unwrap_or_else(|| nothing_of(job));
-            events.push(Event::Ended { observation, at });
+            events.push(quantum_loop::Event::Ended { observation, at });
             self.over(job, end);
         }
         events
@@ -136,7 +135,10 @@ impl QueueBackend<'_> {
     /// Releases what a job held, and records its end.
     fn over(&mut self, job: JobId, end: End) {
         self.keep_first_run(job, end);
-        self.ended(job, end.exit_code());
+        let (name, exit_code) = (self.service.name_of(job), Some(end.exit_code()));
+        let started = self.slots.get(&job).and_then(|slot| slot.started);
+        let wall = started.map_or(Nanos::ZERO, |at| self.mechanisms.world.now().saturating_sub(at));
+        self.recorder.event(observer::Event::JobEnded { job, name: &name, exit_code, wall });
         if let Some(meter) = &mut self.mechanisms.meter {
             for notice in meter.notices(job) {
                 self.service.notice(format!("job {job}: {notice}"));
@@ -148,21 +150,14 @@ impl QueueBackend<'_> {
         self.slots.remove(&job);
         self.service.over(job, end);
     }
-}
 
-impl QueueBackend<'_> {
     /// Hands the first run of a program over to the profile store, if it ended well.
     fn keep_first_run(&mut self, job: JobId, end: End) {
         let slot = self.slots.get_mut(&job);
-        let Some(watched) = slot.and_then(|slot| slot.first_run.take()) else { return };
+        let Some(watch) = slot.and_then(|slot| slot.first_run.take()) else { return };
         let (Some(keeper), Some(meter)) = (&self.keeper, &self.mechanisms.meter) else { return };
-        if end != End::Exited(0) || self.service.is_canceled(job) {
-            return;
-        }
-        let Watched { begin: Some(begin), readings, ran, .. } = *watched else { return };
-        if let Some(profile) = readings.profile(ran) {
-            let (meter, media) = (meter.kind(), Media::dram_only());
-            keeper.keep(FirstRun { job, begin, profile, meter, media });
+        if end == End::Exited(0) && !self.service.is_canceled(job) {
+            watch.first_run(job, meter.kind()).into_iter().for_each(|run| keeper.keep(run));
         }
     }
 }

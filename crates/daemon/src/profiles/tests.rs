@@ -54,3 +54,26 @@ fn of_two_first_runs_the_first_to_end_counts() {
     let second = FirstRun { job: JobId(2), profile: shorter, ..run };
     assert!(matches!(keep(&store, &second).unwrap(), Kept::Known));
 }
+
+#[test]
+fn a_first_run_ran_while_it_had_cores() {
+    let directory = tempfile::tempdir().unwrap();
+    let reading = Observation {
+        job: JobId(1),
+        cpu_time: Nanos::from_millis(100),
+        counts: Some(Counts::new(0, Lines(1_000), Lines(0))),
+        instruction_pointers: Vec::new(),
+        forecast: None,
+    };
+    let mut watch = Watch::default();
+    watch.begin("true", &work(directory.path()));
+    // The second resumption is that of a job which kept its core.
+    for (resumed, read) in [(0, 100), (300, 350)] {
+        watch.resume(Nanos::from_millis(resumed));
+        watch.resume(Nanos::from_millis(resumed + 20));
+        watch.read(&reading, Nanos::from_millis(read));
+    }
+    let run = watch.first_run(JobId(1), MeterKind::Perf).unwrap();
+    assert_eq!(run.profile.wall_time, Nanos::from_millis(150));
+    assert!(Watch::default().first_run(JobId(1), MeterKind::Perf).is_none(), "nothing was read");
+}

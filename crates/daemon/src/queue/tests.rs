@@ -298,6 +298,8 @@ fn check(queue: &Queue) {
     assert!(busy <= queue.capacity().admit || admitted.len() == 1, "{busy} cores are taken");
     let pending = queue.jobs().filter(|job| job.state == State::Pending).count();
     assert_eq!(pending, queue.pending());
+    let unfinished = queue.jobs().filter(|job| job.end().is_none()).count();
+    assert_eq!(unfinished, queue.unfinished(1000) as usize);
     let mut arrays: BTreeMap<JobId, (u32, u32)> = BTreeMap::new();
     for job in &admitted {
         if let Some(Membership { array, limit: Some(limit), .. }) = job.array {

@@ -3,6 +3,7 @@ use std::io::{BufRead, BufReader};
 use memweir_linux::peer::Credentials;
 use memweir_linux::waker::Waker;
 
+use super::guests::MAX_OF_USER;
 use super::*;
 use crate::protocol::{MAX_WAIT_MS, Request, parse_reply, write_request};
 use crate::queue::Capacity;

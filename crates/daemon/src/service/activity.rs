@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use super::{Service, lock};
-use crate::protocol::{MAX_QUANTA, QuantumView, Reply};
+use crate::protocol::{MAX_QUANTA, QuantumView};
 
 /// Time after the last request for which quanta are still kept.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -16,31 +15,50 @@ pub(super) struct Activity {
     quanta: VecDeque<QuantumView>,
 }
 
-impl Service {
-    /// Returns true if quanta are of interest.
-    pub(crate) fn is_watched(&self) -> bool {
-        lock(&self.activity).asked.is_some_and(|asked| asked.elapsed() < WATCH_TIMEOUT)
+impl Activity {
+    /// Returns true if somebody has asked lately.
+    pub(super) fn is_watched(&self) -> bool {
+        self.asked.is_some_and(|asked| asked.elapsed() < WATCH_TIMEOUT)
     }
 
     /// Keeps a quantum.
-    pub(crate) fn quantum_ended(&self, quantum: QuantumView) {
-        let quanta = &mut lock(&self.activity).quanta;
-        if quanta.len() == MAX_QUANTA {
-            quanta.pop_front();
+    pub(super) fn keep(&mut self, quantum: QuantumView) {
+        if self.quanta.len() == MAX_QUANTA {
+            self.quanta.pop_front();
         }
-        quanta.push_back(quantum);
+        self.quanta.push_back(quantum);
     }
 
-    /// Returns the quanta from this number on that are kept.
-    pub(super) fn activity(&self, from: u64) -> Reply {
-        let mut activity = lock(&self.activity);
-        let was_watched = activity.asked.is_some_and(|asked| asked.elapsed() < WATCH_TIMEOUT);
-        activity.asked = Some(Instant::now());
-        if !was_watched {
+    /// Returns the quanta from this number on that are kept, for somebody who will ask again.
+    pub(super) fn ask(&mut self, from: u64) -> Vec<QuantumView> {
+        if !self.is_watched() {
             // There is a gap behind those of an earlier watcher.
-            activity.quanta.clear();
+            self.quanta.clear();
         }
-        let wanted = activity.quanta.iter().filter(|quantum| quantum.number >= from);
-        Reply::Activity(wanted.cloned().collect())
+        self.asked = Some(Instant::now());
+        self.quanta.iter().filter(|quantum| quantum.number >= from).cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quantum(number: u64) -> QuantumView {
+        QuantumView { number, span_ns: 1, bandwidth: None, target: None, jobs: Vec::new() }
+    }
+
+    #[test]
+    fn the_last_quanta_are_kept_for_a_watcher() {
+        let mut activity = Activity::default();
+        assert!(!activity.is_watched());
+        activity.keep(quantum(0));
+        assert_eq!(activity.ask(0), [], "it was nobody's");
+        assert!(activity.is_watched());
+        let last = MAX_QUANTA as u64;
+        (0..=last).for_each(|number| activity.keep(quantum(number)));
+        assert_eq!(activity.ask(0).len(), MAX_QUANTA);
+        assert_eq!(activity.ask(0)[0].number, 1, "the oldest is gone");
+        assert_eq!(activity.ask(last), [quantum(last)]);
     }
 }

@@ -12,16 +12,13 @@ use memweir_core::profile::Profile;
 use memweir_linux::peer::Credentials;
 use memweir_run::batch::Alone;
 
-use super::{MAX_NOTICES, Service, lock, wall_ms};
+use super::{Service, lock, wall_ms};
 use crate::attempt::Attempt;
-use crate::protocol::Work;
+use crate::protocol::{QuantumView, Work};
 use crate::queue::{End, Job, State};
 
 /// Jobs that one transaction changes without a request: others wait for the lock meanwhile.
 pub(super) const MOST_AT_ONCE: usize = 500;
-
-/// Name of the holder of jobs that the daemon itself holds, until it can write again.
-pub(super) const DAEMON: &str = "memweir, which cannot write its state";
 
 /// A start that is in the store.
 #[derive(Debug)]
@@ -39,48 +36,43 @@ pub(crate) struct Begun {
 impl Service {
     /// Admits as many pending jobs as there is room for.
     pub(crate) fn admit(&self) -> Vec<Job> {
-        let mut inner = self.lock();
-        let mut admitted = Vec::new();
-        while let Some(id) = inner.queue.admit_next() {
-            admitted.extend(inner.queue.get(id).cloned());
-        }
-        admitted
+        self.lock().admit()
     }
 
     /// Returns true for a job that was admitted and has not ended.
     pub(crate) fn is_admitted(&self, id: JobId) -> bool {
-        self.lock().queue.is_admitted(id)
+        self.lock().queue().is_admitted(id)
     }
 
     /// Returns a job.
     pub(crate) fn job(&self, id: JobId) -> Option<Job> {
-        self.lock().queue.get(id).cloned()
+        self.lock().queue().get(id).cloned()
     }
 
     /// Returns the name of a job; nothing where there is none.
     pub(crate) fn name_of(&self, id: JobId) -> String {
-        self.lock().queue.get(id).map(|job| job.name.clone()).unwrap_or_default()
+        self.lock().queue().get(id).map(|job| job.name.clone()).unwrap_or_default()
     }
 
     /// Returns the number of jobs that have not started.
     pub(crate) fn pending(&self) -> usize {
-        self.lock().queue.pending()
+        self.lock().queue().pending()
     }
 
     /// Returns the jobs that an earlier daemon was about to start or left running.
     pub(crate) fn started(&self) -> Vec<Job> {
         let is_started = |job: &&Job| matches!(job.state, State::Starting | State::Running);
-        self.lock().queue.jobs().filter(is_started).cloned().collect()
+        self.lock().queue().jobs().filter(is_started).cloned().collect()
     }
 
     /// Returns true for a job that a client has canceled.
     pub(crate) fn is_canceled(&self, id: JobId) -> bool {
-        self.lock().queue.get(id).is_some_and(|job| job.canceled)
+        self.lock().queue().get(id).is_some_and(|job| job.canceled)
     }
 
     /// Returns true if jobs run as other users than the daemon's.
     pub(crate) fn changes_user(&self) -> bool {
-        self.owner == 0
+        self.access.changes_user()
     }
 
     /// Opens the log files of a job, empty.
@@ -93,35 +85,19 @@ impl Service {
         self.attempts.of(job.id, job.attempt)
     }
 
-    /// Notes that a job is about to start; `None` if it no longer is to. A job whose start cannot
-    /// be written is held.
+    /// Notes that a job is about to start; `None` if it does not.
     pub(crate) fn begin(&self, id: JobId) -> Option<Begun> {
-        let mut inner = self.lock();
-        let job = inner.queue.get(id).filter(|job| job.state == State::Pending)?;
-        if !inner.queue.is_admitted(id) {
-            return None;
-        }
-        let starting = job.starting(wall_ms());
-        let read = inner.store.work(id);
-        let written = read.and_then(|read| inner.apply(vec![starting.clone()]).map(|()| read));
-        match written {
-            Ok((work, user)) => {
-                let attempt = self.attempt(&starting);
-                Some(Begun { job: starting, work, user, attempt })
+        let begun = self.lock().begin(id, wall_ms())?;
+        match begun {
+            Ok((job, work, user)) => {
+                let attempt = self.attempt(&job);
+                Some(Begun { job, work, user, attempt })
             }
             Err(error) => {
-                self.hold_unwritten(&mut inner, id);
-                drop(inner);
                 self.notice(format!("job {id} does not start: {error}"));
                 None
             }
         }
-    }
-
-    fn hold_unwritten(&self, inner: &mut super::Inner, id: JobId) {
-        let held = inner.queue.get(id).and_then(|job| job.held(DAEMON).ok());
-        held.into_iter().for_each(|job| inner.queue.insert(job));
-        inner.unwritten.held.insert(id);
     }
 
     /// Notes that a job's supervisor runs.
@@ -132,8 +108,7 @@ impl Service {
     /// Holds a job for the start of which the disk has no room. Its supervisor does not exist.
     pub(crate) fn hold_for_room(&self, id: JobId) {
         self.set(id, Job::pending);
-        let mut inner = self.lock();
-        self.hold_unwritten(&mut inner, id);
+        self.lock().hold(id);
     }
 
     /// Notes that the last start of a job never began.
@@ -164,14 +139,14 @@ impl Service {
             let waits = job.state == State::Pending && job.is_unknown();
             waits && job.program.as_deref() == Some(program)
         };
-        let ids: Vec<JobId> = self.lock().queue.jobs().filter(learns).map(|job| job.id).collect();
+        let ids: Vec<JobId> = self.lock().queue().jobs().filter(learns).map(|job| job.id).collect();
         for some in ids.chunks(MOST_AT_ONCE) {
-            let mut inner = self.lock();
-            let jobs = some.iter().filter_map(|id| inner.queue.get(*id)).filter(learns);
+            let mut stored = self.lock();
+            let jobs = some.iter().filter_map(|id| stored.queue().get(*id)).filter(learns);
             let learned = jobs.map(|job| job.learned(Alone::of(profile, job.cores), first_run));
             let learned = learned.collect();
-            if let Err(error) = inner.apply(learned) {
-                drop(inner);
+            if let Err(error) = stored.apply(learned) {
+                drop(stored);
                 self.notice(format!("the first run, as job {first_run}, helps no other: {error}"));
                 return;
             }
@@ -180,15 +155,9 @@ impl Service {
 
     /// Changes a job. A change that cannot be written holds in memory alone, and returns false.
     fn set(&self, id: JobId, change: impl Fn(&Job) -> Job) -> bool {
-        let mut inner = self.lock();
-        let Some(changed) = inner.queue.get(id).map(change) else { return false };
-        let written = inner.store.update(std::slice::from_ref(&changed));
-        inner.queue.insert(changed);
-        match written {
-            Ok(()) => inner.unwritten.changed.remove(&id),
-            Err(_) => inner.unwritten.changed.insert(id),
-        };
-        self.changed(inner);
+        let mut stored = self.lock();
+        let Some(written) = stored.set(id, change) else { return false };
+        self.changed(stored);
         match written {
             Ok(()) => true,
             Err(error) => {
@@ -206,15 +175,16 @@ impl Service {
 
     /// Keeps a message for people; equal ones only once.
     pub(crate) fn notice(&self, text: impl Into<String>) {
-        let text = text.into();
-        let mut notices = lock(&self.notices);
-        if notices.contains(&text) {
-            return;
-        }
-        eprintln!("memweir: {text}");
-        if notices.len() == MAX_NOTICES {
-            notices.remove(0);
-        }
-        notices.push(text);
+        self.notices.add(text.into());
+    }
+
+    /// Returns true if quanta are of interest.
+    pub(crate) fn is_watched(&self) -> bool {
+        lock(&self.activity).is_watched()
+    }
+
+    /// Keeps a quantum.
+    pub(crate) fn quantum_ended(&self, quantum: QuantumView) {
+        lock(&self.activity).keep(quantum);
     }
 }

@@ -3,79 +3,99 @@
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::peer::{Credentials, user_name};
 
-use super::{Service, find, unwritten, wall_ms};
-use crate::profiles::Foreknowledge;
+use super::access::Access;
+use super::wall_ms;
+use crate::profiles::{Foreknowledge, Profiles};
 use crate::protocol::{
-    Array, Initial, MAX_ARRAY, MAX_NAME, Refusal, RefusalKind, Reply, Submission, Text, Work,
+    Array, Initial, MAX_ARRAY, MAX_NAME, Refusal, RefusalKind, Submission, Text, Work,
 };
 use crate::queue::{Job, Membership, Source};
 
 /// Most characters of a command that a listing shows.
 const SHOWN: usize = 200;
 
-impl Service {
-    /// Adds the jobs of a submission.
-    pub(super) fn submit(
-        &self,
-        peer: Credentials,
-        submission: Submission,
-    ) -> Result<Reply, Refusal> {
-        let cores = self.lock().queue.capacity().cores;
-        self.check(peer, &submission, cores)?;
-        // Without the lock, which the jobs need: a look at files may take long.
-        let known = self.known(&submission);
-        let mut inner = self.lock();
-        let after = find(&inner.queue, &submission.after)?.iter().map(|job| job.id).collect();
-        let first = inner.queue.next_id();
-        let model = Job { after, ..known.of(model(peer, &submission, first)) };
-        let jobs = members(&model, submission.array)?;
-        inner.store.add(&jobs, peer.group, &submission.work).map_err(unwritten)?;
-        let last = jobs.last().map_or(first, |job| job.id);
-        jobs.into_iter().for_each(|job| inner.queue.insert(job));
-        self.changed(inner);
-        Ok(Reply::Submitted { first, last })
+/// Returns what is known of a submission's job.
+pub(super) fn known(profiles: Option<&Profiles>, submission: &Submission) -> Foreknowledge {
+    let time = submission.expected_time_ns.map(Nanos);
+    let bandwidth = submission.expected_bandwidth.map(BytesPerSec);
+    match profiles {
+        Some(profiles) => {
+            let name = submission.name.as_deref().unwrap_or("job");
+            profiles.look_up(name, &submission.work, submission.cores, time, bandwidth)
+        }
+        None => {
+            let source = time.is_some() || bandwidth.is_some();
+            let source = source.then_some(Source::Submission);
+            Foreknowledge { time, bandwidth, source, program: None }
+        }
     }
+}
 
-    /// Returns what is known of a submission's job.
-    fn known(&self, submission: &Submission) -> Foreknowledge {
-        let time = submission.expected_time_ns.map(Nanos);
-        let bandwidth = submission.expected_bandwidth.map(BytesPerSec);
-        match &self.profiles {
-            Some(profiles) => {
-                let name = submission.name.as_deref().unwrap_or("job");
-                profiles.look_up(name, &submission.work, submission.cores, time, bandwidth)
-            }
-            None => {
-                let source = time.is_some() || bandwidth.is_some();
-                let source = source.then_some(Source::Submission);
-                Foreknowledge { time, bandwidth, source, program: None }
-            }
-        }
+/// Refuses a submission of `peer` to a daemon of so many cores that cannot become jobs.
+pub(super) fn check(
+    access: &Access,
+    peer: Credentials,
+    submission: &Submission,
+    cores: u32,
+) -> Result<(), Refusal> {
+    if !access.runs_jobs_of(peer) {
+        let message = format!("this daemon runs jobs as {} alone", access.owner());
+        return Err(Refusal::new(RefusalKind::NotYours, message));
     }
+    if submission.cores == 0 || submission.cores > cores {
+        return Err(wrong(format!(
+            "a job cannot have {} cores: the daemon has from 1 to {cores}",
+            submission.cores
+        )));
+    }
+    if submission.priority > 0 && !access.is_master(peer) {
+        return Err(wrong("only root may raise a priority above 0; lower ones are free"));
+    }
+    if let Some(name) = &submission.name {
+        check_name(name)?;
+    }
+    let bandwidth = submission.expected_bandwidth.unwrap_or(1.0);
+    if !(bandwidth.is_finite() && bandwidth > 0.0) {
+        return Err(wrong("an expected bandwidth is more than nothing"));
+    }
+    if let Some(Array { first, last, limit }) = submission.array
+        && (first > last || last - first >= MAX_ARRAY || limit == Some(0))
+    {
+        return Err(wrong(format!(
+            "an array has from 1 to {MAX_ARRAY} jobs, of which at least 1 may run"
+        )));
+    }
+    check_work(&submission.work)
+}
 
-    fn check(&self, peer: Credentials, submission: &Submission, cores: u32) -> Result<(), Refusal> {
-        if self.owner != 0 && peer.user != self.owner {
-            let message = format!("this daemon runs jobs as {} alone", user_name(self.owner));
-            return Err(Refusal::new(RefusalKind::NotYours, message));
-        }
-        if submission.cores == 0 || submission.cores > cores {
-            return Err(wrong(format!(
-                "a job cannot have {} cores: the daemon has from 1 to {cores}",
-                submission.cores
-            )));
-        }
-        if submission.priority > 0 && !self.is_master(peer) {
-            return Err(wrong("only root may raise a priority above 0; lower ones are free"));
-        }
-        if let Some(name) = &submission.name {
-            check_name(name)?;
-        }
-        let bandwidth = submission.expected_bandwidth.unwrap_or(1.0);
-        if !(bandwidth.is_finite() && bandwidth > 0.0) {
-            return Err(wrong("an expected bandwidth is more than nothing"));
-        }
-        check_work(&submission.work)
+/// Refuses the jobs of an array, or one job, of a user who has `unfinished` ones already and may
+/// have `most`: before they are made, which takes long for a large array.
+pub(super) fn check_number(
+    unfinished: u32,
+    array: Option<Array>,
+    most: u32,
+) -> Result<(), Refusal> {
+    let others = array.map_or(0, |array| array.last - array.first);
+    if unfinished.saturating_add(others) < most {
+        return Ok(());
     }
+    let message = format!(
+        "you have {unfinished} unfinished jobs here, and may have {most}: wait for some, or cancel \
+         some"
+    );
+    Err(Refusal::new(RefusalKind::Busy, message))
+}
+
+/// Returns the jobs of a submission, which start after others. The first has the number `first`.
+pub(super) fn jobs(
+    peer: Credentials,
+    submission: &Submission,
+    first: JobId,
+    after: Vec<JobId>,
+    known: Foreknowledge,
+) -> Result<Vec<Job>, Refusal> {
+    let model = Job { after, ..known.of(model(peer, submission, first)) };
+    members(&model, submission.array)
 }
 
 fn wrong(message: impl Into<String>) -> Refusal {
@@ -150,14 +170,9 @@ fn shown(work: &Work) -> String {
     printable.take(SHOWN).collect()
 }
 
-/// Returns the jobs of an array, or the one job where there is none.
+/// Returns the jobs of an array that was checked, or the one job where there is none.
 fn members(model: &Job, array: Option<Array>) -> Result<Vec<Job>, Refusal> {
     let Some(Array { first, last, limit }) = array else { return Ok(vec![model.clone()]) };
-    if first > last || last - first >= MAX_ARRAY || limit == Some(0) {
-        return Err(wrong(format!(
-            "an array has from 1 to {MAX_ARRAY} jobs, of which at least 1 may run"
-        )));
-    }
     let numbers = model.id.0.checked_add(last - first).map(|end| (model.id.0..=end).map(JobId));
     let numbers = numbers.ok_or_else(|| wrong("the queue has no numbers left"))?;
     let member = |(id, index): (JobId, u32)| Job {

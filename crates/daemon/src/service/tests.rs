@@ -186,12 +186,12 @@ fn a_service_that_is_opened_again_knows_every_job() {
     ask(&service, ANN, Request::Hold { ids: one(2) });
     ask(&service, ANN, Request::Cancel { ids: one(3) });
     ask(&service, ROOT, Request::Drain { drain: Drain::Begin });
-    let before: Vec<Job> = service.lock().queue.jobs().cloned().collect();
+    let before: Vec<Job> = service.lock().queue().jobs().cloned().collect();
     drop(service);
     let again = open(directory.path(), 0);
-    let after: Vec<Job> = again.lock().queue.jobs().cloned().collect();
+    let after: Vec<Job> = again.lock().queue().jobs().cloned().collect();
     assert_eq!(before, after);
-    assert!(again.lock().queue.is_draining());
+    assert!(again.lock().queue().is_draining());
     let Reply::Jobs(views) = ask(&again, ANN, Request::Queue { which: Listing::All }) else {
         panic!("no list");
     };
@@ -243,6 +243,42 @@ fn pending_jobs_of_a_command_learn_from_its_first_run() {
     let Reply::Status(status) = ask(&service, ANN, Request::Status {}) else { panic!("none") };
     let expected = Sources { submission: 1, store: 0, job: 1199, unknown: 2 };
     assert_eq!(status.expected, expected);
+}
+
+#[test]
+fn a_user_has_so_many_unfinished_jobs() {
+    let (_directory, service) = service();
+    let service = service.with_user_jobs(3);
+    let array = |last| Some(Array { first: 1, last, limit: None });
+    let submit =
+        |peer, last| submit(&service, peer, Submission { array: array(last), ..submission() });
+    let (kind, message) = refused(submit(ANN, 4));
+    assert_eq!(kind, RefusalKind::Busy);
+    let why = "you have 0 unfinished jobs here, and may have 3: wait for some, or cancel some";
+    assert_eq!(message, why);
+    assert!(matches!(submit(ANN, 3), Reply::Submitted { .. }));
+    assert_eq!(refused(submit(ANN, 1)).0, RefusalKind::Busy);
+    assert!(matches!(submit(BOB, 3), Reply::Submitted { .. }));
+    assert!(matches!(submit(ROOT, 4), Reply::Submitted { .. }));
+    ask(&service, ANN, Request::Cancel { ids: one(2) });
+    assert!(matches!(submit(ANN, 1), Reply::Submitted { .. }));
+}
+
+#[test]
+fn a_request_names_each_job_once() {
+    let (_directory, service) = service();
+    for _ in 0..3 {
+        submit(&service, ANN, submission());
+    }
+    let all = (JobId(1), JobId(3));
+    assert!(matches!(ask(&service, ANN, Request::Jobs { ids: vec![all] }), Reply::Jobs(_)));
+    // As many ranges as fit into a line would name a job a billion times.
+    let (kind, message) = refused(ask(&service, ANN, Request::Jobs { ids: vec![all; 100_000] }));
+    assert_eq!(kind, RefusalKind::Value);
+    let why = "a request can name each job once: up to job 1 it names more than there are";
+    assert_eq!(message, why);
+    let (kind, _) = refused(ask(&service, ANN, Request::Jobs { ids: vec![(JobId(1), JobId(4))] }));
+    assert_eq!(kind, RefusalKind::NoSuchJob);
 }
 
 #[test]

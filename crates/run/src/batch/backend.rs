@@ -1,78 +1,56 @@
 //! Processes of this host as a backend of the quantum loop: live, emulated, or over fakes.
 //!
-//! `backend/start.rs` starts jobs, `backend/observe.rs` reads them, `backend/record.rs` records
-//! what they did, `backend/end.rs` handles the ends of jobs and of the batch.
+//! Its parts own what they know: [`Slots`] the stages of the jobs, [`QuantumRecorder`] the rows and
+//! events, [`Ledger`] the accounts. `backend/end.rs` handles the ends of jobs and of the batch.
 //!
 //! A job's process is created when the job is first selected. The run queue is the same as if all
 //! processes had been created at submission, and five hundred jobs do not fill memory and the
 //! process table with processes that wait for exec.
 
 mod end;
-mod observe;
-mod record;
-mod start;
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::blocker::Demand;
 use memweir_policy::quantum_loop::{self, Backend, Quantum, Start};
-use memweir_policy::record::RecordingScheduler;
+use memweir_policy::record::{Call, RecordingScheduler};
 use memweir_policy::{Decision, JobSpec, Observation};
 
+use super::launcher::{self, Failure};
 use super::ledger::Ledger;
 use super::pinning::CoreMap;
 use super::plan::Plan;
-use super::{Mechanisms, Outputs, RunError, Totals};
+use super::recorder::{QuantumRecorder, RowSubject};
+use super::report::Ending;
+use super::slots::Slots;
+use super::{Mechanisms, MeterLoss, RunError, Totals};
 use crate::jobs::Job;
-use crate::observer::{Event, Observer};
+use crate::logs::Logs;
+use crate::observer;
 use crate::options::{OnFailure, Pinning};
-use crate::report::{LostOutput, Outcome};
-
-/// State of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Its process does not exist yet.
-    Waiting,
-    /// Its first process runs or is blocked.
-    Started,
-    /// Its first process has ended with this code, its children have not.
-    ChildrenLeft(i32),
-    /// It has ended, or the batch no longer follows it.
-    Over,
-}
-
-/// One job while the batch runs.
-#[derive(Clone, Debug)]
-struct Slot {
-    stage: Stage,
-    /// Readings before this quantum.
-    totals: Totals,
-    /// Bandwidth predicted for it when the quantum began; kept for the timeline alone.
-    predicted: Option<BytesPerSec>,
-}
+use crate::report::{BatchReport, Outcome};
 
 /// One batch of processes while it runs.
 pub(super) struct ProcessBackend<'a> {
-    pub(super) plan: &'a Plan<'a>,
-    pub(super) mechanisms: Mechanisms,
-    pub(super) outputs: Outputs,
-    observer: &'a mut dyn Observer,
-    pub(super) ledger: Ledger,
-    slots: Vec<Slot>,
+    plan: &'a Plan<'a>,
+    mechanisms: Mechanisms,
+    logs: &'a Logs,
+    recorder: QuantumRecorder<'a>,
+    ledger: Ledger,
+    slots: Slots,
     /// Jobs that have not been submitted yet.
     arrivals: Vec<JobSpec>,
     /// Gives single-core jobs cores of their own; absent if that was not requested.
     cores: Option<CoreMap>,
-    /// CPUs that jobs are bound to, one for each job.
-    bound: HashMap<JobId, usize>,
     /// True if a job has failed.
     failed: bool,
-    pub(super) outcome: Outcome,
+    outcome: Outcome,
+    /// Bandwidth predicted for each job when the quantum began; empty if no row shows it.
+    predicted: Vec<Option<BytesPerSec>>,
     /// Target of the last decision.
-    pub(super) target: Option<BytesPerSec>,
-    pub(super) notices: Vec<String>,
-    pub(super) lost: Vec<LostOutput>,
+    target: Option<BytesPerSec>,
+    notices: Vec<String>,
 }
 
 impl<'a> ProcessBackend<'a> {
@@ -80,48 +58,64 @@ impl<'a> ProcessBackend<'a> {
     pub(super) fn new(
         plan: &'a Plan<'a>,
         mut mechanisms: Mechanisms,
-        outputs: Outputs,
-        observer: &'a mut dyn Observer,
+        logs: &'a Logs,
+        mut recorder: QuantumRecorder<'a>,
     ) -> Self {
-        let slot = Slot {
-            stage: Stage::Waiting,
-            totals: Totals { metered: mechanisms.meter.is_some(), ..Totals::default() },
-            predicted: None,
-        };
+        let totals = Totals { metered: mechanisms.meter.is_some(), ..Totals::default() };
         let expected: Vec<_> = plan.knowledge.jobs.iter().map(|known| known.time).collect();
         let mut notices = plan.notices.clone();
         notices.append(&mut mechanisms.notices);
-        observer.event(Event::BusKnown(plan.frame.bus));
+        recorder.event(observer::Event::BusKnown(plan.frame.bus));
         for notice in &notices {
-            observer.event(Event::Notice(notice));
+            recorder.event(observer::Event::Notice(notice));
         }
         Self {
             mechanisms,
-            outputs,
-            observer,
+            logs,
+            recorder,
             ledger: Ledger::new(plan.batch, &expected, plan.cores(), plan.options.quantum),
-            slots: vec![slot; plan.batch.jobs.len()],
+            slots: Slots::new(plan.batch.jobs.len(), totals),
             arrivals: plan.knowledge.specs(plan.batch),
             cores: (plan.pinning == Pinning::OneJobPerCore)
                 .then(|| CoreMap::new(plan.frame.cpus.clone())),
-            bound: HashMap::new(),
             failed: false,
             outcome: Outcome::Finished,
+            predicted: Vec::new(),
             target: None,
             notices,
-            lost: Vec::new(),
             plan,
         }
     }
 
-    fn job(&self, job: JobId) -> &'a Job {
-        &self.plan.batch.jobs[job.index()]
+    /// Ends the records after the last calls to the scheduler, and reports all but what the
+    /// scheduler alone knows.
+    pub(super) fn finish(mut self, calls: &[Call]) -> BatchReport {
+        let notices = [self.recorder.decided(calls), self.recorder.finish()].concat();
+        self.notify(notices);
+        let ending = Ending {
+            plan: self.plan,
+            ledger: &self.ledger,
+            logs: self.logs,
+            meter: self.mechanisms.meter.as_deref(),
+            mechanism: &self.mechanisms.mechanism,
+            outcome: self.outcome,
+            at: self.mechanisms.world.now(),
+            target: self.target,
+            notices: &self.notices,
+            lost: self.recorder.lost(),
+        };
+        ending.report()
     }
 
-    /// The jobs in a stage for which `is` holds, in ascending order.
-    fn jobs_in(&self, is: impl Fn(Stage) -> bool) -> Vec<JobId> {
-        let jobs = (0..self.slots.len() as u32).map(JobId);
-        jobs.filter(|job| is(self.slots[job.index()].stage)).collect()
+    /// Ends the records of a batch that failed. No job stays blocked, whatever goes wrong.
+    pub(super) fn abandon(mut self, calls: &[Call]) {
+        let notices = self.recorder.decided(calls);
+        self.notify(notices);
+        let _ = self.mechanisms.blocker.run_all();
+    }
+
+    fn job(&self, job: JobId) -> &'a Job {
+        &self.plan.batch.jobs[job.index()]
     }
 
     /// Sum of the cores that the jobs occupy.
@@ -135,12 +129,86 @@ impl<'a> ProcessBackend<'a> {
             chosen.iter().copied().filter(|job| self.job(*job).cores == 1).collect();
         let Some(cores) = &mut self.cores else { return };
         for (job, cpu) in cores.place(&single) {
-            self.bound.insert(job, cpu);
             if let Err(error) = self.mechanisms.world.bind(job, &[cpu]) {
                 let name = &self.job(job).name;
                 self.notice(format!("{name} could not be bound to CPU {cpu}: {error}"));
             }
         }
+    }
+
+    /// Starts jobs: creates all their processes first and runs them then, so that the first ones do
+    /// not compete with the setup of the others. A job that cannot be started is over at once; the
+    /// batch goes on.
+    fn start(&mut self, jobs: &[JobId]) -> Vec<(JobId, Start)> {
+        let (mut born, mut starts) = (Vec::new(), Vec::new());
+        for job in jobs {
+            match self.spawn(*job) {
+                Ok(()) => born.push(*job),
+                Err(failure) => starts.push((*job, self.never_started(*job, &failure))),
+            }
+        }
+        for job in born {
+            let start = match self.mechanisms.world.exec(job) {
+                Ok(()) => self.started(job),
+                Err(error) => self.never_started(job, &Failure::of_exec(error)),
+            };
+            starts.push((job, start));
+        }
+        starts
+    }
+
+    /// Creates the job's process, metered and waiting before exec.
+    fn spawn(&mut self, job: JobId) -> Result<(), Failure> {
+        let cpu = self.cores.as_ref().and_then(|cores| cores.of(job));
+        let (mut launch, trouble) = launcher::launch(self.plan, self.logs, job, cpu)?;
+        if let Some(error) = trouble {
+            self.notice(format!("the output of {} is not kept: {error}", self.job(job).name));
+        }
+        let spawned = self.mechanisms.spawn(job, &mut launch);
+        if let Some(loss) = spawned.map_err(|error| Failure::new(&error))? {
+            self.lose_meter(job, &loss);
+        }
+        Ok(())
+    }
+
+    fn started(&mut self, job: JobId) -> Start {
+        let now = self.mechanisms.world.now();
+        self.slots.started(job);
+        self.ledger.started(job, now);
+        self.recorder.event(observer::Event::JobStarted { job, name: &self.job(job).name });
+        Start::At(now)
+    }
+
+    /// Records a job that could not be started as over.
+    fn never_started(&mut self, job: JobId, failure: &Failure) -> Start {
+        let name = &self.job(job).name;
+        self.notice(format!("{name} could not be started: {}", failure.reason));
+        self.mechanisms.world.forget(job);
+        self.over(job, failure.exit_code);
+        Start::Failed
+    }
+
+    /// Returns what the job did since it was last read.
+    fn read_job(&mut self, job: JobId) -> Observation {
+        let totals = self.slots.totals(job);
+        let (observation, loss) = self.mechanisms.read(job, totals, self.plan.options.quantum);
+        if let Some(loss) = loss {
+            self.lose_meter(job, &loss);
+        }
+        observation
+    }
+
+    /// Stops metering a job, and tells the user.
+    fn lose_meter(&mut self, job: JobId, loss: &MeterLoss) {
+        self.slots.totals(job).metered = false;
+        self.recorder.meter_failed(self.mechanisms.meter.as_deref(), loss);
+        self.ledger.counting_failed(job);
+        let name = &self.job(job).name;
+        self.notice(format!("{name} is no longer metered: {}", loss.text));
+    }
+
+    fn notify(&mut self, notices: Vec<String>) {
+        notices.into_iter().for_each(|notice| self.notice(notice));
     }
 
     /// Shows the user a notice, now and in the report; equal texts only once.
@@ -149,7 +217,7 @@ impl<'a> ProcessBackend<'a> {
         if self.notices.contains(&text) {
             return;
         }
-        self.observer.event(Event::Notice(&text));
+        self.recorder.event(observer::Event::Notice(&text));
         self.notices.push(text);
     }
 }
@@ -188,7 +256,7 @@ impl Backend for ProcessBackend<'_> {
 
     fn block(&mut self) {
         let notices = self.mechanisms.block();
-        notices.into_iter().for_each(|notice| self.notice(notice));
+        self.notify(notices);
     }
 
     fn read(&mut self, jobs: &[JobId]) -> Vec<Observation> {
@@ -198,30 +266,56 @@ impl Backend for ProcessBackend<'_> {
     fn resume(&mut self, decision: &Decision, jobs: &[JobId]) -> Vec<(JobId, Start)> {
         self.target = decision.target;
         let (fresh, started): (Vec<JobId>, Vec<JobId>) =
-            jobs.iter().partition(|job| self.slots[job.index()].stage == Stage::Waiting);
-        let unfinished = self.jobs_in(|stage| stage != Stage::Over);
-        let demand = Demand { total: self.cores_of(&unfinished), running: self.cores_of(jobs) };
+            jobs.iter().partition(|job| self.slots.is_waiting(**job));
+        let total = self.cores_of(&self.slots.unfinished());
+        let demand = Demand { total, running: self.cores_of(jobs) };
         let notices = self.mechanisms.resume(decision, &started, demand);
-        notices.into_iter().for_each(|notice| self.notice(notice));
+        self.notify(notices);
         self.place(&decision.chosen);
         self.start(&fresh)
     }
 
     fn quantum_began(&mut self, scheduler: &RecordingScheduler) {
-        if self.wants_rows() {
-            for (index, slot) in self.slots.iter_mut().enumerate() {
-                slot.predicted = scheduler.demand(JobId(index as u32));
-            }
+        if self.recorder.wants_rows() {
+            let jobs = (0..self.plan.batch.jobs.len() as u32).map(JobId);
+            self.predicted = jobs.map(|job| scheduler.demand(job)).collect();
         }
     }
 
     fn quantum_ended(&mut self, quantum: &Quantum) {
-        self.record(quantum);
+        self.ledger.quantum_ended(quantum);
+        let notices = self.mechanisms.blocker.notices();
+        self.notify(notices);
+        let start = self.ledger.elapsed(quantum.start);
+        let meter = self.mechanisms.meter.as_deref();
+        let (plan, slots, predicted) = (self.plan, &self.slots, &self.predicted);
+        let subjects = || subjects(plan, slots, predicted, quantum);
+        let notices = self.recorder.quantum_ended(quantum, start, meter, subjects);
+        self.notify(notices);
+        let progress = self.ledger.progress();
+        self.recorder.event(observer::Event::QuantumEnded(&progress));
     }
 
     fn stop(&mut self) -> Result<Vec<quantum_loop::Event>, RunError> {
         self.shut_down()
     }
+}
+
+/// Returns the jobs that ran in a quantum or still wait after it.
+fn subjects(
+    plan: &Plan<'_>,
+    slots: &Slots,
+    predicted: &[Option<BytesPerSec>],
+    quantum: &Quantum,
+) -> Vec<RowSubject> {
+    let ran = quantum.jobs.iter().map(|entry| entry.job);
+    let jobs: BTreeSet<JobId> = slots.unfinished().into_iter().chain(ran).collect();
+    let subject = |job: JobId| RowSubject {
+        job,
+        name: plan.batch.jobs[job.index()].name.clone(),
+        predicted: predicted.get(job.index()).copied().flatten(),
+    };
+    jobs.into_iter().map(subject).collect()
 }
 
 #[cfg(test)]

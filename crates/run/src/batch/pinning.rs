@@ -19,6 +19,11 @@ impl CoreMap {
         Self { cpus, last: HashMap::new() }
     }
 
+    /// Returns the core that a job was last placed on.
+    pub(super) fn of(&self, job: JobId) -> Option<usize> {
+        self.last.get(&job).copied()
+    }
+
     /// Places `jobs` on different CPUs and returns those whose CPU changed. Jobs for which no CPU
     /// is left stay where they are.
     pub(super) fn place(&mut self, jobs: &[JobId]) -> Vec<(JobId, usize)> {
@@ -54,6 +59,7 @@ mod tests {
         assert_eq!(map.place(&[C, B]), [(C, 4)]);
         // A finds its core free again, B takes the other.
         assert_eq!(map.place(&[B, A]), []);
+        assert_eq!(map.of(C), Some(4), "for the time when it is free again");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::jobs::{Batch, Job};
 use crate::options::{self, PINNED, Pinning, RunOptions};
 use crate::platform::Platform;
 use crate::store::Store;
-use crate::timeline::Format;
+use crate::table::Format;
 
 /// A batch that was checked and has not started.
 pub struct Plan<'a> {

@@ -1,27 +1,43 @@
 //! The report of a batch that is over.
 
-use memweir_core::{BytesPerSec, Counts, JobId, Medium, MediumId, metrics};
+use memweir_core::{BytesPerSec, Counts, JobId, Medium, MediumId, Nanos, metrics};
 use memweir_linux::{Capabilities, Meter, MeterKind};
 
-use super::backend::ProcessBackend;
+use super::ledger::Ledger;
+use super::plan::Plan;
 use crate::jobs::Job;
+use crate::logs::Logs;
 use crate::options::Pinning;
-use crate::report::{Band, BatchReport, JobReport, MediumReport};
+use crate::report::{Band, BatchReport, JobReport, LostOutput, MediumReport, Outcome};
 use crate::store::MediumLines;
 
 /// Bands of equal width below the peak in the breakdown of bandwidth, as in iabw Fig. 10.
 const BANDS: usize = 10;
 
-impl ProcessBackend<'_> {
+/// The end of a batch, from which its report is made.
+pub(super) struct Ending<'a> {
+    pub(super) plan: &'a Plan<'a>,
+    pub(super) ledger: &'a Ledger,
+    pub(super) logs: &'a Logs,
+    pub(super) meter: Option<&'a dyn Meter>,
+    pub(super) mechanism: &'a str,
+    pub(super) outcome: Outcome,
+    pub(super) at: Nanos,
+    /// Target of the last decision.
+    pub(super) target: Option<BytesPerSec>,
+    pub(super) notices: &'a [String],
+    pub(super) lost: &'a [LostOutput],
+}
+
+impl Ending<'_> {
     /// Builds the report, except for what the scheduler alone knows.
     pub(super) fn report(&self) -> BatchReport {
-        let (plan, ledger) = (self.plan, &self.ledger);
+        let (plan, ledger) = (self.plan, self.ledger);
         let bandwidths = ledger.bandwidths();
         let highest = bandwidths.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
         let rates: Vec<f64> = bandwidths.iter().map(|rate| rate.0).collect();
         let peak = plan.frame.bus.peak;
-        let meter = self.mechanisms.meter.as_deref();
-        let sees = meter.map(Meter::capabilities);
+        let sees = self.meter.map(Meter::capabilities);
         let media = self.media(sees.as_ref());
         let jobs = plan.batch.jobs.iter().zip((0..).map(JobId));
         BatchReport {
@@ -30,14 +46,13 @@ impl ProcessBackend<'_> {
                 _ => plan.policy.clone(),
             },
             predictor: String::new(),
-            meter: meter.map_or("none", |meter| MeterKind::name(meter.kind())).to_owned(),
-            mechanism: self.mechanisms.mechanism.clone(),
+            meter: self.meter.map_or("none", |meter| MeterKind::name(meter.kind())).to_owned(),
+            mechanism: self.mechanism.to_owned(),
             cores: plan.cores(),
             quantum_ms: plan.options.quantum.0 / 1_000_000,
-            turnaround_s: ledger
-                .turnaround(self.outcome, self.mechanisms.world.now())
-                .as_secs_f64(),
+            turnaround_s: ledger.turnaround(self.outcome, self.at).as_secs_f64(),
             scheduler_s: 0.0,
+            foreign_cores: None,
             bandwidth_mean: metrics::mean(&rates),
             bandwidth_std: metrics::std_deviation(&rates),
             quanta: ledger.quanta(),
@@ -46,8 +61,8 @@ impl ProcessBackend<'_> {
             target: self.target.map(|rate| rate.0),
             peak_bandwidth: peak.map(|rate| rate.0),
             outcome: self.outcome,
-            notices: self.notices.clone(),
-            lost: self.lost.clone(),
+            notices: self.notices.to_vec(),
+            lost: self.lost.to_vec(),
             jobs: jobs.map(|(job, id)| self.job_report(id, job, sees.as_ref())).collect(),
             media,
         }
@@ -55,7 +70,7 @@ impl ProcessBackend<'_> {
 
     fn job_report(&self, id: JobId, job: &Job, sees: Option<&Capabilities>) -> JobReport {
         let arguments = job.command.argv();
-        let logs = &self.outputs.logs;
+        let logs = self.logs;
         JobReport {
             name: job.name.clone(),
             command: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),

@@ -13,7 +13,7 @@ use super::{
     Bus, CalibrateError, CalibrateOptions, CalibrateProgress, Disturbance, Stage, hogs_error,
     verdict,
 };
-use crate::hog::{IdleTable, Limit, Load, Measured, Plan};
+use crate::hog::{HogPlan, IdleTable, Limit, Load, Measured};
 use crate::platform::{Combination, Effort, HogPoint, IdlePoint, Platform, StreamPoint, Target};
 use crate::segment::{self, Segment, Shape};
 
@@ -190,7 +190,7 @@ impl<'a> Stages<'a> {
         let mut segments: Vec<_> = (0..self.amount.segments)
             .map(|_| {
                 let seed = rng.random();
-                let plan = Plan::of_segment(&random_segment(seed, table.fastest()), table);
+                let plan = HogPlan::of_segment(&random_segment(seed, table.fastest()), table);
                 Prepared { seed, load: Load::Replay(plan), alone: Vec::new() }
             })
             .collect();

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use memweir_core::Nanos;
 
-use super::{Kind, Point, throughput};
+use super::{JobKind, Point, throughput};
 use crate::jobs::Job;
 
 /// Error of a measurement.
@@ -49,7 +49,7 @@ pub fn time_alone(job: &Job) -> Result<Nanos, MeasureError> {
 /// If a command cannot be started or fails.
 pub fn measure(
     jobs: &[Job],
-    kinds: &[Kind],
+    kinds: &[JobKind],
     points: &mut [Point],
     mut done: impl FnMut(),
 ) -> Result<(), MeasureError> {

@@ -1,8 +1,8 @@
 use super::*;
 use crate::jobs::{Command, Job};
 
-fn kind(cores: u32, gb: f64, seconds: u64) -> Kind {
-    Kind {
+fn kind(cores: u32, gb: f64, seconds: u64) -> JobKind {
+    JobKind {
         name: "k".into(),
         cores,
         bandwidth: BytesPerSec::from_gb(gb),
@@ -73,7 +73,7 @@ fn copies_are_run_side_by_side_and_failures_are_named() {
     let shell = |line: &str| Job::new("job", Command::Shell(line.into()));
     let time = time_alone(&shell("sleep 0.2")).unwrap();
     assert!(time >= Nanos::from_millis(200), "{time:?}");
-    let kinds = [Kind { time, ..kind(1, 0.0, 9) }];
+    let kinds = [JobKind { time, ..kind(1, 0.0, 9) }];
     let mut points = steps(&kinds, 2);
     assert_eq!(copies(&points), [[1], [2]]);
     let mut runs = 0;

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use memweir_core::input::InputError;
 use memweir_core::names::Named;
-use memweir_core::{BytesPerSec, LINE_BYTES, Nanos};
+use memweir_core::{BytesPerSec, LINE_BYTES};
 use memweir_linux::hog::Kernel;
 
 use crate::lines;
@@ -41,7 +41,7 @@ pub struct Group {
 
 /// Steps and nops that HogSim repeats.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct HogPlan {
     kernel: Kernel,
     groups: Vec<Group>,
     demand: Option<BytesPerSec>,
@@ -88,14 +88,9 @@ impl IdleTable {
         BytesPerSec(bytes_per_step(self.kernel) / self.entries[0].1 * 1e9)
     }
 
-    /// Returns the nops after which a step has taken `wanted`. The paper takes the closest entry;
-    /// this interpolates between two entries, and extrapolates past the last one.
-    #[must_use]
-    pub fn idle_for(&self, wanted: Nanos) -> u32 {
-        self.idle_for_ns(wanted.as_f64())
-    }
-
-    fn idle_for_ns(&self, wanted: f64) -> u32 {
+    /// Returns the nops after which a step has taken `wanted` nanoseconds. The paper takes the
+    /// closest entry; this interpolates between two entries, and extrapolates past the last one.
+    fn idle_for(&self, wanted: f64) -> u32 {
         let above = self.entries.iter().position(|(_, time)| *time >= wanted);
         let right = match above {
             Some(0) => return self.entries[0].0 as u32,
@@ -113,7 +108,7 @@ impl IdleTable {
     }
 }
 
-impl Plan {
+impl HogPlan {
     /// A plan of these groups.
     ///
     /// # Errors
@@ -143,7 +138,7 @@ impl Plan {
         let group = |rate: &BytesPerSec| {
             let bytes = rate.0 * interval / 1e9;
             let steps = ((bytes / per_step).round() as u64).clamp(1, MAX_STEPS);
-            Group { steps, idle: table.idle_for_ns(interval / steps as f64) }
+            Group { steps, idle: table.idle_for(interval / steps as f64) }
         };
         Self {
             kernel: table.kernel,

@@ -15,7 +15,7 @@ use memweir_core::{Bytes, BytesPerSec, LINE_BYTES, Lines, Nanos};
 use memweir_linux::clock::thread_cpu_time;
 use memweir_linux::hog::{CHUNK, Hog, Kernel, pin_thread};
 
-use super::plan::Plan;
+use super::plan::HogPlan;
 
 /// Load of a member of a team.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub enum Load {
         idle: u32,
     },
     /// HogSim.
-    Replay(Plan),
+    Replay(HogPlan),
 }
 
 impl Load {
@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn pieces_of_a_plan_add_up_to_its_groups_in_order() {
         let group = |steps, idle| Group { steps, idle };
-        let plan = Plan::new(
+        let plan = HogPlan::new(
             Kernel::Read,
             vec![group(0, 9), group(3 * CHUNK + 5, 0), group(0, 1), group(2, 1_000_000)],
         )
@@ -280,7 +280,7 @@ mod tests {
     fn rounds_are_whole_rounds_of_the_plan() {
         let mut team = Team::new(Kernel::Copy, Bytes(1 << 20), &[None]).unwrap();
         let groups = vec![Group { steps: 40, idle: 0 }, Group { steps: 2, idle: 100 }];
-        let replay = Load::Replay(Plan::new(Kernel::Copy, groups).unwrap());
+        let replay = Load::Replay(HogPlan::new(Kernel::Copy, groups).unwrap());
         let mut steps = |load| {
             let limit = Limit::Rounds(3);
             team.run(&[(0, load)], limit, Afterwards::Stop, &GO_ON).unwrap()[0].steps

@@ -1,9 +1,10 @@
 //! Memory media and the placement of pages, as they are written in options and jobs files.
 
+use std::fs;
 use std::path::Path;
 
-use memweir_core::input::InputError;
-use memweir_core::medium::data::MediumData;
+use memweir_core::input::{DataFile, InputError};
+use memweir_core::medium::data::{MEDIA, MediumData};
 use memweir_core::placement::{Placement, PlacementSpec};
 use memweir_core::{MAX_MEDIA, Media};
 
@@ -11,14 +12,9 @@ use memweir_core::{MAX_MEDIA, Media};
 /// by a file that ends in `.toml` and starts at `directory`, with commas between them.
 pub fn media(list: &str, directory: &Path) -> Result<Media, InputError> {
     let medium = |choice: &str| {
-        if !choice.ends_with(".toml") {
-            return MediumData::shipped(choice).map_err(|refusal| refusal.written_in("media"));
-        }
-        let path = directory.join(choice);
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-        MediumData::parse(&name, &text)
+        let found = DataFile::find("medium", choice, &MEDIA, directory, fs::read_to_string);
+        let file = found.map_err(|refusal| refusal.written_in("media"))?;
+        MediumData::parse(&file.name, &file.text)
     };
     let data =
         list.split(',').map(|choice| medium(choice.trim())).collect::<Result<Vec<_>, _>>()?;

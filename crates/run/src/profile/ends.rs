@@ -81,10 +81,10 @@ impl Runs<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_core::{Bytes, Nanos};
+    use memweir_core::Nanos;
 
     fn exit(ending: Ending) -> Exit {
-        Exit { ending, cpu_time: Nanos::MILLI, peak_memory: Bytes(0) }
+        Exit { ending, cpu_time: Nanos::MILLI }
     }
 
     fn unusable(native: Ending, emulated: Ending, isolation: Isolation) -> Option<String> {

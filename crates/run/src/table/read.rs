@@ -74,6 +74,7 @@ fn column(field: &TypePtr) -> Result<Column, ParquetError> {
         Some(Physical::BYTE_ARRAY) => Kind::Text,
         Some(Physical::INT64) => Kind::Whole,
         Some(Physical::DOUBLE) => Kind::Number,
+        Some(Physical::BOOLEAN) => Kind::Truth,
         _ => return Err(ParquetError::General(format!("the column `{name}` is of another kind"))),
     };
     Ok(Column { name, kind })
@@ -85,6 +86,7 @@ fn cell(value: Field) -> Result<Cell, ParquetError> {
         Field::Long(value) => Cell::Whole(value),
         Field::Double(value) => Cell::Number(value),
         Field::Str(value) => Cell::Text(value),
+        Field::Bool(value) => Cell::Truth(value),
         other => return Err(ParquetError::General(format!("`{other}` is of another kind"))),
     })
 }

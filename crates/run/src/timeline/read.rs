@@ -8,7 +8,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row as Record};
 use serde_json::{Map, Value};
 
-use super::{Format, Row};
+use super::Row;
+use crate::table::Format;
 
 /// Reads a timeline, by the ending of its name. Of a CSV file whose last row is cut, because the
 /// batch was killed, the rows before are returned.

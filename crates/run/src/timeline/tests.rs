@@ -1,6 +1,8 @@
+use std::fs::File;
+
 use super::*;
-use ::parquet::file::reader::{FileReader, SerializedFileReader};
-use ::parquet::record::RowAccessor;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
 
 fn row(quantum: u64, name: &str) -> Row {
     Row {
@@ -107,36 +109,4 @@ fn an_unfinished_timeline_without_rows_is_still_a_file() {
     Timeline::create(&path, Format::Parquet).expect("a file").finish().expect("space");
     let reader = SerializedFileReader::new(File::open(&path).expect("a file")).expect("Parquet");
     assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
-}
-
-#[test]
-fn a_full_disk_is_an_error_and_no_panic() {
-    if !Path::new("/dev/full").exists() {
-        return memweir_test_support::skip!(Kernel, "no /dev/full here");
-    }
-    let mut timeline = Timeline::create(Path::new("/dev/full"), Format::Csv).expect("opens");
-    assert!(timeline.append(&[row(0, "a")]).is_err());
-}
-
-#[test]
-fn a_timeline_that_is_given_up_keeps_whole_rows_and_no_empty_file() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let csv = directory.path().join("t.csv");
-    assert_eq!(Timeline::create(&csv, Format::Csv).expect("a file").abandon(), "");
-    assert!(!csv.exists());
-
-    let parquet = directory.path().join("t.parquet");
-    let mut timeline = Timeline::create(&parquet, Format::Parquet).expect("a file");
-    timeline.append(&[row(0, "a")]).expect("space");
-    let journal = directory.path().join("t.parquet.partial.csv");
-    let mut half = File::options().append(true).open(&journal).expect("the journal");
-    io::Write::write_all(&mut half, b"1,0.1,half of a r").expect("space");
-    let clause = timeline.abandon();
-    assert!(clause.ends_with("t.parquet.partial.csv"), "{clause}");
-    let rows: Vec<Row> = csv::Reader::from_path(&journal)
-        .expect("a file")
-        .into_deserialize()
-        .collect::<Result<_, _>>()
-        .expect("whole rows");
-    assert_eq!(rows, [row(0, "a")]);
 }

@@ -5,9 +5,9 @@ use memweir_linux::signals::Signal;
 use memweir_linux::world::Occurrence;
 use memweir_policy::quantum_loop;
 
-use super::{ProcessBackend, Stage};
+use super::ProcessBackend;
 use crate::batch::RunError;
-use crate::observer::Event;
+use crate::observer;
 use crate::options::OnExit;
 use crate::report::Outcome;
 
@@ -24,10 +24,9 @@ impl ProcessBackend<'_> {
     /// user stops the batch.
     pub(super) fn watch(&mut self, until: Nanos) -> Result<bool, RunError> {
         let world = &mut self.mechanisms.world;
-        let children = |slot: &super::Slot| matches!(slot.stage, Stage::ChildrenLeft(_));
-        let until = match self.slots.iter().any(children) {
-            true => until.min(world.now() + CHILDREN_POLL),
-            false => until,
+        let until = match self.slots.orphaned().is_empty() {
+            true => until,
+            false => until.min(world.now() + CHILDREN_POLL),
         };
         let occurrences = world.wait(until).map_err(|source| RunError::Os {
             what: "waiting for the end of the quantum".to_owned(),
@@ -36,7 +35,7 @@ impl ProcessBackend<'_> {
         let mut stop = false;
         for occurrence in occurrences {
             match occurrence {
-                Occurrence::Exited(job, code) => self.first_process_ended(job, code),
+                Occurrence::Exited(job, code) => self.slots.first_process_ended(job, code),
                 Occurrence::Stop => stop = true,
                 // Jobs of a batch are never adopted, and nothing else changes it.
                 Occurrence::Vanished(_) | Occurrence::Woken => {}
@@ -45,20 +44,10 @@ impl ProcessBackend<'_> {
         Ok(stop)
     }
 
-    /// Notes that the first process of a job has ended. The job is over once it has no children
-    /// left.
-    fn first_process_ended(&mut self, job: JobId, code: i32) {
-        if self.slots[job.index()].stage == Stage::Started {
-            self.slots[job.index()].stage = Stage::ChildrenLeft(code);
-        }
-    }
-
     /// Ends the jobs that have no process left, with a last reading.
     pub(super) fn reap(&mut self) -> Vec<quantum_loop::Event> {
         let mut ends = Vec::new();
-        for index in 0..self.slots.len() {
-            let Stage::ChildrenLeft(code) = self.slots[index].stage else { continue };
-            let job = JobId(index as u32);
+        for (job, code) in self.slots.orphaned() {
             // A job whose processes cannot be queried counts as ended.
             if !self.mechanisms.blocker.populated(job).unwrap_or(false) {
                 let at = self.mechanisms.world.now();
@@ -72,7 +61,6 @@ impl ProcessBackend<'_> {
 
     /// Marks the job as over and releases what it held.
     pub(super) fn over(&mut self, job: JobId, code: i32) {
-        self.slots[job.index()].stage = Stage::Over;
         self.failed |= code != 0;
         self.detach_meter(job);
         // If the job was never prepared, or the kernel is still emptying its place, clearing it is
@@ -92,10 +80,10 @@ impl ProcessBackend<'_> {
 
     /// Records the job's end and reports it to the observer.
     fn leave(&mut self, job: JobId, exit_code: Option<i32>) {
-        self.slots[job.index()].stage = Stage::Over;
+        self.slots.over(job);
         let wall = self.ledger.ended(job, exit_code, self.mechanisms.world.now());
         let name = &self.job(job).name;
-        self.observer.event(Event::JobEnded { job, name, exit_code, wall });
+        self.recorder.event(observer::Event::JobEnded { job, name, exit_code, wall });
     }
 
     /// Ends the batch before its jobs have ended; returns the ends of those that end meanwhile.
@@ -103,7 +91,7 @@ impl ProcessBackend<'_> {
         if let Err(error) = self.mechanisms.blocker.run_all() {
             self.notice(format!("some jobs may stay blocked: {error}"));
         }
-        for job in self.jobs_in(|stage| stage == Stage::Waiting) {
+        for job in self.slots.waiting() {
             self.leave(job, None);
         }
         match self.plan.options.on_exit {
@@ -117,7 +105,7 @@ impl ProcessBackend<'_> {
 
     /// Leaves the jobs running.
     fn release(&mut self) {
-        for job in self.alive() {
+        for job in self.slots.alive() {
             self.detach_meter(job);
             self.mechanisms.world.forget(job);
             self.leave(job, None);
@@ -132,13 +120,13 @@ impl ProcessBackend<'_> {
         let grace = self.mechanisms.world.now() + GRACE;
         let mut ends = self.watch_ends(grace)?;
         let timeout = self.mechanisms.world.now() + KILL_TIMEOUT;
-        while !self.alive().is_empty() && self.mechanisms.world.now() < timeout {
+        while !self.slots.alive().is_empty() && self.mechanisms.world.now() < timeout {
             // Repeatedly, because a job may be forking.
             self.signal(Signal::SIGKILL);
             let soon = self.mechanisms.world.now() + CHILDREN_POLL;
             ends.extend(self.watch_ends(soon)?);
         }
-        for job in self.alive() {
+        for job in self.slots.alive() {
             self.leave(job, None);
             self.notice(format!("{} could not be killed and may still run", self.job(job).name));
         }
@@ -146,7 +134,7 @@ impl ProcessBackend<'_> {
     }
 
     fn signal(&mut self, signal: Signal) {
-        for job in self.alive() {
+        for job in self.slots.alive() {
             if let Err(error) = self.mechanisms.blocker.signal(job, signal as i32) {
                 let name = &self.job(job).name;
                 self.notice(format!("{name} could not be sent {signal}: {error}"));
@@ -157,7 +145,7 @@ impl ProcessBackend<'_> {
     /// Waits until every job is over, `until` comes, or the user stops the batch again.
     fn watch_ends(&mut self, until: Nanos) -> Result<Vec<quantum_loop::Event>, RunError> {
         let mut ends = Vec::new();
-        while !self.alive().is_empty() && self.mechanisms.world.now() < until {
+        while !self.slots.alive().is_empty() && self.mechanisms.world.now() < until {
             let next = self.mechanisms.world.now() + CHILDREN_POLL;
             let stopped = self.watch(next.min(until))?;
             ends.extend(self.reap());
@@ -166,9 +154,5 @@ impl ProcessBackend<'_> {
             }
         }
         Ok(ends)
-    }
-
-    fn alive(&self) -> Vec<JobId> {
-        self.jobs_in(|stage| matches!(stage, Stage::Started | Stage::ChildrenLeft(_)))
     }
 }

@@ -17,6 +17,7 @@ use super::*;
 use crate::batch::known::{Knowledge, Known};
 use crate::batch::plan::Frame;
 use crate::jobs::{Batch, Command};
+use crate::observer::{Event, Observer};
 use crate::options::{OnExit, RunOptions};
 use crate::report::BatchReport;
 use memweir_linux::world::{Occurrence, World};

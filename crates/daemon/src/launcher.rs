@@ -1,0 +1,65 @@
+//! Commands of supervisors, and the files that they start with.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use memweir_linux::Launch;
+
+use crate::attempt::Order;
+use crate::service::{Begun, Service};
+use crate::shim;
+
+/// Failure to make the files of an attempt.
+#[derive(Debug, thiserror::Error)]
+#[error("the files of its start cannot be made: {0}")]
+pub(crate) struct NoFiles(#[from] io::Error);
+
+/// Returns true if files could not be made because the disk is full.
+pub(crate) fn is_full(error: &(dyn Error + 'static)) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    let kind = error.downcast_ref::<NoFiles>().map(|NoFiles(error)| error.kind());
+    matches!(kind, Some(StorageFull | QuotaExceeded))
+}
+
+/// Returns the command of the supervisor of a start, whose files it makes.
+///
+/// # Errors
+/// The files cannot be made.
+pub(crate) fn launch(service: &Service, begun: &Begun) -> Result<Launch, NoFiles> {
+    let (stdout, stderr) = service.open_logs(begun.job.id, begun.user)?;
+    begun.attempt.order(&order(begun, service.changes_user()))?;
+    Ok(Launch {
+        // This very program, even if its file has been replaced since.
+        program: PathBuf::from("/proc/self/exe"),
+        argv: vec![
+            "memweir".into(),
+            shim::ARGUMENT.into(),
+            begun.attempt.base().as_os_str().to_owned(),
+        ],
+        // The supervisor of a job of root's daemon must not obey variables of another user.
+        env: BTreeMap::new(),
+        directory: Some("/".into()),
+        stdin: File::open("/dev/null")?,
+        stdout,
+        stderr,
+        cpus: Vec::new(),
+        private: None,
+    })
+}
+
+/// Returns the order of a start: the job's work, with the variables that tell it its place.
+fn order(begun: &Begun, changes_user: bool) -> Order {
+    let mut work = begun.work.clone();
+    let mut set = |name: &str, value: String| {
+        work.environment.push((name.into(), value.as_str().into()));
+    };
+    set("MEMWEIR_JOB_ID", begun.job.id.to_string());
+    if let Some(array) = begun.job.array {
+        set("MEMWEIR_ARRAY_ID", array.array.to_string());
+        set("MEMWEIR_ARRAY_INDEX", array.index.to_string());
+    }
+    Order { work, user: changes_user.then_some(begun.user) }
+}

@@ -1,0 +1,156 @@
+//! The queue and its copy on disk.
+
+use std::collections::BTreeSet;
+
+use memweir_core::JobId;
+use memweir_linux::peer::Credentials;
+
+use crate::protocol::Work;
+use crate::queue::{Job, Queue, Retention, State};
+use crate::store::{Store, StoreError};
+use crate::uptime::Reading;
+
+/// Name of the holder of jobs that the daemon itself holds, until it can write again.
+const DAEMON: &str = "memweir, which cannot write its state";
+
+/// A queue of which each change goes to a store first. A request that cannot be written changes
+/// nothing. Events cannot be refused: theirs hold in memory alone until they are written again.
+#[derive(Debug)]
+pub(super) struct StoredQueue {
+    queue: Queue,
+    store: Store,
+    /// Jobs whose last change is not in the store, as of a disk that was full.
+    unwritten: BTreeSet<JobId>,
+    /// Jobs that the daemon holds because their start could not be written.
+    held: BTreeSet<JobId>,
+}
+
+impl StoredQueue {
+    /// Returns the queue that `store` keeps.
+    pub(super) fn new(queue: Queue, store: Store) -> Self {
+        Self { queue, store, unwritten: BTreeSet::new(), held: BTreeSet::new() }
+    }
+
+    /// Returns the queue.
+    pub(super) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Adds new jobs of a user of this group.
+    pub(super) fn add(
+        &mut self,
+        jobs: Vec<Job>,
+        group: u32,
+        work: &Work,
+    ) -> Result<(), StoreError> {
+        self.store.add(&jobs, group, work)?;
+        jobs.into_iter().for_each(|job| self.queue.insert(job));
+        Ok(())
+    }
+
+    /// Replaces changed jobs.
+    pub(super) fn apply(&mut self, changed: Vec<Job>) -> Result<(), StoreError> {
+        self.store.update(&changed)?;
+        changed.into_iter().for_each(|job| self.queue.insert(job));
+        Ok(())
+    }
+
+    /// Sets whether the queue starts no further job.
+    pub(super) fn set_draining(&mut self, draining: bool) -> Result<(), StoreError> {
+        self.store.set_draining(draining)?;
+        self.queue.set_draining(draining);
+        Ok(())
+    }
+
+    /// Writes the clock of ages.
+    pub(super) fn set_uptime(&mut self, reading: &Reading) -> Result<(), StoreError> {
+        self.store.set_uptime(reading)
+    }
+
+    /// Admits as many pending jobs as there is room for. Admissions last as long as the daemon.
+    pub(super) fn admit(&mut self) -> Vec<Job> {
+        let mut admitted = Vec::new();
+        while let Some(id) = self.queue.admit_next() {
+            admitted.extend(self.queue.get(id).cloned());
+        }
+        admitted
+    }
+
+    /// Notes that a job is about to start at `wall_ms`; `None` if it no longer is to. A job whose
+    /// start cannot be written is held.
+    pub(super) fn begin(
+        &mut self,
+        id: JobId,
+        wall_ms: u64,
+    ) -> Option<Result<(Job, Work, Credentials), StoreError>> {
+        let job = self.queue.get(id).filter(|job| job.state == State::Pending)?;
+        if !self.queue.is_admitted(id) {
+            return None;
+        }
+        let starting = job.starting(wall_ms);
+        let read = self.store.work(id);
+        let written = read.and_then(|read| self.apply(vec![starting.clone()]).map(|()| read));
+        if written.is_err() {
+            self.hold(id);
+        }
+        Some(written.map(|(work, user)| (starting, work, user)))
+    }
+
+    /// Holds a job until everything can be written.
+    pub(super) fn hold(&mut self, id: JobId) {
+        let held = self.queue.get(id).and_then(|job| job.held(DAEMON).ok());
+        held.into_iter().for_each(|job| self.queue.insert(job));
+        self.held.insert(id);
+    }
+
+    /// Changes a job, in memory alone if that cannot be written; `None` if there is no such job.
+    pub(super) fn set(
+        &mut self,
+        id: JobId,
+        change: impl Fn(&Job) -> Job,
+    ) -> Option<Result<(), StoreError>> {
+        let changed = self.queue.get(id).map(change)?;
+        let written = self.store.update(std::slice::from_ref(&changed));
+        self.queue.insert(changed);
+        match written {
+            Ok(()) => self.unwritten.remove(&id),
+            Err(_) => self.unwritten.insert(id),
+        };
+        Some(written)
+    }
+
+    /// Returns true if a change is in memory alone.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.unwritten.is_empty() || !self.held.is_empty()
+    }
+
+    /// Writes the changes that could not be written, and releases the jobs that waited for that.
+    /// Returns the jobs that are over and were not in the store as such.
+    pub(super) fn write_again(&mut self) -> Result<Vec<Job>, StoreError> {
+        let changed = self.unwritten.iter().filter_map(|id| self.queue.get(*id));
+        let changed: Vec<Job> = changed.cloned().collect();
+        let held = self.held.iter().filter_map(|id| self.queue.get(*id));
+        let held = held.filter(|job| job.held_by.as_deref() == Some(DAEMON));
+        let released: Vec<Job> = held.filter_map(|job| job.released().ok()).collect();
+        self.store.update(&changed)?;
+        self.apply(released)?;
+        self.unwritten.clear();
+        self.held.clear();
+        Ok(changed.into_iter().filter(|job| matches!(job.state, State::Ended(_))).collect())
+    }
+
+    /// Removes those of `jobs` that are old; clients may have changed them meanwhile.
+    pub(super) fn remove(
+        &mut self,
+        jobs: &[JobId],
+        retention: Retention,
+        uptime_ms: u64,
+    ) -> Result<Vec<Job>, StoreError> {
+        let old: BTreeSet<JobId> = self.queue.prunable(retention, uptime_ms).into_iter().collect();
+        let jobs: Vec<JobId> = jobs.iter().copied().filter(|id| old.contains(id)).collect();
+        self.store.remove(&jobs)?;
+        let removed = jobs.iter().filter_map(|id| self.queue.get(*id).cloned()).collect();
+        jobs.into_iter().for_each(|id| self.queue.remove(id));
+        Ok(removed)
+    }
+}
