@@ -4,8 +4,8 @@
 
 Runs the same points, 10,000 without arguments, on one thread of this process, then in a pool of
 processes that write into a directory, and in as many shards of the command. Efficiency is the time
-of one process over that of the others times their number. Reading the scenario at every point,
-which each shard does, is measured apart.
+of one process over that of the others times their number. Reading the scenario at every point, and
+at those of one shard of a thousand, is measured apart.
 """
 
 from __future__ import annotations
@@ -70,13 +70,15 @@ def main(points: int = 10_000, workers: int = os.cpu_count() or 1) -> None:
             assert not any(ended), "a shard failed"
             return ended
 
-        def check() -> object:
-            listing = [*command, "--list-points"]
+        def check(*options: str) -> object:
+            listing = [*command, "--list-points", *options]
             return subprocess.run(listing, stdout=subprocess.DEVNULL, check=True)
 
         alone = seconds(one)
         print(f"{points} points in one process: {alone:.1f} s, {1e3 * alone / points:.2f} ms each")
         print(f"reading the scenario at every point: {seconds(check):.1f} s")
+        shard = seconds(lambda: check("--shard", "1/1000"))
+        print(f"reading it for one shard of a thousand: {shard:.1f} s")
         for name, work in (("pool of processes", pool), ("shards of the command", shards)):
             taken = seconds(work)
             efficiency = 100 * alone / (workers * taken)

@@ -5,12 +5,22 @@ from __future__ import annotations
 import random
 import threading
 import traceback
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
 import memweir
 import pytest
-from memweir.policy import Candidate, Policy, Setup, View, name_of
+from memweir.policy import (
+    Candidate,
+    ColorAssignment,
+    ColorSupply,
+    Policy,
+    Program,
+    Setup,
+    VictimPolicy,
+    View,
+    name_of,
+)
 
 
 class RoundRobin:
@@ -183,7 +193,7 @@ class Unprepared(RoundRobin):
 
 
 def test_a_failure_before_the_first_quantum_is_one_too(scenario: dict[str, Any]) -> None:
-    with pytest.raises(memweir.PolicyError, match="before the first quantum.*no table") as failed:
+    with pytest.raises(memweir.PolicyError, match="`unprepared` failed: .*no table") as failed:
         memweir.sim(scenario, policies=[Unprepared()])
     assert failed.value.quantum is None
 
@@ -253,3 +263,212 @@ def test_policies_are_of_no_use_at_bank_level() -> None:
     scenario = {"fidelity": "bank", "machine": "i7-860", "programs": [{"program": "429.mcf"}]}
     with pytest.raises(memweir.InputError, match="policies"):
         memweir.sim(scenario, policies=[RoundRobin()])
+
+
+BANKS: dict[str, Any] = {
+    "fidelity": "bank",
+    "machine": "i7-860",
+    "instructions": 100_000,
+    "programs": [{"program": "429.mcf"}, {"program": "462.libquantum"}],
+}
+
+
+class Halves:
+    """`uniform` for two programs, in other colors: the lower half and the upper one."""
+
+    def __init__(self, version: str = "1") -> None:
+        self.version = version
+        self.seen: list[float | None] = []
+
+    def assign(self, programs: Sequence[Program], supply: ColorSupply) -> list[list[int]]:
+        assert len(supply.cache_parts) == len(supply.colors) and supply.banks_per_color >= 1
+        self.seen += [program.mpki for program in programs]
+        assert all(mpki is not None and mpki > 1 for mpki in self.seen)
+        assert all(program.banks == 16 for program in programs)
+        middle = len(supply.colors) // 2
+        return [supply.colors[:middle], supply.colors[middle:]]
+
+
+def test_a_color_assignment_is_a_partition() -> None:
+    halves = Halves()
+    assert isinstance(halves, ColorAssignment)
+    result = memweir.sim(BANKS, partitions=["none", "uniform", halves])
+    assert isinstance(result, memweir.BankResult)
+    point = result.report["points"][0]
+    none, uniform, own = point["partitions"]
+    count = point["colors"]
+    assert own["partition"] == "halves"
+    assert own["colors"] == [f"0-{count // 2 - 1}", f"{count // 2}-{count - 1}"]
+    assert own["improvement"] is not None and none["improvement"] is None
+    assert not halves.seen, "each run has a copy"
+    swept = memweir.sweep(BANKS, {"seed": [1, 2]}, partitions=["none", halves])
+    assert [row["partition"] for row in swept.rows] == ["none", "none", "halves", "halves"] * 2
+
+
+@pytest.mark.parametrize(
+    ("colors", "said"),
+    [
+        (lambda supply: [supply.colors], "has 1 sets of colors for 2 programs"),
+        (lambda supply: [supply.colors, []], "gives program 1 no color"),
+        (lambda supply: [[0], [4096]], "gives program 1 color 4096"),
+    ],
+)
+def test_an_impossible_assignment_is_refused(colors: Any, said: str) -> None:
+    class Wrong:
+        def assign(self, programs: object, supply: ColorSupply) -> Any:
+            return colors(supply)
+
+    with pytest.raises(memweir.InputError, match=said):
+        memweir.sim(BANKS, partitions=[Wrong()])
+
+
+def test_an_assignment_that_raises_is_named() -> None:
+    class Fails:
+        def assign(self, programs: object, supply: object) -> Any:
+            raise ArithmeticError("no colors today")
+
+    with pytest.raises(memweir.PolicyError, match="no colors today") as failed:
+        memweir.sim(BANKS, partitions=[Fails()])
+    assert failed.value.policy == "fails"
+    with pytest.raises(memweir.InputError, match="are for different scenarios"):
+        memweir.sim(BANKS, policies=["os"], partitions=["none"])
+    with pytest.raises(memweir.InputError, match="is no policy"):
+        memweir.sim(BANKS, partitions=[object()])  # type: ignore[list-item]
+
+
+PHONE = {
+    "group": "news",
+    "dram_mib": 96,
+    "swap_mib": 512,
+    "swaps": ["nvm", "flash"],
+    "rounds": 2,
+    "assumed": {"references": 20_000},
+}
+
+
+class FirstIn:
+    """`fifo`, a second time."""
+
+    name = "first-in"
+    version = "1"
+
+    def __init__(self) -> None:
+        self.pages: dict[int, str] = {}
+
+    def start(self, pages: int) -> None:
+        self.number = pages
+
+    def enter(self, page: int, why: str) -> None:
+        assert page < self.number and why in ("new", "returned")
+        self.pages[page] = why
+
+    def leave(self, page: int) -> None:
+        del self.pages[page]
+
+    def victim(self) -> int:
+        page = next(iter(self.pages))
+        del self.pages[page]
+        return page
+
+
+class ScannedFirstIn(FirstIn):
+    """The same, which lets the pages in DRAM be scanned now and then and looks at the scans."""
+
+    name = "scanned"
+    kinds: ClassVar[set[str]] = set()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[int, str] = {}
+        self.chosen = 0
+
+    def victim(self) -> int:
+        self.chosen += 1
+        return super().victim()
+
+    def wants_scan(self) -> bool:
+        return self.chosen % 10_000 == 9_999
+
+    def see(self, page: int, seen: str) -> None:
+        assert page in self.pages and page not in self.seen
+        self.seen[page] = seen
+
+    def scanned(self) -> None:
+        assert self.seen.keys() == self.pages.keys()
+        self.kinds.update(self.seen.values())
+        self.seen.clear()
+
+
+class LastIn(FirstIn):
+    """The opposite."""
+
+    name = "last-in"
+
+    def victim(self) -> int:
+        return self.pages.popitem()[0]
+
+
+def victims_by_policy(result: memweir.PageResult) -> dict[str, Any]:
+    """Returns the mean results by swap area of each victim policy."""
+    points = result.report["points"]
+    return {point["policy"]: [swap["mean"] for swap in point["swaps"]] for point in points}
+
+
+def test_fifo_in_python_evicts_as_in_rust() -> None:
+    assert isinstance(FirstIn(), VictimPolicy)
+    result = memweir.page_sim(PHONE, policies=["fifo", FirstIn(), ScannedFirstIn(), LastIn()])
+    swaps = victims_by_policy(result)
+    assert list(swaps) == ["fifo", "first-in", "scanned", "last-in"]
+    assert swaps["first-in"] == swaps["fifo"] == swaps["scanned"]
+    assert swaps["last-in"] != swaps["fifo"]
+    assert ScannedFirstIn.kinds == {"idle", "read", "written"}
+    assert swaps["fifo"][0]["swap_outs"] > 1000
+
+
+def test_victims_in_python_take_part_in_sweeps_on_disk(tmp_path: Any) -> None:
+    grid = {"dram_mib": [96, 128]}
+    swept = memweir.page_sweep(PHONE, grid, policies=["fifo", FirstIn()], out=tmp_path / "out")
+    points = swept.report["points"]
+    assert [point["policy"] for point in points] == ["fifo", "first-in"] * 2
+    assert [point["swaps"] for point in points[::2]] == [point["swaps"] for point in points[1::2]]
+    begun: list[int] = []
+    again = memweir.page_sweep(
+        PHONE,
+        grid,
+        policies=["fifo", FirstIn()],
+        out=tmp_path / "out",
+        progress=lambda done, total: begun.append(done),
+    )
+    assert again.rows == swept.rows and begun == []
+
+
+class Stubborn(FirstIn):
+    """Chooses a page that has never been in DRAM."""
+
+    def victim(self) -> int:
+        return self.number - 1
+
+
+class Unable(FirstIn):
+    """Has no victim."""
+
+    def victim(self) -> int:
+        raise LookupError("no page pleases")
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"), [(Stubborn(), "is not in DRAM"), (Unable(), "no page pleases")]
+)
+def test_a_failing_victim_policy_ends_the_simulation(policy: VictimPolicy, said: str) -> None:
+    with pytest.raises(memweir.PolicyError, match=said) as failed:
+        memweir.page_sim(PHONE, policies=[policy])
+    assert failed.value.policy == "first-in" and failed.value.__cause__ is not None
+
+
+def test_wrong_victim_policies_are_refused() -> None:
+    with pytest.raises(memweir.InputError, match="is no policy"):
+        memweir.page_sim(PHONE, policies=[RoundRobin()])  # type: ignore[list-item]
+    with pytest.raises(memweir.InputError, match="is swept already"):
+        memweir.page_sim(PHONE, policies=["fifo"], sweep={"policy": ["clock"]})
+    with pytest.raises(memweir.InputError, match="unknown victim policy `fif`"):
+        memweir.page_sim(PHONE, policies=["fif"])

@@ -11,8 +11,9 @@
 //! | `simulate` | the simulations |
 //! | `sweep` | sweeps point by point, and their directory |
 //! | `supervise` | progress, interruption and failures of a simulation |
-//! | `policy` | a Python object as a policy |
-//! | `view` | the view that a Python policy decides by |
+//! | `policy` | a Python object as a policy or a color assignment |
+//! | `victims` | a Python object as a victim policy of paging |
+//! | `view` | the views that Python policies decide by |
 //! | `address_map` | address maps and page colors |
 //! | `errors` | refusals as Python exceptions |
 
@@ -25,6 +26,7 @@ mod scenario;
 mod simulate;
 mod supervise;
 mod sweep;
+mod victims;
 mod view;
 
 use pyo3::prelude::*;
@@ -37,11 +39,11 @@ mod _native {
     #[pymodule_export]
     use crate::scenario::{toml_document, toml_value};
     #[pymodule_export]
-    use crate::simulate::{page_sim, sim};
+    use crate::simulate::sim;
     #[pymodule_export]
     use crate::sweep::{begin, points, reports, run_points};
     #[pymodule_export]
-    use crate::view::{Candidate, Setup, View};
+    use crate::view::{Candidate, ColorSupply, Program, Setup, View};
 
     use pyo3::prelude::*;
 

@@ -1,19 +1,24 @@
-//! A Python object as a policy.
+//! A Python object as a policy or a color assignment.
 
 use std::collections::HashSet;
 
+use memweir_core::address_map::{Color, ColorSet};
+use memweir_core::input::Refusal;
 use memweir_core::{BytesPerSec, JobId};
+use memweir_policy::colors::{ProgramTraits, Supply};
 use memweir_policy::{Policy, QuantumView, SchedulerConfig};
+use memweir_study::bank::CustomAssignment;
 use memweir_study::flow::CustomPolicy;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors::policy_failed;
 use crate::supervise::Supervision;
-use crate::view::{Candidate, Setup, View};
+use crate::view::{Candidate, ColorSupply, Program, Setup, View};
 
-/// A policy that is written in Python: an object with `select(view)`. Each run has a deep copy of
-/// it, so that runs share no state and their order does not matter.
+/// A policy that is written in Python: an object with `select(view)`, or for color assignments with
+/// `assign(programs, supply)`. Each run has a deep copy of it, so that runs share no state and
+/// their order does not matter.
 pub(crate) struct PythonPolicy {
     name: String,
     object: Py<PyAny>,
@@ -25,9 +30,13 @@ impl PythonPolicy {
         Self { name, object, supervision }
     }
 
+    fn copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        py.import("copy")?.call_method1("deepcopy", (&self.object,))
+    }
+
     /// Returns the object of one run, which has been told of the machine if it has `start(setup)`.
     fn start(&self, py: Python<'_>, config: &SchedulerConfig) -> PyResult<Py<PyAny>> {
-        let copy = py.import("copy")?.call_method1("deepcopy", (&self.object,))?;
+        let copy = self.copy(py)?;
         if copy.hasattr("start")? {
             copy.call_method1("start", (Setup::new(config),))?;
         }
@@ -54,6 +63,37 @@ impl CustomPolicy for PythonPolicy {
             supervision: self.supervision.clone(),
             target: None,
         })
+    }
+}
+
+impl CustomAssignment for PythonPolicy {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn assign(
+        &self,
+        programs: &[ProgramTraits],
+        supply: &Supply,
+    ) -> Result<Vec<ColorSet>, Refusal> {
+        let assigned = Python::attach(|py| {
+            let programs: Vec<Program> = programs.iter().copied().map(Program).collect();
+            let supply = ColorSupply::new(supply);
+            let ask = || -> PyResult<Vec<Vec<u32>>> {
+                let answer = self.copy(py)?.call_method1("assign", (programs, supply))?;
+                let colors = |set: PyResult<Bound<'_, PyAny>>| -> PyResult<Vec<u32>> {
+                    set?.try_iter()?.map(|color| color?.extract()).collect()
+                };
+                answer.try_iter()?.map(colors).collect()
+            };
+            ask().map_err(|cause| {
+                self.supervision.fail(policy_failed(py, &self.name, None, cause));
+            })
+        });
+        let sets = assigned.map_err(|()| {
+            Refusal::new(format!("the assignment `{}` failed", self.name), "see its exception")
+        })?;
+        Ok(sets.into_iter().map(|set| set.into_iter().map(Color).collect()).collect())
     }
 }
 

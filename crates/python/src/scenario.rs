@@ -14,6 +14,8 @@ pub(crate) struct Scenario {
     /// Name in refusals: a file, or a word for a text.
     name: String,
     text: String,
+    /// The command that simulates it: `sim` or `page sim`.
+    command: String,
     /// Directory at which relative paths in the text start.
     directory: PathBuf,
     /// Keys and the values in place of the scenario's own, as TOML or words.
@@ -35,6 +37,11 @@ impl Scenario {
     /// Returns the text of the scenario.
     pub(crate) fn text(&self) -> ScenarioText {
         ScenarioText::new(&self.name, &self.text, &self.directory)
+    }
+
+    /// Returns true if it is of paging.
+    pub(crate) fn is_of_paging(&self) -> bool {
+        self.command == "page sim"
     }
 
     /// Returns the values in place of the scenario's own.

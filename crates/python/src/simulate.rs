@@ -5,16 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use memweir_core::input::InputError;
-use memweir_flow::Stop;
+use memweir_core::input::{InputError, Refusal};
+use memweir_flow::{SimError, Stop};
+use memweir_policy::paging::VictimSource;
 use memweir_run::recording::ProfileCache;
 use memweir_study::Fidelity;
 use memweir_study::bank::study::BankStudy;
+use memweir_study::bank::{CustomAssignment, CustomAssignments};
 use memweir_study::flow::study::Study;
 use memweir_study::flow::{CustomPolicies, CustomPolicy};
+use memweir_study::swap::CustomVictims;
 use memweir_study::swap::study::PageStudy;
 use memweir_study::sweep::Grid;
-use memweir_sweep::simulation::Simulation as PointByPoint;
+use memweir_sweep::simulation;
 use pyo3::prelude::*;
 use serde::Serialize;
 
@@ -22,6 +25,7 @@ use crate::errors::refused;
 use crate::policy::PythonPolicy;
 use crate::scenario::Scenario;
 use crate::supervise::Supervision;
+use crate::victims::PythonVictims;
 
 /// Simulates a scenario at the fidelity that it names, and returns the report as JSON.
 ///
@@ -47,33 +51,11 @@ pub(crate) fn sim(
         .map_err(|error| refused(py, &error))
 }
 
-/// Simulates a scenario of swapping, and returns the report as JSON.
-///
-/// # Errors
-/// `memweir.InputError` if the scenario is refused, and whatever `progress` or the handler of a
-/// signal raised.
-#[pyfunction]
-#[pyo3(signature = (scenario, threads, progress))]
-pub(crate) fn page_sim(
-    py: Python<'_>,
-    scenario: Scenario,
-    threads: Option<NonZeroUsize>,
-    progress: Option<Bound<'_, PyAny>>,
-) -> PyResult<String> {
-    let read = || PageStudy::read(&scenario.text(), &scenario.replacements()?, scenario.grid()?);
-    let study = read().map_err(|error| refused(py, &error))?;
-    let threads = threads.unwrap_or_else(cores);
-    let work = |stop: &Stop, done: &mut dyn FnMut()| {
-        study.run_until(stop, threads, |_| done()).map(|report| json(&report))
-    };
-    let report = Supervision::default().run(py, progress.as_ref(), study.runs(), work)?;
-    Ok(report.expect("only a failure stops a simulation"))
-}
-
 /// A scenario that has been read and is ready to run.
 pub(crate) enum Simulation {
     Flow(Box<Study>),
     Bank(BankStudy),
+    Page(PageStudy),
 }
 
 impl Simulation {
@@ -102,33 +84,48 @@ impl Simulation {
         Self::read_grid(scenario, scenario.grid()?.only(points), policies, supervision)
     }
 
-    fn read_grid(
+    /// Reads a scenario at the points of a grid.
+    ///
+    /// # Errors
+    /// The first refusal at any of them.
+    pub(crate) fn read_grid(
         scenario: &Scenario,
         grid: Grid,
         policies: Vec<(String, Py<PyAny>)>,
         supervision: &Supervision,
     ) -> Result<Self, InputError> {
-        let custom = policies.into_iter().map(|(name, object)| {
-            let policy = PythonPolicy::new(name, object, supervision.clone());
-            Arc::new(policy) as Arc<dyn CustomPolicy>
-        });
-        let custom = CustomPolicies::new(custom.collect())
-            .map_err(|refusal| refusal.written_in("arguments").key("policies"))?;
-        let text = scenario.text().with_policies(custom);
-        let set = scenario.replacements()?;
-        if text.fidelity(&set)? == Fidelity::Bank {
-            return BankStudy::read(&text, &set, grid).map(Self::Bank);
+        let (text, set) = (scenario.text(), scenario.replacements()?);
+        let wrong = |refusal: Refusal| refusal.written_in("arguments").key("policies");
+        let policies = policies.into_iter();
+        if scenario.is_of_paging() {
+            let victims = policies.map(|(name, object)| {
+                Arc::new(PythonVictims::new(name, object, supervision.clone()))
+                    as Arc<dyn VictimSource>
+            });
+            let custom = CustomVictims::new(victims.collect()).map_err(wrong)?;
+            return PageStudy::read(&text.with_victims(custom), &set, grid).map(Self::Page);
         }
+        let policies =
+            policies.map(|(name, object)| PythonPolicy::new(name, object, supervision.clone()));
+        if text.fidelity(&set)? == Fidelity::Bank {
+            let assignments = policies.map(|policy| Arc::new(policy) as Arc<dyn CustomAssignment>);
+            let custom = CustomAssignments::new(assignments.collect()).map_err(wrong)?;
+            return BankStudy::read(&text.with_assignments(custom), &set, grid).map(Self::Bank);
+        }
+        let policies = policies.map(|policy| Arc::new(policy) as Arc<dyn CustomPolicy>);
+        let custom = CustomPolicies::new(policies.collect()).map_err(wrong)?;
+        let text = text.with_policies(custom);
         let recordings = ProfileCache::default();
         let profile = |path: &Path| recordings.profile(path);
         Study::read(&text, &set, grid, &profile).map(Box::new).map(Self::Flow)
     }
 
     /// Returns the simulation point by point.
-    pub(crate) fn points(&self) -> &dyn PointByPoint {
+    pub(crate) fn points(&self) -> &dyn simulation::Simulation {
         match self {
             Self::Flow(study) => study.as_ref(),
             Self::Bank(study) => study,
+            Self::Page(study) => study,
         }
     }
 
@@ -136,6 +133,7 @@ impl Simulation {
         match self {
             Self::Flow(study) => study.runs(),
             Self::Bank(study) => study.runs(),
+            Self::Page(study) => study.runs(),
         }
     }
 
@@ -150,6 +148,11 @@ impl Simulation {
                 study.run_until(stop, threads, |_| done()).map(|report| json(&report))
             }
             Self::Bank(study) => study.run_until(stop, threads, done).map(|report| json(&report)),
+            Self::Page(study) => {
+                let report = study.run_until(stop, threads, |_| done());
+                let stopped = || InputError::new("page sim", SimError::Stopped.to_string());
+                report.map(|report| json(&report)).ok_or_else(stopped)
+            }
         }
     }
 }

@@ -1,20 +1,22 @@
 //! Sweeps point by point: their keys, their directory, and chunks of points that workers run.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
+use memweir_study::sweep::Grid;
 use memweir_sweep::partition::{Partition, ShardFile};
 use memweir_sweep::plan::{Origin, Plan};
 use memweir_sweep::run::simulate;
+use memweir_sweep::simulation;
 use memweir_sweep::{SweepError, merge};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
 use crate::errors::refused;
 use crate::scenario::Scenario;
-use crate::simulate::Simulation;
+use crate::simulate;
 use crate::supervise::Supervision;
 
 /// Beginning of the names of files that workers write.
@@ -25,24 +27,26 @@ const ADOPTED: &str = "adopted";
 /// Policies in Python with their names.
 type Policies = Vec<(String, Py<PyAny>)>;
 
-/// Checks a scenario at every point of its sweep, and returns the keys of the points.
+/// Points that are read at a time: a large sweep has more than memory holds.
+const AT_A_TIME: usize = 1000;
+
+/// Checks a scenario at every point of its sweep, and returns the number of points.
 ///
 /// # Errors
 /// `memweir.InputError` if the scenario is refused at a point.
 #[pyfunction]
-pub(crate) fn points(
-    py: Python<'_>,
-    scenario: Scenario,
-    policies: Policies,
-    versions: Vec<String>,
-) -> PyResult<Vec<String>> {
-    let read = Simulation::read(&scenario, policies, &Supervision::default());
-    let simulation = read.map_err(|error| refused(py, &error))?;
-    Ok(Plan::new(simulation.points(), &versions).keys().to_vec())
+pub(crate) fn points(py: Python<'_>, scenario: Scenario, policies: Policies) -> PyResult<usize> {
+    let check = || {
+        let grid = scenario.grid()?;
+        in_parts(py, &scenario, &policies, &grid, |_, _| Ok(()))?;
+        Ok(grid.len())
+    };
+    check().map_err(|error| failed(py, error))
 }
 
-/// Begins the directory of a sweep, or goes on in it. Returns the directory of the partition, the
-/// keys of all points, and the numbers of the points that are missing in it.
+/// Checks a scenario at every point of its sweep, and begins the directory of the sweep or goes on
+/// in it. Returns the directory of the partition, the number of points, and the points that are
+/// missing in it.
 ///
 /// # Errors
 /// `memweir.InputError` if the scenario is refused at a point, or a file cannot be read; `OSError`
@@ -55,36 +59,61 @@ pub(crate) fn begin(
     versions: Vec<String>,
     out: PathBuf,
     resume: bool,
-) -> PyResult<(PathBuf, Vec<String>, Vec<usize>)> {
-    let read = Simulation::read(&scenario, policies, &Supervision::default());
-    let simulation = read.map_err(|error| refused(py, &error))?;
-    let plan = Plan::new(simulation.points(), &versions);
-    let set = scenario.replacements().map_err(|error| refused(py, &error))?;
-    let origin = Origin::of(&scenario.text(), &set);
+) -> PyResult<(PathBuf, usize, Vec<usize>)> {
     let begun = || {
-        let partition = Partition::begin(&out, &plan, &origin)?;
-        let missing = match resume {
-            true => missing(&plan, &partition)?,
-            false => (0..plan.keys().len()).collect(),
-        };
-        Ok((partition.directory().to_owned(), plan.keys().to_vec(), missing))
+        let (set, grid) = (scenario.replacements()?, scenario.grid()?);
+        let supervision = Supervision::default();
+        let star = simulate::Simulation::read_grid(
+            &scenario,
+            grid.star(),
+            cloned(py, &policies),
+            &supervision,
+        )?;
+        let star = Plan::new(star.points(), &versions);
+        let origin = Origin::of(&scenario.text(), &set);
+        let partition = Partition::begin(&out, &star.name_of_sweep(), &star, &origin)?;
+        let done = if resume { partition.done()? } else { HashSet::new() };
+        let mut adopted = ShardFile::new(&partition, ADOPTED, star.columns())?;
+        let mut missing = Vec::new();
+        in_parts(py, &scenario, &policies, &grid, |part, simulation| {
+            let plan = Plan::new(simulation, &versions);
+            let there = |at: &usize| done.contains(&plan.simulation().grid().number(*at));
+            let wanted: Vec<usize> = (0..part.len()).filter(|at| !there(at)).collect();
+            let found = match resume {
+                true => partition.adopted(&plan, &wanted)?,
+                false => BTreeMap::new(),
+            };
+            missing.extend(wanted.iter().filter(|at| !found.contains_key(*at)).map(|at| part[*at]));
+            found.into_values().for_each(|rows| adopted.add(rows));
+            Ok(())
+        })?;
+        adopted.finish()?;
+        Ok((partition.directory().to_owned(), grid.len(), missing))
     };
     begun().map_err(|error| failed(py, error))
 }
 
-/// Returns the points that are missing in a partition and in those beside it, whose points it
-/// takes.
-fn missing(plan: &Plan<'_>, partition: &Partition) -> Result<Vec<usize>, SweepError> {
-    let done = partition.done()?;
-    let keys = plan.keys().iter().enumerate();
-    let mut missing: Vec<usize> =
-        keys.filter(|(_, key)| !done.contains_key(*key)).map(|(point, _)| point).collect();
-    let adopted = partition.adopted(plan, &missing)?;
-    missing.retain(|point| !adopted.contains_key(point));
-    let mut file = ShardFile::new(partition, ADOPTED, plan.columns())?;
-    adopted.into_values().for_each(|rows| file.add(rows));
-    file.finish()?;
-    Ok(missing)
+/// Reads a scenario at all points, some at a time.
+fn in_parts(
+    py: Python<'_>,
+    scenario: &Scenario,
+    policies: &Policies,
+    grid: &Grid,
+    mut each: impl FnMut(&[usize], &dyn simulation::Simulation) -> Result<(), SweepError>,
+) -> Result<(), SweepError> {
+    let all: Vec<usize> = (0..grid.len()).collect();
+    for part in all.chunks(AT_A_TIME) {
+        let supervision = Supervision::default();
+        let policies = cloned(py, policies);
+        let read =
+            simulate::Simulation::read_grid(scenario, grid.only(part), policies, &supervision)?;
+        each(part, read.points())?;
+    }
+    Ok(())
+}
+
+fn cloned(py: Python<'_>, policies: &Policies) -> Policies {
+    policies.iter().map(|(name, object)| (name.clone(), object.clone_ref(py))).collect()
 }
 
 /// Simulates points of a sweep on the thread of a worker. They are written to a file of the
@@ -104,7 +133,7 @@ pub(crate) fn run_points(
     partition: Option<PathBuf>,
 ) -> PyResult<Vec<String>> {
     let supervision = Supervision::default();
-    let read = Simulation::read_at(&scenario, &points, policies, &supervision);
+    let read = simulate::Simulation::read_at(&scenario, &points, policies, &supervision);
     let simulation = read.map_err(|error| refused(py, &error))?;
     let plan = Plan::new(simulation.points(), &versions);
     let partition = partition.as_deref().map(Partition::at);
@@ -127,29 +156,33 @@ pub(crate) fn run_points(
     Ok(if partition.is_some() { Vec::new() } else { reports })
 }
 
-/// Returns the points with these keys as JSON, from the files of a partition.
+/// Returns the points of a scenario's sweep as JSON, in their order, from the files of a partition.
 ///
 /// # Errors
 /// `memweir.InputError` if a file cannot be read, a point is missing, or two files differ in one.
 #[pyfunction]
 pub(crate) fn reports(
     py: Python<'_>,
+    scenario: Scenario,
     partition: PathBuf,
-    keys: Vec<String>,
 ) -> PyResult<Vec<String>> {
-    found(&partition, &keys).map_err(|error| refused(py, &error))
+    let found = scenario.grid().and_then(|grid| found(&partition, &grid));
+    found.map_err(|error| refused(py, &error))
 }
 
-fn found(partition: &Path, keys: &[String]) -> Result<Vec<String>, InputError> {
+fn found(partition: &Path, grid: &Grid) -> Result<Vec<String>, InputError> {
     let merged = merge::read(partition)?;
-    let reports: HashMap<&str, &str> = merged.reports().collect();
-    let report = |key: &String| {
-        reports.get(key.as_str()).map(|report| (*report).to_owned()).ok_or_else(|| {
-            InputError::new(partition.display().to_string(), format!("the point {key} is missing"))
+    // Whoever began the partition may have given keys and values in another order.
+    let numbers = merged.points.iter().map(|point| merged.grid.number(point.point));
+    let reports: HashMap<usize, &str> = numbers.zip(merged.reports()).collect();
+    let report = |point| {
+        reports.get(&grid.number(point)).map(|report| (*report).to_owned()).ok_or_else(|| {
+            let reason = format!("the point {} is missing", grid.place(point));
+            InputError::new(partition.display().to_string(), reason)
                 .help("call `sweep` again: it runs the points that are missing")
         })
     };
-    keys.iter().map(report).collect()
+    (0..grid.len()).map(report).collect()
 }
 
 fn failed(py: Python<'_>, error: SweepError) -> PyErr {

@@ -1,7 +1,8 @@
-//! The view that a Python policy decides by: `QuantumView` of `memweir-policy`, with times in
-//! seconds and rates in bytes per second.
+//! The views that Python policies decide by: those of `memweir-policy`, with times in seconds and
+//! rates in bytes per second.
 
 use memweir_core::{BytesPerSec, Nanos};
+use memweir_policy::colors::{ProgramTraits, Supply};
 use memweir_policy::speed::{Load, SpeedModel};
 use memweir_policy::{QuantumView, SchedulerConfig};
 use pyo3::prelude::*;
@@ -130,7 +131,7 @@ impl View {
             peak: view.bus.peak.map(rate),
             saturation: view.bus.saturation_threshold().map(rate),
             highest_observed: view.highest_observed.0,
-            ideal_average: view.ideal_average.map(rate),
+            ideal_average: view.batch.ideal_average().map(rate),
             speeds: view.speeds.clone(),
         })
     }
@@ -184,6 +185,62 @@ impl Setup {
             media,
             seed: config.seed,
         }
+    }
+}
+
+/// A program that is about to get colors, as it ran alone.
+#[pyclass(frozen, module = "memweir")]
+pub(crate) struct Program(pub(crate) ProgramTraits);
+
+#[pymethods]
+impl Program {
+    /// Misses of the last-level cache per 1,000 instructions.
+    #[getter]
+    fn mpki(&self) -> Option<f64> {
+        self.0.mpki
+    }
+
+    /// Share of the misses that find their row open.
+    #[getter]
+    fn row_buffer_locality(&self) -> Option<f64> {
+        self.0.row_buffer_locality
+    }
+
+    /// Mean number of banks that are busy for it while at least one is.
+    #[getter]
+    fn bank_parallelism(&self) -> Option<f64> {
+        self.0.bank_parallelism
+    }
+
+    /// Its bandwidth.
+    #[getter]
+    fn bandwidth(&self) -> Option<f64> {
+        self.0.bandwidth.map(rate)
+    }
+
+    /// Banks beyond which it is no faster: 8 where it hardly misses, else 16.
+    #[getter]
+    fn banks(&self) -> u32 {
+        self.0.banks()
+    }
+}
+
+/// The colors that can be handed out.
+#[pyclass(frozen, get_all, module = "memweir")]
+pub(crate) struct ColorSupply {
+    /// The colors, in ascending order.
+    colors: Vec<u32>,
+    /// Part of the cache that each of them is in.
+    cache_parts: Vec<u32>,
+    /// Number of banks of one color.
+    banks_per_color: u32,
+}
+
+impl ColorSupply {
+    pub(crate) fn new(supply: &Supply) -> Self {
+        let (colors, cache_parts) =
+            supply.parts().iter().map(|(color, part)| (color.0, *part)).unzip();
+        Self { colors, cache_parts, banks_per_color: supply.banks_per_color() }
     }
 }
 

@@ -31,7 +31,7 @@ from memweir._result import (
     SimResult,
 )
 from memweir._simulate import page_sim, sim
-from memweir._sweep import sweep
+from memweir._sweep import page_sweep, sweep
 
 __all__ = [
     "BankResult",
@@ -53,6 +53,7 @@ __all__ = [
     "dram",
     "maps",
     "page_sim",
+    "page_sweep",
     "policy",
     "profile",
     "reproduce",

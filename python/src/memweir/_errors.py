@@ -52,7 +52,7 @@ class PolicyError(Error):
     policy: str
     """Name of the policy."""
     quantum: int | None
-    """Quantum in which it failed; `None` before the first."""
+    """Quantum in which it failed; `None` outside of quanta."""
     reason: str
     """Text of the exception."""
 
@@ -63,13 +63,15 @@ class PolicyError(Error):
         self.reason = reason
 
     def __str__(self) -> str:
-        when = "before the first quantum" if self.quantum is None else f"in quantum {self.quantum}"
-        return f"policy `{self.policy}` failed {when}: {self.reason}"
+        when = "" if self.quantum is None else f" in quantum {self.quantum}"
+        return f"policy `{self.policy}` failed{when}: {self.reason}"
 
 
 class CommandError(Error):
     """A call of the `memweir` command that gave no result."""
 
+    message: str
+    """Text of the command's refusal."""
     exit_code: int
     """Exit code of the command: the manual lists them."""
 

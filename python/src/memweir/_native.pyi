@@ -14,21 +14,14 @@ def sim(
     threads: int | None,
     progress: Callable[[int, int], object] | None,
 ) -> str: ...
-def page_sim(
-    scenario: Scenario,
-    threads: int | None,
-    progress: Callable[[int, int], object] | None,
-) -> str: ...
-def points(
-    scenario: Scenario, policies: Sequence[tuple[str, object]], versions: Sequence[str]
-) -> list[str]: ...
+def points(scenario: Scenario, policies: Sequence[tuple[str, object]]) -> int: ...
 def begin(
     scenario: Scenario,
     policies: Sequence[tuple[str, object]],
     versions: Sequence[str],
     out: str,
     resume: bool,
-) -> tuple[Path, list[str], list[int]]: ...
+) -> tuple[Path, int, list[int]]: ...
 def run_points(
     scenario: Scenario,
     policies: Sequence[tuple[str, object]],
@@ -36,7 +29,7 @@ def run_points(
     points: Sequence[int],
     partition: Path | None,
 ) -> list[str]: ...
-def reports(partition: Path, keys: Sequence[str]) -> list[str]: ...
+def reports(scenario: Scenario, partition: Path) -> list[str]: ...
 def toml_document(json: str) -> str: ...
 def toml_value(json: str) -> str: ...
 
@@ -124,6 +117,44 @@ class View:
 
     def speeds(self, jobs: Sequence[Candidate]) -> list[float]:
         """Predicts the speed of each job if these run together, over its speed alone (0 to 1)."""
+
+class Program:
+    """A program that is about to get colors, as it ran alone."""
+
+    @property
+    def mpki(self) -> float | None:
+        """Misses of the last-level cache per 1,000 instructions."""
+
+    @property
+    def row_buffer_locality(self) -> float | None:
+        """Share of the misses that find their row open."""
+
+    @property
+    def bank_parallelism(self) -> float | None:
+        """Mean number of banks that are busy for it while at least one is."""
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Its bandwidth."""
+
+    @property
+    def banks(self) -> int:
+        """Banks beyond which it is no faster: 8 where it hardly misses, else 16."""
+
+class ColorSupply:
+    """The colors that can be handed out."""
+
+    @property
+    def colors(self) -> list[int]:
+        """The colors, in ascending order."""
+
+    @property
+    def cache_parts(self) -> list[int]:
+        """Part of the cache that each of them is in."""
+
+    @property
+    def banks_per_color(self) -> int:
+        """Number of banks of one color."""
 
 class Setup:
     """The machine and the batch that a policy is about to schedule."""

@@ -31,18 +31,20 @@ class Scenario:
     directory: str
     set: list[tuple[str, str]]
     sweep: list[tuple[str, Union[str, list[str]]]]
+    command: str = "sim"
 
 
 def read(
     scenario: ScenarioLike,
     set: Mapping[str, Any] | None,
     sweep: Mapping[str, Values] | None,
+    command: str = "sim",
 ) -> Scenario:
-    """Reads a scenario with the values in place of its own."""
+    """Reads a scenario of a command with the values in place of its own."""
     name, text, directory = _text(scenario)
     replacements = [(key, _written(value, f"set {key}")) for key, value in (set or {}).items()]
     swept = [(key, _values(values, key)) for key, values in (sweep or {}).items()]
-    return Scenario(name, text, directory, replacements, swept)
+    return Scenario(name, text, directory, replacements, swept, command)
 
 
 def _text(scenario: ScenarioLike) -> tuple[str, str, str]:

@@ -12,7 +12,7 @@ from memweir._errors import InputError
 from memweir._progress import Progress
 from memweir._result import BankResult, PageResult, SimResult
 from memweir._scenario import ScenarioLike, Values
-from memweir.policy import Policy, name_of
+from memweir.policy import ColorAssignment, Policy, VictimPolicy, name_of
 
 
 def sim(
@@ -20,16 +20,19 @@ def sim(
     set: Mapping[str, Any] | None = None,
     *,
     policies: Iterable[Union[str, Policy]] | None = None,
+    partitions: Iterable[Union[str, ColorAssignment]] | None = None,
     sweep: Mapping[str, Values] | None = None,
     threads: int | None = None,
     progress: Progress = None,
 ) -> SimResult | BankResult:
-    """Simulates a scenario under each of its policies.
+    """Simulates a scenario under each of its policies, or partitions at bank level.
 
     Args:
         scenario: a dict, a TOML text, or a path; `memweir sim --example` prints one.
         set: values in place of the scenario's own: `{"machine.memories[0].capacity": 2e9}`.
         policies: policies in place of the scenario's own: names, and objects with `select(view)`.
+        partitions: partitions of a bank-level scenario in place of its own: names, and objects
+            with `assign(programs, supply)`.
         sweep: keys that take several values: `{"cores": "1..4", "quantum_ms": [20, 100]}`.
         threads: threads to run on; one per core without it. Policies in Python share one lock.
         progress: see `Progress`.
@@ -38,7 +41,7 @@ def sim(
         InputError: the scenario is refused; nothing has run.
         PolicyError: a policy in Python failed; `__cause__` is its exception.
     """
-    chosen, objects = chosen_policies(set, policies)
+    chosen, objects = chosen_policies(set, policies, partitions)
     read = _scenario.read(scenario, chosen, sweep)
     with without_lines_of_a_dict(scenario), _progress.shown(progress, "run") as shown:
         report = json.loads(_native.sim(read, objects, threads, shown))
@@ -49,44 +52,88 @@ def page_sim(
     scenario: ScenarioLike,
     set: Mapping[str, Any] | None = None,
     *,
+    policies: Iterable[Union[str, VictimPolicy]] | None = None,
     sweep: Mapping[str, Values] | None = None,
     threads: int | None = None,
     progress: Progress = None,
 ) -> PageResult:
     """Simulates applications in turn on DRAM and a swap area (`memweir page sim`).
 
-    The arguments are those of `sim`.
+    Args:
+        scenario: as of `sim`.
+        set: as of `sim`.
+        policies: victim policies that the key `policy` takes in turn: names, and objects with
+            `victim()`.
+        sweep: as of `sim`.
+        threads: as of `sim`.
+        progress: as of `sim`.
+
+    Raises:
+        InputError: the scenario is refused; nothing has run.
+        PolicyError: a policy in Python failed; `__cause__` is its exception.
     """
-    read = _scenario.read(scenario, set, sweep)
+    swept, objects = swept_victims(sweep, policies)
+    read = _scenario.read(scenario, set, swept, "page sim")
     with without_lines_of_a_dict(scenario), _progress.shown(progress, "run") as shown:
-        return PageResult(json.loads(_native.page_sim(read, threads, shown)))
+        return PageResult(json.loads(_native.sim(read, objects, threads, shown)))
+
+
+def swept_victims(
+    sweep: Mapping[str, Values] | None, policies: Iterable[Union[str, VictimPolicy]] | None
+) -> tuple[dict[str, Values], list[tuple[str, object]]]:
+    """Returns the sweep with the victim policies among its keys, and the objects by name."""
+    swept = dict(sweep or {})
+    if policies is None:
+        return swept, []
+    if "policy" in swept:
+        help = "`policies` alone, which takes names and objects"
+        raise InputError("arguments", "is swept already", key="policies", help=help)
+    names, objects = _named(policies, "policies", "victim()")
+    return {**swept, "policy": names}, objects
 
 
 def chosen_policies(
-    set: Mapping[str, Any] | None, policies: Iterable[Union[str, Policy]] | None
+    set: Mapping[str, Any] | None,
+    policies: Iterable[Union[str, Policy]] | None,
+    partitions: Iterable[Union[str, ColorAssignment]] | None = None,
 ) -> tuple[dict[str, Any], list[tuple[str, object]]]:
-    """Returns the replacements that choose the policies, and the objects among them by name."""
+    """Returns the replacements that choose policies or partitions, and the objects among them by
+    name."""
+    if policies is not None and partitions is not None:
+        help = "`policies` at flow level, `partitions` at bank level"
+        raise InputError("arguments", "are for different scenarios", key="partitions", help=help)
     chosen = dict(set or {})
-    if policies is None:
-        return chosen, []
-    if isinstance(policies, str):
-        policies = [policies]
+    if policies is not None:
+        chosen["policies"], objects = _named(policies, "policies", "select(view)")
+    elif partitions is not None:
+        method = "assign(programs, supply)"
+        chosen["partitions"], objects = _named(partitions, "partitions", method)
+    else:
+        objects = []
+    return chosen, objects
+
+
+def _named(
+    chosen: Iterable[object], key: str, method: str
+) -> tuple[list[str], list[tuple[str, object]]]:
+    """Returns the names of policies, and the objects among them by name."""
     names: list[str] = []
     objects: list[tuple[str, object]] = []
-    for policy in policies:
+    for policy in [chosen] if isinstance(chosen, str) else chosen:
         if isinstance(policy, str):
             names.append(policy)
             continue
-        if isinstance(policy, type) or not callable(getattr(policy, "select", None)):
+        called = getattr(policy, method.partition("(")[0], None)
+        if isinstance(policy, type) or not callable(called):
             raise InputError(
                 "arguments",
                 f"{policy!r} is no policy",
-                key=f"policies[{len(names)}]",
-                help="the name of a policy, or an object with a method `select(view)`",
+                key=f"{key}[{len(names)}]",
+                help=f"the name of a policy, or an object with a method `{method}`",
             )
         names.append(name_of(policy))
         objects.append((name_of(policy), policy))
-    return {**chosen, "policies": names}, objects
+    return names, objects
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from typing import Any, Protocol, Union
 from memweir import _native, _progress, _scenario
 from memweir._errors import InputError
 from memweir._progress import Progress
-from memweir._result import BankResult, SimResult
+from memweir._result import BankResult, PageResult, SimResult
 from memweir._scenario import Scenario, ScenarioLike, Values
-from memweir._simulate import chosen_policies, without_lines_of_a_dict
-from memweir.policy import Policy
+from memweir._simulate import chosen_policies, swept_victims, without_lines_of_a_dict
+from memweir.policy import ColorAssignment, Policy, VictimPolicy
 
 # Tasks that a sweep is cut into, as long as each has a point, and not too many.
 _TASKS = 128
@@ -46,6 +46,7 @@ def sweep(
     set: Mapping[str, Any] | None = None,
     *,
     policies: Iterable[Union[str, Policy]] | None = None,
+    partitions: Iterable[Union[str, ColorAssignment]] | None = None,
     executor: Executor | Submits | None = None,
     out: Union[str, "os.PathLike[str]", None] = None,
     resume: bool = True,
@@ -62,6 +63,7 @@ def sweep(
         set: values in place of the scenario's own.
         policies: as of `sim`. With `out`, a policy in Python needs an attribute `version`, a text
             that changes with its code.
+        partitions: as of `sim`, and as `policies`.
         executor: where the points run: a `ProcessPoolExecutor`, a `Client` of Dask, or whatever
             has `submit` and returns futures with `result`; threads of this process without it.
             Policies in Python must be known to its workers.
@@ -72,35 +74,82 @@ def sweep(
             128 tasks, at most 64.
         progress: see `Progress`; counts points.
     """
-    replaced, objects = chosen_policies(set, policies)
+    replaced, objects = chosen_policies(set, policies, partitions)
     read = _scenario.read(scenario, replaced, grid)
+    with without_lines_of_a_dict(scenario):
+        points = _swept(read, objects, executor, out, resume, points_per_task, progress)
+    if "partitions" in points[0]:
+        return BankResult({"scenario": read.name, "fidelity": "bank", "points": points})
+    return SimResult(
+        {
+            "version": _native.__version__,
+            "scenario": read.name,
+            "points": points,
+            "overall": [],
+        }
+    )
+
+
+def page_sweep(
+    scenario: ScenarioLike,
+    grid: Mapping[str, Values],
+    set: Mapping[str, Any] | None = None,
+    *,
+    policies: Iterable[Union[str, VictimPolicy]] | None = None,
+    executor: Executor | Submits | None = None,
+    out: Union[str, "os.PathLike[str]", None] = None,
+    resume: bool = True,
+    points_per_task: int | None = None,
+    progress: Progress = None,
+) -> PageResult:
+    """Simulates a scenario of paging at every point of a grid, some points at a time.
+
+    The arguments are those of `sweep`, and `policies` of `page_sim`; the command's
+    `page sim --shard` uses the same directory.
+    """
+    swept, objects = swept_victims(grid, policies)
+    read = _scenario.read(scenario, set, swept, "page sim")
+    with without_lines_of_a_dict(scenario):
+        points = _swept(read, objects, executor, out, resume, points_per_task, progress)
+    return PageResult({"scenario": read.name, "points": points})
+
+
+def _swept(
+    read: Scenario,
+    objects: list[tuple[str, object]],
+    executor: Executor | Submits | None,
+    out: Union[str, "os.PathLike[str]", None],
+    resume: bool,
+    points_per_task: int | None,
+    progress: Progress,
+) -> list[dict[str, Any]]:
+    """Runs the points of a sweep and returns them as its report has them."""
     versions = [_version(name, policy) for name, policy in objects] if out is not None else []
     old: list[Path] = []
-    with without_lines_of_a_dict(scenario):
-        if out is None:
-            partition, keys = None, _native.points(read, objects, versions)
-            missing = list(range(len(keys)))
-        else:
-            begun = _native.begin(read, objects, versions, os.fspath(out), resume)
-            partition, keys, missing = begun
-            old = [] if resume else sorted(partition.glob("*.parquet"))
+    if out is None:
+        partition, count = None, _native.points(read, objects)
+        missing = list(range(count))
+    else:
+        begun = _native.begin(read, objects, versions, os.fspath(out), resume)
+        partition, count, missing = begun
+        old = [] if resume else sorted(partition.glob("*.parquet"))
     work = _Work(read, objects, versions, partition)
-    texts = [""] * len(keys)
+    texts = [""] * count
     with _progress.shown(progress, "point") as shown:
-        done = len(keys) - len(missing)
+        done = count - len(missing)
         for points, reports in _run(work, _tasks(missing, points_per_task), executor):
             for point, report in zip(points, reports):
                 texts[point] = report
             for _ in points:
                 done += 1
                 if shown is not None:
-                    shown(done, len(keys))
+                    shown(done, count)
     if partition is not None:
         for path in old:
             with suppress(FileNotFoundError):
                 path.unlink()
-        texts = _native.reports(partition, keys)
-    return _result(read.name, [json.loads(text) for text in texts])
+        texts = _native.reports(read, partition)
+    return [json.loads(text) for text in texts]
 
 
 def _version(name: str, policy: object) -> str:
@@ -156,12 +205,4 @@ def _points(work: _Work, points: list[int]) -> list[str]:
     """Runs points in turn, in whatever process the executor has."""
     return _native.run_points(
         work.scenario, work.policies, work.versions, points, work.partition
-    )
-
-
-def _result(name: str, points: list[dict[str, Any]]) -> SimResult | BankResult:
-    if "partitions" in points[0]:
-        return BankResult({"scenario": name, "fidelity": "bank", "points": points})
-    return SimResult(
-        {"version": _native.__version__, "scenario": name, "points": points, "overall": []}
     )
