@@ -13,8 +13,8 @@ use memweir_run::hog::array_size;
 use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 
 use crate::failure::{Failure, Outcome};
-use crate::hog::{allowed, kernels};
 use crate::render::plot;
+use crate::shared::hog::{allowed, kernels};
 use crate::{interrupt, output};
 
 /// Options of `memweir calibrate`.

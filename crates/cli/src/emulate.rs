@@ -11,8 +11,8 @@ use args::Plan;
 
 use crate::failure::{Failure, Outcome};
 use crate::render::{batch as render, comparison as render_comparison};
-use crate::run::watcher::Watcher;
-use crate::run::{ended, outcome, plot_comparison, plot_run, whole, with_notes, worst};
+use crate::shared::batch::{ended, outcome, plot_comparison, plot_run, whole, with_notes, worst};
+use crate::shared::watcher::Watcher;
 use crate::{interrupt, output};
 
 /// Emulates the batch and shows the result.

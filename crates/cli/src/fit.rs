@@ -3,12 +3,11 @@
 use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use std::thread::available_parallelism;
 
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_run::batch::Knowledge;
-use memweir_run::fit::{self, Kind, MeasureError, Point};
+use memweir_run::fit::{self, JobKind, MeasureError, Point};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::platform::Platform;
 use memweir_run::store::Store;
@@ -18,7 +17,8 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::progress::Counter;
 use crate::render::text::{Align, known, rate, seconds, table};
-use crate::run::groups::JobSource;
+use crate::shared::batch_args::JobSource;
+use crate::value::available_cores;
 
 const USAGE: &str = "memweir fit [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
        memweir fit [OPTIONS] JOBS.toml";
@@ -82,8 +82,7 @@ struct JobFit<'a> {
 
 /// Computes or measures the curve and prints the recommended numbers of copies.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    let here = available_parallelism().map_or(1, |cores| cores.get() as u32);
-    let cores = args.cores.unwrap_or(here);
+    let cores = args.cores.unwrap_or(available_cores().get() as u32);
     let (batch, _) = args.jobs.read(cores, "memweir fit")?;
     output::writable(args.json.as_deref())?;
     let mut notices = Vec::new();
@@ -119,7 +118,7 @@ fn predicted(
     batch: &Batch,
     cores: u32,
     peak: Option<BytesPerSec>,
-) -> Result<(Vec<Kind>, Vec<Point>), Failure> {
+) -> Result<(Vec<JobKind>, Vec<Point>), Failure> {
     let peak = peak.ok_or_else(|| {
         InputError::new("memweir fit", "the peak bandwidth of this machine is not known")
             .help("run `memweir calibrate` once, or add --measure")
@@ -135,9 +134,9 @@ fn predicted(
             InputError::new("memweir fit", format!("nothing is known of `{}`", job.name))
                 .help("record it by `memweir profile -- CMD`, or add --measure")
         })?;
-        Ok(Kind { name: job.name.clone(), cores: job.cores, bandwidth, time })
+        Ok(JobKind { name: job.name.clone(), cores: job.cores, bandwidth, time })
     };
-    let kinds: Result<Vec<Kind>, InputError> =
+    let kinds: Result<Vec<JobKind>, InputError> =
         batch.jobs.iter().zip(&knowledge.jobs).map(kind).collect();
     let kinds = kinds?;
     let points = fit::curve(&kinds, cores, peak);
@@ -148,15 +147,15 @@ fn predicted(
 const ONE: Nanos = Nanos::from_millis(1000);
 
 /// Measures each command alone, so that the curve can follow their times, and then the curve.
-fn measured(batch: &Batch, cores: u32) -> Result<(Vec<Kind>, Vec<Point>), Failure> {
+fn measured(batch: &Batch, cores: u32) -> Result<(Vec<JobKind>, Vec<Point>), Failure> {
     let counter = Counter::new("commands alone", batch.jobs.len() as u64);
     let alone = |job: &Job| {
         let time = fit::time_alone(job)?;
         counter.one_more();
         let name = job.name.clone();
-        Ok(Kind { name, cores: job.cores, bandwidth: BytesPerSec::ZERO, time })
+        Ok(JobKind { name, cores: job.cores, bandwidth: BytesPerSec::ZERO, time })
     };
-    let kinds: Vec<Kind> = batch.jobs.iter().map(alone).collect::<Result<_, MeasureError>>()?;
+    let kinds: Vec<JobKind> = batch.jobs.iter().map(alone).collect::<Result<_, MeasureError>>()?;
     counter.finish();
     let mut points = fit::steps(&kinds, cores);
     let counter = Counter::new("runs", points.len() as u64);
@@ -172,14 +171,14 @@ impl From<MeasureError> for Failure {
 }
 
 fn report<'a>(
-    kinds: &'a [Kind],
+    kinds: &'a [JobKind],
     points: &'a [Point],
     best: &Point,
     cores: u32,
     peak: Option<BytesPerSec>,
     measured: bool,
 ) -> Report<'a> {
-    let job = |(kind, copies): (&'a Kind, &u32)| JobFit {
+    let job = |(kind, copies): (&'a JobKind, &u32)| JobFit {
         name: &kind.name,
         copies: *copies,
         cores: kind.cores,
@@ -196,7 +195,7 @@ fn report<'a>(
 }
 
 /// Returns the number of copies, or a line `NAME=COPIES` for each of several commands.
-fn numbers(kinds: &[Kind], best: &Point) -> String {
+fn numbers(kinds: &[JobKind], best: &Point) -> String {
     match best.copies.as_slice() {
         [copies] => format!("{copies}\n"),
         copies => kinds.iter().zip(copies).fold(String::new(), |mut text, (kind, copies)| {
@@ -207,7 +206,7 @@ fn numbers(kinds: &[Kind], best: &Point) -> String {
 }
 
 /// Returns the curve as a table.
-fn curve(kinds: &[Kind], points: &[Point]) -> String {
+fn curve(kinds: &[JobKind], points: &[Point]) -> String {
     let mut columns: Vec<(&str, Align)> =
         kinds.iter().map(|kind| (kind.name.as_str(), Align::Right)).collect();
     columns.extend([("predicted", Align::Right), ("measured", Align::Right)]);

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
-use memweir_run::hog::{IdleTable, Plan, hogsim};
+use memweir_run::hog::{HogPlan, IdleTable, hogsim};
 use memweir_run::platform::{Platform, PlatformError};
 use memweir_run::segment::{self, Segment, Shape};
 
 use crate::failure::{Failure, Outcome};
-use crate::hog::{Common, kernels};
 use crate::interrupt;
+use crate::shared::hog::{Common, kernels};
 use crate::value::bandwidth;
 
 /// Options of `memweir hogsim`.
@@ -56,7 +56,7 @@ pub(crate) struct Args {
 /// Load that a file or the options describe.
 enum Load {
     Segment(Segment),
-    Plan(Plan),
+    Plan(HogPlan),
 }
 
 /// Runs HogSim and shows the result.
@@ -102,7 +102,7 @@ fn load(args: &Args) -> Result<Load, Failure> {
                 .help("transform the segment that it was made of")
                 .into());
         }
-        return Ok(Load::Plan(Plan::parse(&text, &name)?));
+        return Ok(Load::Plan(HogPlan::parse(&text, &name)?));
     }
     Ok(Load::Segment(segment::parse(&text, &name)?))
 }
@@ -113,7 +113,7 @@ fn transformed(segment: Segment, args: &Args) -> Segment {
     args.degree.map_or(segment.clone(), |y| segment.with_degree(y))
 }
 
-fn plan_of(segment: &Segment, args: &Args) -> Result<Plan, Failure> {
+fn plan_of(segment: &Segment, args: &Args) -> Result<HogPlan, Failure> {
     if let Some(path) = &args.write_segment {
         std::fs::write(path, segment::to_text(segment))
             .map_err(|error| Failure::write(path, error))?;
@@ -130,7 +130,7 @@ fn plan_of(segment: &Segment, args: &Args) -> Result<Plan, Failure> {
             table.fastest()
         );
     }
-    Ok(Plan::of_segment(segment, &table))
+    Ok(HogPlan::of_segment(segment, &table))
 }
 
 fn idle_table(args: &Args) -> Result<IdleTable, Failure> {

@@ -28,6 +28,7 @@ mod render;
 mod replay;
 mod reproduce;
 mod run;
+mod shared;
 mod sim;
 mod store;
 mod sweep;

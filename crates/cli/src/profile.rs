@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use memweir_abi::softpmu::Sampling;
 use memweir_core::Nanos;
 use memweir_core::placement::PlacementSpec;
@@ -12,14 +11,14 @@ use memweir_linux::MeterKind;
 use memweir_linux::qemu::QemuPaths;
 use memweir_run::options;
 use memweir_run::profile::{
-    Check, Isolation, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput,
-    input_of, profile,
+    Check, Isolation, ProfileError, ProfileOptions, Profiled, ProgramOutput, input_of, profile,
 };
-use memweir_run::store::{Invocation, ProgramKey, Store};
+use memweir_run::store::Invocation;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::{profile as render, text};
+use crate::render::profile as render;
+use crate::shared::profiling::{keep, show, spinner};
 use crate::value::{duration, parsed};
 
 /// Options of `memweir profile`.
@@ -159,51 +158,4 @@ fn write(
     });
     let stored = (!args.no_store).then(|| keep(args.store.as_deref(), invocation, profiled));
     output::each([Some(printed), json, figure, recording, stored].into_iter().flatten())
-}
-
-/// Puts a profile into the store, if its runs make one.
-pub(crate) fn keep(
-    store: Option<&Path>,
-    invocation: &Invocation,
-    profiled: &Profiled,
-) -> Result<(), Failure> {
-    let key = ProgramKey::of(invocation)
-        .map_err(|error| Failure::Machine(format!("{}: {error}", invocation.program.display())))?;
-    let stored = Store::open(store).and_then(|store| profiled.keep(&store, &key));
-    stored.map_err(|error| Failure::Write {
-        what: "the profile".to_owned(),
-        source: io::Error::other(error),
-    })
-}
-
-/// A line at the foot of the terminal, hidden where standard error is not a terminal.
-pub(crate) fn spinner(prefix: &str) -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix}{wide_msg}") {
-        bar.set_style(style);
-    }
-    bar.set_prefix(prefix.to_owned());
-    bar
-}
-
-/// Shows the progress of a profile.
-pub(crate) fn show(bar: &ProgressBar, progress: ProfileProgress) {
-    bar.set_message(match progress {
-        ProfileProgress::Native { elapsed } => {
-            format!("native run, {}", text::seconds(elapsed.as_secs_f64()))
-        }
-        ProfileProgress::Emulated { instructions } => {
-            format!(
-                "under the emulator, {} million instructions",
-                text::count(instructions / 1_000_000)
-            )
-        }
-        ProfileProgress::Checking { instructions } => {
-            format!(
-                "checking in full, {} million instructions",
-                text::count(instructions / 1_000_000)
-            )
-        }
-    });
-    bar.tick();
 }

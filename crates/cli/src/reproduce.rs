@@ -19,7 +19,8 @@ use memweir_run::files::{check_writable, write_atomically};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Align, shortened, table};
-use crate::sweep::shards::Shards;
+use crate::shared::shards::Shards;
+use crate::value::available_cores;
 
 /// Options of `memweir reproduce`.
 #[derive(Debug, clap::Args)]
@@ -100,7 +101,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let options = Options {
         effort: if args.quick { Effort::Quick } else { Effort::Full },
         figures: args.figure.clone(),
-        threads: args.threads.map_or_else(all_cores, usize::from),
+        threads: args.threads.map_or_else(|| available_cores().get(), usize::from),
     };
     let desk = Desk::new(directory);
     let report = reproduce(paper, &options, &desk);
@@ -116,10 +117,6 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         desk.directory.join(REPORT).display()
     ))?;
     Ok(Outcome::Success)
-}
-
-fn all_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The report's file.

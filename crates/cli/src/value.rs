@@ -1,5 +1,6 @@
 //! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -7,7 +8,17 @@ use jiff::SignedDuration;
 use memweir_core::cache::CacheGeometry;
 use memweir_core::names::Named;
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
-use memweir_run::options::Refusal;
+use memweir_run::options::{self, Cores, Refusal};
+
+/// Cores that this process may use.
+pub(crate) fn available_cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+/// A number of cores of this machine, or `auto`.
+pub(crate) fn cores_or_auto(text: &str) -> Result<Cores, String> {
+    options::cores_or_auto(text, available_cores().get() as u32).map_err(refused)
+}
 
 /// A time with its unit, more than nothing.
 pub(crate) fn duration(text: &str) -> Result<Nanos, String> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use memweir_core::{JobId, Nanos};
 use memweir_flow::kernel::{Kernel, Processor};
-use memweir_flow::{KernelConfig, Machine as Shape, Overheads};
+use memweir_flow::{KernelConfig, Overheads};
 use memweir_linux::gate::{Standing, ThreadId};
 
 use crate::cores::Cores;
@@ -96,7 +96,13 @@ const PACE: Duration = Duration::from_micros(500);
 
 impl<T: Threads> Machine<T> {
     /// Creates an idle machine of this shape on which no job may run yet.
-    pub fn new(shape: &Shape, cores: u32, grain: Grain, seed: u64, threads: T) -> Self {
+    pub fn new(
+        shape: &memweir_flow::Machine,
+        cores: u32,
+        grain: Grain,
+        seed: u64,
+        threads: T,
+    ) -> Self {
         let nodes = || shape.core_nodes().take(cores as usize);
         let processor = Box::new(Cores::new(nodes(), Memories::new(shape), threads));
         let overheads = Overheads::default();

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Nanos, Traffic};
 use memweir_emulate::machine::{Allowed, Grain, Machine};
 use memweir_emulate::threads::{Glance, Threads};
-use memweir_flow::Machine as Shape;
 use memweir_linux::gate::{CoreCaches, Spent, Standing, ThreadId, ThreadView};
 use proptest::prelude::*;
 
@@ -149,7 +148,7 @@ fn machine(cores: u32, jobs: &[&[Act]]) -> (Machine<Pretend>, Pretend) {
     for (job, acts) in jobs.iter().enumerate() {
         threads.add(job as u32, acts);
     }
-    let shape = Shape::uniform("test", cores, BytesPerSec::from_gb(10.0));
+    let shape = memweir_flow::Machine::uniform("test", cores, BytesPerSec::from_gb(10.0));
     let mut machine = Machine::new(&shape, cores, Grain::default(), 1, threads.clone());
     machine.allow(Allowed::Everybody);
     (machine, threads)

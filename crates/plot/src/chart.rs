@@ -14,6 +14,9 @@ pub(super) const LEFT: u32 = 130;
 /// Space on the right.
 pub(super) const RIGHT: u32 = 24;
 
+/// Dots of a series up to which each is drawn large.
+const FEW_DOTS: usize = 200;
+
 type Context<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
@@ -59,11 +62,12 @@ pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
 fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Drawn {
     let color = series.color;
     match series.style {
-        Style::Dots => context
-            .draw_series(
-                series.points.iter().map(|point| Circle::new(*point, 2, color.mix(0.55).filled())),
-            )
-            .map(|_| ()),
+        Style::Dots => {
+            let radius = if series.points.len() > FEW_DOTS { 2 } else { 4 };
+            let fill = color.mix(0.55).filled();
+            let dots = series.points.iter().map(|point| Circle::new(*point, radius, fill));
+            context.draw_series(dots).map(|_| ())
+        }
         Style::Line => context
             .draw_series(LineSeries::new(envelope(&series.points), color.stroke_width(2)))
             .map(|_| ()),

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use tiny_http::{Header, Method, Request, Response, Server};
 
@@ -16,7 +15,6 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 pub struct MetricsServer {
     server: Arc<Server>,
     address: SocketAddr,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl MetricsServer {
@@ -28,14 +26,14 @@ impl MetricsServer {
         let server = Arc::new(Server::http(address).map_err(io::Error::other)?);
         let address = server.server_addr().to_ip().unwrap_or(address);
         let answering = Arc::clone(&server);
-        let thread = std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("metrics".to_owned()).spawn(move || {
             // The loop ends when the server is unblocked.
             for request in answering.incoming_requests() {
                 // A client that went away is no concern of the others.
                 let _ = answer(request, &metrics);
             }
         })?;
-        Ok(Self { server, address, thread: Some(thread) })
+        Ok(Self { server, address })
     }
 
     /// Returns the address at which it listens.
@@ -47,10 +45,8 @@ impl MetricsServer {
 
 impl Drop for MetricsServer {
     fn drop(&mut self) {
+        // Its thread may be answering a client that reads nothing, and ends later.
         self.server.unblock();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use memweir_core::input::InputError;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Align, table};
+use crate::shared::map;
 
 /// Columns of the longest bar.
 const BAR: u64 = 40;
@@ -40,7 +41,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let order = order_of(args.pid);
     let coloring = match (&args.map, &order) {
-        (Some(path), _) => crate::map::read(path)?.coloring(12),
+        (Some(path), _) => map::read(path)?.coloring(12),
         (None, Some(order)) => order.coloring.clone(),
         (None, None) => {
             let reason = format!("process {} was not started by `memweir color run`", args.pid);

@@ -6,7 +6,6 @@ mod run;
 
 use clap::Subcommand;
 use memweir_core::address_map::ColorSet;
-use memweir_run::platform::Machine;
 
 use crate::failure::{Failure, Outcome};
 use crate::value::refused;
@@ -35,19 +34,6 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         Action::Audit(args) => audit::execute(args),
         Action::Plan(args) => plan::execute(args),
     }
-}
-
-/// The warning that a map may not hold here, if this is a virtual machine.
-pub(crate) fn virtual_machine() -> Option<String> {
-    Machine::here().hypervisor.map(|name| in_guest(&name))
-}
-
-fn in_guest(hypervisor: &str) -> String {
-    format!(
-        "this is a virtual machine (on {hypervisor}): guest-physical addresses are not DRAM \
-         addresses, so programs of different colors share banks unless the host backs this guest \
-         with contiguous memory"
-    )
 }
 
 /// Colors such as `0-3,8`.

@@ -13,9 +13,10 @@ use memweir_run::store::Store;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+use crate::output;
 use crate::render::text::{Align, rate, table};
+use crate::shared::map;
 use crate::value::{cache, named, refused};
-use crate::{map, output};
 
 /// Options of `memweir color plan`.
 #[derive(Debug, clap::Args)]

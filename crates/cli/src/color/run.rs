@@ -21,6 +21,7 @@ use serde::Serialize;
 use summary::GivenPages;
 
 use crate::failure::{Failure, Outcome};
+use crate::shared::map;
 use crate::{foreground, guardian, output};
 
 /// Options of `memweir color run`.
@@ -168,7 +169,7 @@ struct Report {
 /// Runs the program.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
-    let map = crate::map::read(&args.map)?;
+    let map = map::read(&args.map)?;
     let cache = match (&args.cache, &args.cache_colors) {
         (Some(cache), Some(colors)) => Some(CacheColors { cache: *cache, colors: colors.clone() }),
         (Some(_), None) => {
@@ -208,7 +209,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 /// Shows the warning about virtual machines, and returns it for the JSON.
 fn warn() -> Option<String> {
-    super::virtual_machine().inspect(|warning| eprintln!("memweir: {warning}"))
+    map::virtual_machine().inspect(|warning| eprintln!("memweir: {warning}"))
 }
 
 /// Reports what did not go as requested; all else is in the JSON.

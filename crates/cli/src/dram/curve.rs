@@ -18,7 +18,7 @@ use crate::output;
 use crate::render::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
 use crate::render::progress::Counter;
 use crate::render::text::{Align, percent, rate, table};
-use crate::value::refused;
+use crate::value::{available_cores, refused};
 
 /// Options of `memweir dram curve`.
 #[derive(Debug, clap::Args)]
@@ -108,7 +108,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         ..Plan::default()
     };
     let service = chosen(args)?;
-    let threads = args.threads.unwrap_or_else(crate::sim::cores);
+    let threads = args.threads.unwrap_or_else(available_cores);
     let site = site(&systems, f64::from(args.nvm_share) / 100.0);
     let lines = measure(&plan, &site, threads).map_err(|r| r.written_in("command line"))?;
     let names: Vec<String> = systems.iter().map(|(_, config)| memory::describe(config)).collect();

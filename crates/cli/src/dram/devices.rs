@@ -1,5 +1,6 @@
 //! Options of the devices. Those of their controllers are in [`memory`](super::memory).
 
+use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::PhysAddr;
@@ -146,11 +147,7 @@ fn built(
 
 /// A shipped memory, or that of a file, which `option` names.
 pub(super) fn spec(name: &str, option: &str) -> Result<MemorySpec, InputError> {
-    if !name.ends_with(".toml") {
-        let shipped = MemorySpec::shipped(name);
-        return shipped.map_err(|refusal| refusal.written_in("command line").key(option));
-    }
-    let text =
-        std::fs::read_to_string(name).map_err(|error| InputError::new(name, error.to_string()))?;
-    MemorySpec::parse(name, &text)
+    let file = MemorySpec::file(name, Path::new(""))
+        .map_err(|refusal| refusal.written_in("command line").key(option))?;
+    MemorySpec::parse(&file.name, &file.text)
 }

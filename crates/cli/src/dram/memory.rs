@@ -10,6 +10,7 @@ use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, Scheduler};
 
 use super::devices::{DeviceArgs, NvmArgs};
 use crate::render::text::counted;
+use crate::shared::map;
 use crate::value::{named, parsed};
 
 /// The memory and its controllers.
@@ -125,7 +126,7 @@ impl MemoryArgs {
 pub(super) fn with_map(config: MemoryConfig, given: &str) -> Result<MemoryConfig, InputError> {
     match MapLayout::named(given) {
         Ok(layout) => Ok(config.with_layout(layout)),
-        Err(_) => Ok(MemoryConfig { map: crate::map::read(Path::new(given))?, ..config }),
+        Err(_) => Ok(MemoryConfig { map: map::read(Path::new(given))?, ..config }),
     }
 }
 

@@ -24,7 +24,7 @@ use super::sweep;
 use super::watch::{CommandsFormat, Verdict, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::sweep::shards::Shards;
+use crate::shared::shards::Shards;
 use crate::value::parsed;
 
 /// Options of `memweir dram replay`.
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Replay with each of these values of an option, `OPTION=A,B,C`; several make a grid, whose
     /// results go into the directory of `--out`
     #[arg(long, value_name = "OPTION=VALUES", help_heading = "Sweeping")]
-    #[arg(value_parser = crate::sim::args::sweep)]
+    #[arg(value_parser = crate::shared::scenario::sweep)]
     pub(super) sweep: Vec<Sweep>,
     /// Points to replay at a time [default: one per core]
     #[arg(long, value_name = "N", requires = "sweep", help_heading = "Sweeping")]

@@ -22,7 +22,7 @@ use super::replay::{Args, Replayed, drive_all, measured};
 use super::source::{Beyond, Requests, Space};
 use super::watch::{CommandsFormat, Watch};
 use crate::failure::{Failure, Outcome};
-use crate::sweep::shards::Output;
+use crate::shared::shards::Output;
 
 /// Options that say how a replay runs or where its results go, which no result depends on.
 const OF_THE_RUN: [&str; 9] = [
@@ -72,10 +72,32 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         threads: args.threads,
     };
     args.shards.check_directory(&output)?;
-    let sweep = ReplaySweep::read(args)?;
+    let grid = grid(args)?;
+    let content = content(&args.trace)?;
     let name = args.trace.display().to_string();
     let origin = Origin { name, ..Origin::default() };
-    args.shards.execute(&sweep, &origin, &output)
+    args.shards.execute(&grid, |grid| ReplaySweep::read(grid, &content), &origin, &output)
+}
+
+/// Returns the grid of the swept options.
+fn grid(args: &Args) -> Result<Grid, Failure> {
+    let on_command_line = |refusal: Refusal| refusal.written_in("command line").key("--sweep");
+    let grid = Grid::new(args.sweep.clone()).map_err(on_command_line)?;
+    for sweep in grid.sweeps() {
+        check(&sweep.path.to_string()).map_err(on_command_line)?;
+    }
+    Ok(grid)
+}
+
+/// Returns the hash of the trace, which is read at every point.
+fn content(trace: &Path) -> Result<String, InputError> {
+    if trace == Path::new("-") {
+        let error = InputError::new("command line", "a sweep reads the trace at every point");
+        return Err(error.key("TRACE").help("name a file"));
+    }
+    digest(trace).map_err(|error| {
+        InputError::new(trace.display().to_string(), format!("cannot be read: {error}"))
+    })
 }
 
 /// The options of one point in the place of those of the command line.
@@ -100,24 +122,11 @@ struct ReplaySweep {
 }
 
 impl ReplaySweep {
-    /// Reads the options at every point, and the trace once for its key.
-    fn read(args: &Args) -> Result<Self, Failure> {
-        let on_command_line = |refusal: Refusal| refusal.written_in("command line").key("--sweep");
-        let grid = Grid::new(args.sweep.clone()).map_err(on_command_line)?;
-        for sweep in grid.sweeps() {
-            check(&sweep.path.to_string()).map_err(on_command_line)?;
-        }
-        let trace = args.trace.as_path();
-        if trace == Path::new("-") {
-            let error = InputError::new("command line", "a sweep reads the trace at every point");
-            return Err(error.key("TRACE").help("name a file").into());
-        }
-        let content = digest(trace).map_err(|error| {
-            InputError::new(trace.display().to_string(), format!("cannot be read: {error}"))
-        })?;
+    /// Reads the options at every point of a grid; `content` is the hash of the trace.
+    fn read(grid: Grid, content: &str) -> Result<Self, Failure> {
         // `memweir dram replay`, and then the options.
         let given: Vec<OsString> = std::env::args_os().skip(3).collect();
-        let point = |at| Prepared::read(&given, &grid.at(at), &content);
+        let point = |at| Prepared::read(&given, &grid.at(at), content);
         let points = (0..grid.len()).map(point).collect::<Result<_, _>>()?;
         Ok(Self { grid, points })
     }
@@ -246,10 +255,6 @@ impl Simulation for ReplaySweep {
 
     fn keys(&self) -> Vec<String> {
         self.points.iter().map(|point| point.key.clone()).collect()
-    }
-
-    fn seed(&self, _: usize) -> Option<u64> {
-        None
     }
 
     fn columns(&self) -> &[(&'static str, Kind)] {

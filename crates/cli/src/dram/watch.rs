@@ -24,8 +24,8 @@ pub(super) struct Watch {
 
 /// A file of commands, in one of its formats.
 enum Commands {
-    Own(text::Writer<BufWriter<File>>),
-    Drampower(drampower::Writer<BufWriter<File>>),
+    Own(text::CommandWriter<BufWriter<File>>),
+    Drampower(drampower::DrampowerWriter<BufWriter<File>>),
 }
 
 /// Format of a file of commands.
@@ -45,11 +45,14 @@ impl Commands {
             Err(error) => Err(Failure::write(path, error)),
         };
         Ok(match format {
-            CommandsFormat::Memweir => Self::Own(text::Writer::new(file(path)?)),
+            CommandsFormat::Memweir => Self::Own(text::CommandWriter::new(file(path)?)),
             CommandsFormat::Drampower => {
                 let channels = config.controllers();
                 let files = (0..channels).map(|channel| file(&of_channel(path, channel, channels)));
-                Self::Drampower(drampower::Writer::new(config, files.collect::<Result<_, _>>()?))
+                Self::Drampower(drampower::DrampowerWriter::new(
+                    config,
+                    files.collect::<Result<_, _>>()?,
+                ))
             }
         })
     }

@@ -14,8 +14,7 @@ use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
 
 use crate::choice::ChoiceArgs;
-use crate::run::confidence;
-use crate::run::groups::{Ending, JobSource};
+use crate::shared::batch_args::{Ending, JobSource, confidence};
 use crate::value::{duration, named, parsed, quantum, refused};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml

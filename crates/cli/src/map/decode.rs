@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Align, table};
+use crate::shared::map;
 use crate::value;
 
 /// Options of `memweir map decode`.
@@ -32,7 +33,7 @@ pub(crate) struct Args {
 /// Decodes the addresses.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
-    let map = super::read(&args.map)?;
+    let map = map::read(&args.map)?;
     let coloring = map.coloring(BASE_PAGE_BITS);
     let addresses = addresses(&args.addresses)?;
     let places: Vec<Place> = addresses

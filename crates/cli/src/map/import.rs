@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::shared::map;
 use crate::value::named;
 
 /// Options of `memweir map import`.
@@ -42,7 +43,7 @@ struct Summary<'a> {
 /// Imports the map.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
-    let text = super::text_of(&args.file)?;
+    let text = map::text_of(&args.file)?;
     let mut imported = import(&args.file.display().to_string(), &text, args.format)?;
     if let Some(name) = &args.name {
         imported.map.name.clone_from(name);

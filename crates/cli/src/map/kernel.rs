@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::shared::map;
 
 /// Options of `memweir map kernel`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +46,7 @@ struct Told {
 /// Shows the kernel's form of the map, and loads it if that was requested.
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
-    let map = super::read(&args.map)?;
+    let map = map::read(&args.map)?;
     let form = KernelForm::of(&map, args.cache.as_ref())
         .map_err(|refusal| refusal.written_in(&args.map.display().to_string()))?;
     let text = form.to_string();

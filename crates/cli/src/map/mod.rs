@@ -6,11 +6,7 @@ mod import;
 mod kernel;
 mod show;
 
-use std::path::Path;
-
 use clap::Subcommand;
-use memweir_core::address_map::AddressMap;
-use memweir_core::input::InputError;
 
 use crate::failure::{Failure, Outcome};
 
@@ -44,14 +40,4 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         Action::Import(args) => import::execute(args),
         Action::Kernel(args) => kernel::execute(args),
     }
-}
-
-/// Reads the map of `path`.
-pub(crate) fn read(path: &Path) -> Result<AddressMap, InputError> {
-    AddressMap::parse(&path.display().to_string(), &text_of(path)?)
-}
-
-fn text_of(path: &Path) -> Result<String, InputError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| InputError::new(path.display().to_string(), error.to_string()))
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::map as render;
+use crate::shared::map;
 
 /// Options of `memweir map show`.
 #[derive(Debug, clap::Args)]
@@ -32,7 +33,7 @@ pub(crate) struct Args {
 /// Shows the map.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
-    let map = super::read(&args.map)?;
+    let map = map::read(&args.map)?;
     let view = |page: &Bytes| view::page_view(&map, *page, args.cache.as_ref());
     let pages: Vec<PageView> = view::PAGES.iter().map(view).collect();
     if let Some(path) = &args.svg {

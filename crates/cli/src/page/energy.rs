@@ -1,10 +1,11 @@
 //! `memweir page energy`: the energy models of drswap section IV.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use memweir_core::input::{InputError, Refusal};
+use memweir_core::input::{DataFile, InputError, Refusal};
 use memweir_core::names::choose;
 use memweir_core::{Bytes, Nanos, Seconds};
 use memweir_energy::{
@@ -175,12 +176,10 @@ fn loads(args: &Args) -> Result<Vec<Load>, InputError> {
 }
 
 fn medium(name: &str) -> Result<Medium, InputError> {
-    if !name.ends_with(".toml") {
-        return Medium::shipped(name).map_err(|refusal| refusal.written_in("command line"));
-    }
-    let text =
-        std::fs::read_to_string(name).map_err(|error| InputError::new(name, error.to_string()))?;
-    Medium::parse(name, &text)
+    let found =
+        DataFile::find("medium", name, &memweir_energy::MEDIA, Path::new(""), fs::read_to_string);
+    let file = found.map_err(|refusal| refusal.written_in("command line"))?;
+    Medium::parse(&file.name, &file.text)
 }
 
 pub(super) fn memory(name: &str) -> Result<BusMemory, InputError> {

@@ -17,7 +17,7 @@ use memweir_page::live::{self, Here, Look, Nvm, Paged, Report, Timeline};
 
 pub(super) use args::Args;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{self, Failure};
 use crate::render::progress::Line;
 use crate::{foreground, output};
 use args::Media;
@@ -29,7 +29,7 @@ const WATCHFUL: Duration = Duration::from_millis(10);
 const OUTSIDE: Duration = Duration::from_millis(100);
 
 /// Runs the program.
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(super) fn execute(args: &Args) -> Result<failure::Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let Some(nvm) = &args.nvm else { return kernel::execute(args) };
     let media = args.media()?;

@@ -20,11 +20,11 @@ use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;
 use crate::render::page as render;
 use crate::render::progress::Counter;
-use crate::run::help::section;
-use crate::sim::args::{replacement, sweep};
-use crate::sim::cores;
-use crate::sim::rows::Rows;
-use crate::sweep::shards::{Output, Shards};
+use crate::shared::help::section;
+use crate::shared::rows::Rows;
+use crate::shared::scenario::{replacement, sweep};
+use crate::shared::shards::{Output, Shards};
+use crate::value::available_cores;
 
 const USAGE: &str = "memweir page sim [OPTIONS] SCENARIO.toml
        memweir page sim --example > scenario.toml
@@ -114,13 +114,14 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     let grid = Grid::new(args.sweep.clone())
         .map_err(|refusal| refusal.written_in("command line").key("--sweep"))?;
     let text = ScenarioText::read(path)?;
-    let study = PageStudy::read(&text, &args.set, grid)?;
     if args.shards.is_wanted() {
-        return args.shards.execute(&study, &Origin::of(&text, &args.set), &args.output());
+        let read = |grid| Ok(PageStudy::read(&text, &args.set, grid)?);
+        return args.shards.execute(&grid, read, &Origin::of(&text, &args.set), &args.output());
     }
+    let study = PageStudy::read(&text, &args.set, grid)?;
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
     let counter = Counter::new("runs", study.runs() as u64);
-    let report = study.run(args.threads.unwrap_or_else(cores), |finished| {
+    let report = study.run(args.threads.unwrap_or_else(available_cores), |finished| {
         rows.append(finished.point, results::row(finished.swap, finished.repetition, finished.run));
         counter.one_more();
     });

@@ -2,7 +2,6 @@
 //! starts it and people do not, so no help names it.
 
 use std::path::PathBuf;
-use std::thread::available_parallelism;
 
 use memweir_core::input::InputError;
 use memweir_core::{Media, Nanos};
@@ -22,8 +21,8 @@ use crate::choice::ChoiceArgs;
 use crate::export::ExportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
-use crate::run::metrics::BatchMetrics;
-use crate::value::{named, parsed, quantum, refused};
+use crate::shared::metrics::BatchMetrics;
+use crate::value::{cores_or_auto, named, parsed, quantum};
 
 /// Options of `memweir daemon`.
 #[derive(Debug, clap::Args)]
@@ -43,6 +42,9 @@ pub(crate) struct Args {
     /// Days for which it keeps them; days in which the machine is off do not count
     #[arg(long, value_name = "D", default_value_t = 30)]
     keep_days: u32,
+    /// Unfinished jobs that one user may have; root and the user of the daemon may have any number
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    user_jobs: u32,
     /// Group whose members may hold, release, cancel and requeue the jobs of others, and drain the
     /// queue; of root's daemon alone
     #[arg(long, value_name = "GROUP", value_parser = group)]
@@ -55,7 +57,12 @@ pub(crate) struct Args {
     quantum: Option<Nanos>,
     /// Cores that jobs may occupy at the same time [default: all]; `auto` leaves cores idle while
     /// filling them costs more than it gains, `auto:N` of N
-    #[arg(long, value_name = "N|auto[:N]", help_heading = "Scheduling", value_parser = cores)]
+    #[arg(
+        long,
+        value_name = "N|auto[:N]",
+        help_heading = "Scheduling",
+        value_parser = cores_or_auto
+    )]
     #[arg(allow_negative_numbers = true)]
     cores: Option<Cores>,
     /// Cores' worth of jobs that are started and take turns on the cores [default: twice the cores
@@ -87,11 +94,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     export: ExportArgs,
-}
-
-fn cores(text: &str) -> Result<Cores, String> {
-    let available = available_parallelism().map_or(1, |cores| cores.get() as u32);
-    options::cores_or_auto(text, available).map_err(refused)
 }
 
 fn group(text: &str) -> Result<UserGroup, String> {
@@ -141,6 +143,7 @@ impl Args {
             socket: socket.map_err(no_place("--socket"))?,
             state: state.map_err(no_place("--state"))?,
             admit: self.admit,
+            user_jobs: self.user_jobs,
             operators: self.operators.clone(),
             retention: Retention {
                 jobs: self.keep_jobs,

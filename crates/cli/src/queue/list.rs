@@ -8,10 +8,10 @@ use memweir_daemon::protocol::{
 };
 use serde::Serialize;
 
-use super::Connection;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Align, age, counted, rate, seconds, shortened, table};
+use crate::shared::connection::Connection;
 
 /// Jobs beyond which the columns are not fitted to the terminal: fitting takes time with each row.
 const MAX_FITTED: usize = 500;

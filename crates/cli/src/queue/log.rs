@@ -10,8 +10,8 @@ use memweir_core::input::InputError;
 use memweir_daemon::client::Client;
 use memweir_daemon::protocol::{JobView, Request, ViewedState};
 
-use super::Connection;
 use crate::failure::{Failure, Outcome};
+use crate::shared::connection::Connection;
 
 /// Time between two looks at a log that is followed.
 const LOOK: Duration = Duration::from_millis(100);

@@ -8,14 +8,9 @@ pub(crate) mod log;
 pub(crate) mod submit;
 pub(crate) mod verbs;
 
-use std::path::PathBuf;
+use memweir_daemon::protocol::JobView;
 
-use memweir_core::input::InputError;
-use memweir_daemon::client::{Client, ClientError};
-use memweir_daemon::places;
-use memweir_daemon::protocol::{JobView, RefusalKind};
-
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 
 /// The exit codes of the commands that wait for jobs.
 pub(crate) const WAIT_EXIT_CODES: &str = "\
@@ -26,38 +21,6 @@ Exit codes:
   without the job's end:
     2  wrong usage or wrong input, such as a job that does not exist
     3  there is no daemon, or it cannot do it";
-
-/// The daemon that a command talks to.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Connection {
-    /// Socket of the daemon [default: that of your own, else that of root's]
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
-}
-
-impl Connection {
-    /// Connects to the daemon.
-    pub(crate) fn open(&self) -> Result<Client, Failure> {
-        Ok(Client::connect(&self.place())?)
-    }
-
-    /// Returns the daemon's socket.
-    pub(crate) fn place(&self) -> PathBuf {
-        self.socket.clone().unwrap_or_else(places::client_socket)
-    }
-}
-
-impl From<ClientError> for Failure {
-    fn from(error: ClientError) -> Self {
-        use RefusalKind::{Busy, NotYours, Storage};
-        match error {
-            ClientError::Refused(refusal) if !matches!(refusal.kind, Busy | NotYours | Storage) => {
-                Self::Input(InputError::new("queue", refusal.message))
-            }
-            other => Self::Machine(other.to_string()),
-        }
-    }
-}
 
 /// Returns the end of jobs that are over as the end of the command: that of the first that failed.
 fn ending(jobs: &[JobView]) -> Outcome {

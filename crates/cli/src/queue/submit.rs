@@ -6,10 +6,11 @@ use memweir_core::{BytesPerSec, Nanos};
 use memweir_daemon::protocol::{Array, Initial, Reply, Request, Submission, Text, Work};
 use memweir_run::options;
 
+use super::ending;
 use super::ids::{self, Range};
-use super::{Connection, ending};
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::shared::connection::Connection;
 use crate::value::{bandwidth, duration};
 
 /// Options of `memweir submit`.

@@ -2,9 +2,10 @@
 
 use memweir_daemon::protocol::{Drain, Ids, Request};
 
+use super::ending;
 use super::ids::{self, Range};
-use super::{Connection, ending};
 use crate::failure::{Failure, Outcome};
+use crate::shared::connection::Connection;
 
 /// Options of the commands that name jobs.
 #[derive(Debug, clap::Args)]

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use memweir_bank::outcome::Improvement;
 use memweir_study::bank::report::{BankPoint, BankReport, PartitionRun};
 
-use super::text::{Align, count, percent, rate, table};
+use super::text::{Align, count, counted, percent, rate, table};
 
 /// The whole report.
 pub(crate) fn report(report: &BankReport) -> String {
@@ -17,14 +17,11 @@ pub(crate) fn report(report: &BankReport) -> String {
 }
 
 fn one(point: &BankPoint) -> String {
-    let plural = |count: usize| if count == 1 { "" } else { "s" };
     let mut text = format!(
-        "machine {}, {} program{}, {} page color{}, seed {}\n\n",
+        "machine {}, {}, {}, seed {}\n\n",
         point.machine,
-        point.alone.len(),
-        plural(point.alone.len()),
-        point.colors,
-        plural(point.colors as usize),
+        counted(point.alone.len() as u64, "program"),
+        counted(point.colors.into(), "page color"),
         point.seed
     );
     for run in &point.partitions {

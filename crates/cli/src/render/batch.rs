@@ -154,6 +154,19 @@ fn summary(batch: &BatchReport, text: &mut String) {
     if !known.is_empty() {
         let _ = writeln!(text, "{}", known.join(", "));
     }
+    if let Some(sentence) = foreign_use(batch.foreign_cores, batch.cores, "the batch") {
+        let _ = writeln!(text, "{sentence}");
+    }
+}
+
+/// A sentence about other work on the processors of `what`; `None` where there was hardly any.
+pub(super) fn foreign_use(used: Option<f64>, cores: u32, what: &str) -> Option<String> {
+    const NEGLIGIBLE: f64 = 0.05;
+    let used = used.filter(|used| *used > NEGLIGIBLE * f64::from(cores))?;
+    Some(format!(
+        "something else used {used:.2} of the {cores} cores while {what} ran: other programs, or \
+         the host of a virtual machine"
+    ))
 }
 
 /// Traffic by medium.
@@ -240,6 +253,7 @@ mod tests {
             quantum_ms: 100,
             turnaround_s: 15.7,
             scheduler_s: 0.01,
+            foreign_cores: Some(0.01),
             bandwidth_mean: Some(12.3e9),
             bandwidth_std: Some(2.1e9),
             quanta: 157,
@@ -293,6 +307,16 @@ mod tests {
             assert!(text.contains(needle), "{needle} is missing in\n{text}");
         }
         assert!(!text.contains("target"), "{text}");
+    }
+
+    #[test]
+    fn other_work_on_the_cores_is_told_from_a_twentieth_of_them_on() {
+        let told = |foreign_cores| {
+            report(&BatchReport { foreign_cores, ..batch(Vec::new()) }).contains("something else")
+        };
+        assert!(!told(None) && !told(Some(0.1)) && told(Some(0.11)));
+        let sentence = foreign_use(Some(0.966), 2, "the batch").expect("half of the cores");
+        assert!(sentence.starts_with("something else used 0.97 of the 2 cores"), "{sentence}");
     }
 
     #[test]

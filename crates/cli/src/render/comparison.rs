@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use memweir_run::compare::{Comparison, ConstantFailure, Difference, VariantSummary, Verdict};
+use memweir_core::metrics;
+use memweir_run::compare::{
+    ComparedRun, Comparison, ConstantFailure, Difference, VariantSummary, Verdict,
+};
 
 use super::batch;
 use super::text::{Align, known, rate, seconds, table};
@@ -32,6 +35,9 @@ pub(crate) fn report(comparison: &Comparison) -> String {
         "\n\n{} {rounds}, interleaved; differences are paired round by round, negative is faster",
         comparison.rounds
     );
+    if let Some(sentence) = foreign_use(comparison) {
+        let _ = writeln!(text, "{sentence}");
+    }
     for failure in &comparison.failures {
         let _ = writeln!(text, "{}", failed(failure));
     }
@@ -48,6 +54,14 @@ pub(crate) fn report(comparison: &Comparison) -> String {
         }
     }
     text
+}
+
+/// A sentence about other work on the processors, in the mean over the runs.
+fn foreign_use(comparison: &Comparison) -> Option<String> {
+    let used = |run: &ComparedRun| run.report.foreign_cores;
+    let used: Option<Vec<f64>> = comparison.runs.iter().map(used).collect();
+    let cores = comparison.runs.first()?.report.cores;
+    batch::foreign_use(metrics::mean(&used?), cores, "the batches")
 }
 
 /// One line about the jobs that failed in every run with the same code.

@@ -10,7 +10,7 @@ use memweir_study::flow::report::{
 mod queueing;
 
 use super::comparison::{conclusion, spread};
-use super::text::{Align, natural_width, percent, rate, seconds, table, terminal_width};
+use super::text::{Align, counted, natural_width, percent, rate, seconds, table, terminal_width};
 
 /// The whole report.
 pub(crate) fn report(report: &Report) -> String {
@@ -45,14 +45,11 @@ impl<'a> Column<'a> {
 
 /// A scenario without a sweep.
 fn one(point: &Point) -> String {
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
     let mut text = format!(
-        "machine {}, {} task{} on {} core{}, quantum {} ms, predictor {}\n",
+        "machine {}, {} on {}, quantum {} ms, predictor {}\n",
         point.machine,
-        point.tasks,
-        plural(point.tasks as u64),
-        point.cores,
-        plural(point.cores.into()),
+        counted(point.tasks as u64, "task"),
+        counted(point.cores.into(), "core"),
         point.quantum_ms,
         point.predictor
     );

@@ -47,7 +47,11 @@ pub(crate) fn count(value: u64) -> String {
 
 /// A number of things, with `noun` in the plural unless there is one: `1 channel`, `2 channels`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match number {
+        1 => "",
+        _ if noun.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{} {noun}{plural}", count(number))
 }
 

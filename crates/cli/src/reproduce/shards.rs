@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_flow::Stop;
-use memweir_reproduce::{Comparison, Effort, Options, PaperName, Unobserved, choose, reproduce};
+use memweir_reproduce::{
+    Comparison, Effort, FIGURES, Options, PaperName, Unobserved, choose, reproduce,
+};
 use memweir_run::table::{Cell, Kind};
 use memweir_study::key::key;
 use memweir_study::sweep::{Grid, Sweep};
@@ -14,7 +16,7 @@ use serde::Serialize;
 
 use super::Args;
 use crate::failure::{Failure, Outcome};
-use crate::sweep::shards::Output;
+use crate::shared::shards::Output;
 
 const COLUMNS: [(&str, Kind); 8] = [
     ("item", Kind::Text),
@@ -41,9 +43,9 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         .and_then(|sweep| Grid::new(vec![sweep]))
         .map_err(on_command_line)?;
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
-    let figures = Figures { paper: args.paper.0, effort, grid };
-    let name = figures.paper.name().to_owned();
-    args.shards.execute(&figures, &Origin { name, ..Origin::default() }, &output)
+    let read = |grid| Ok(Figures { paper: args.paper.0, effort, grid });
+    let name = args.paper.0.name().to_owned();
+    args.shards.execute(&grid, read, &Origin { name, ..Origin::default() }, &output)
 }
 
 /// The figures of a paper.
@@ -63,13 +65,8 @@ impl Simulation for Figures {
     }
 
     fn keys(&self) -> Vec<String> {
-        // The data of the figures come with the version.
-        let key = |point| key(&self.grid.at(point), &(self.paper, self.effort));
+        let key = |point| key(&self.grid.at(point), &(FIGURES, self.paper, self.effort));
         (0..self.grid.len()).map(key).collect()
-    }
-
-    fn seed(&self, _: usize) -> Option<u64> {
-        None
     }
 
     fn columns(&self) -> &[(&'static str, Kind)] {

@@ -1,7 +1,6 @@
 //! Options of `memweir run`, and their meaning as jobs and [`RunOptions`].
 
 use std::path::{Path, PathBuf};
-use std::thread::available_parallelism;
 
 use memweir_abi::softpmu::Sampling;
 use memweir_core::Nanos;
@@ -13,10 +12,10 @@ use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, SoftwareMeterOptions};
 
-use super::groups::{Ending, JobSource};
 use crate::choice::ChoiceArgs;
 use crate::export::ExportArgs;
-use crate::value::{named, parsed, quantum, refused};
+use crate::shared::batch_args::{Ending, JobSource, confidence};
+use crate::value::{available_cores, cores_or_auto, named, parsed, quantum, refused};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
        memweir run [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -36,7 +35,12 @@ pub(crate) struct Args {
     quantum: Option<Nanos>,
     /// Cores that the batch may use [default: all]; `auto` leaves cores idle while filling them
     /// costs more than it gains, `auto:N` of N
-    #[arg(long, value_name = "N|auto[:N]", help_heading = "Scheduling", value_parser = cores)]
+    #[arg(
+        long,
+        value_name = "N|auto[:N]",
+        help_heading = "Scheduling",
+        value_parser = cores_or_auto
+    )]
     #[arg(allow_negative_numbers = true)]
     cores: Option<Cores>,
     /// The machine's address map, for jobs that have `colors`
@@ -130,22 +134,6 @@ pub(crate) struct Args {
     logs: PathBuf,
 }
 
-fn cores(text: &str) -> Result<Cores, String> {
-    options::cores_or_auto(text, available_cores()).map_err(refused)
-}
-
-/// A level of confidence.
-pub(crate) fn confidence(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
-        _ => Err("a level lies between 0 and 1, for example 0.95".to_owned()),
-    }
-}
-
-fn available_cores() -> u32 {
-    available_parallelism().map_or(1, |cores| cores.get() as u32)
-}
-
 /// A batch to run, and its options.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -160,7 +148,7 @@ pub(super) struct Plan {
 impl Args {
     /// Reads the jobs and puts the options of the command line over those of the jobs file.
     pub(super) fn plan(&self) -> Result<Plan, InputError> {
-        let (batch, of_file) = self.jobs.read(available_cores(), "memweir run")?;
+        let (batch, of_file) = self.jobs.read(available_cores().get() as u32, "memweir run")?;
         let base = RunOptions {
             logs: self.logs.clone(),
             timeline: self.timeline.clone(),

@@ -10,6 +10,7 @@ use memweir_run::jobs::{Batch, Command};
 use memweir_run::options::{self, RunOptions};
 
 use crate::failure::Failure;
+use crate::shared;
 
 /// Pages that are gathered for each colored job before it starts: 1 MiB.
 const POOL_PAGES: u64 = 256;
@@ -37,7 +38,7 @@ pub(super) fn prepare(
             "the software meter runs it in an emulator, whose pages would be colored".to_owned();
         return Err(refuse(reason, "choose another --meter, or leave `colors` out").into());
     }
-    let map = crate::map::read(map)?;
+    let map = shared::map::read(map)?;
     let mut colored = Vec::new();
     for job in &mut batch.jobs {
         let Some(colors) = job.colors.clone() else { continue };
@@ -87,5 +88,5 @@ pub(super) fn notices(colored: &[Colored]) -> Vec<String> {
              were too few"
         ),
     };
-    crate::color::virtual_machine().into_iter().chain([told]).collect()
+    shared::map::virtual_machine().into_iter().chain([told]).collect()
 }

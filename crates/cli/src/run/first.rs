@@ -15,8 +15,8 @@ use memweir_run::store::{Invocation, ProgramKey};
 use memweir_abi::softpmu::Sampling;
 
 use crate::failure::Failure;
-use crate::profile::{keep, show, spinner};
 use crate::render::profile::isolation;
+use crate::shared::profiling::{keep, show, spinner};
 
 /// Fills the store with the profiles that the batch needs; returns notices for the user.
 pub(super) fn profile(

@@ -6,6 +6,8 @@ use memweir_core::names::Named;
 use memweir_linux::MeterKind;
 
 use crate::failure::EXIT_CODES;
+use crate::shared::help::section;
+use crate::shared::names;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,22 +28,13 @@ Examples:
 /// Everything that stands below the options.
 pub(crate) fn after() -> String {
     let mut text = String::new();
-    section(&mut text, "Policies (--policy, --compare)", &super::names::policies());
-    section(&mut text, "Options of policies (NAME:OPTION:...)", &super::names::policy_options());
-    section(&mut text, "Predictors (--predictor)", &super::names::predictors());
+    section(&mut text, "Policies (--policy, --compare)", &names::policies());
+    section(&mut text, "Options of policies (NAME:OPTION:...)", &names::policy_options());
+    section(&mut text, "Predictors (--predictor)", &names::predictors());
     section(&mut text, "Meters (--meter)", &meters());
     section(&mut text, "Mechanisms (--mechanism)", &MECHANISMS.map(owned));
     let _ = write!(text, "{EXAMPLES}\n{EXIT_CODES}");
     text
-}
-
-pub(crate) fn section(text: &mut String, title: &str, rows: &[(String, String)]) {
-    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let _ = writeln!(text, "{title}:");
-    for (name, about) in rows {
-        let _ = writeln!(text, "  {name:width$}  {about}");
-    }
-    text.push('\n');
 }
 
 fn owned((name, about): (&str, &str)) -> (String, String) {

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use memweir_core::input::Replacement;
 use memweir_study::sweep::Sweep;
 
-use crate::sweep::shards::{Output, Shards};
-use crate::value::refused;
+use crate::shared::scenario::{replacement, sweep};
+use crate::shared::shards::{Output, Shards};
 
 const USAGE: &str = "memweir sim [OPTIONS] SCENARIO.toml
        memweir sim --example > scenario.toml
@@ -69,19 +69,4 @@ impl Args {
             threads: self.threads,
         }
     }
-}
-
-pub(crate) fn sweep(text: &str) -> Result<Sweep, String> {
-    text.parse().map_err(refused)
-}
-
-pub(crate) fn replacement(text: &str) -> Result<Replacement, String> {
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| "write `KEY=VALUE`, for example `cores=8`".to_owned())?;
-    let path = key.trim().parse().map_err(refused)?;
-    if value.trim().is_empty() {
-        return Err(format!("`{key}` gets no value"));
-    }
-    Ok(Replacement::new(path, value, format!("--set {text}")))
 }

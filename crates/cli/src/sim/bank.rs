@@ -10,12 +10,13 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::bank as render;
 use crate::render::progress::Counter;
+use crate::value::available_cores;
 
 /// Simulates it and shows the results.
 pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<Outcome, Failure> {
     if args.shards.is_wanted() {
-        let study = BankStudy::read(text, &args.set, grid)?;
-        return args.shards.execute(&study, &Origin::of(text, &args.set), &args.output());
+        let read = |grid| Ok(BankStudy::read(text, &args.set, grid)?);
+        return args.shards.execute(&grid, read, &Origin::of(text, &args.set), &args.output());
     }
     let rows = [("--out", &args.out), ("--timeline", &args.timeline), ("--svg", &args.svg)];
     if let Some((option, _)) = rows.iter().find(|(_, path)| path.is_some()) {
@@ -30,7 +31,7 @@ pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<O
     }
     let study = BankStudy::read(text, &args.set, grid)?;
     let counter = Counter::new("runs", study.runs() as u64);
-    let threads = args.threads.unwrap_or_else(super::cores);
+    let threads = args.threads.unwrap_or_else(available_cores);
     let report = study.run(threads, || counter.one_more());
     counter.finish();
     let report = report?;

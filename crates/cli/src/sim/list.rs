@@ -12,8 +12,8 @@ use memweir_run::options::PINNED;
 use memweir_study::bank;
 
 use crate::render::text::rate;
-use crate::run::help::section;
-use crate::run::names;
+use crate::shared::help::section;
+use crate::shared::names;
 
 /// The whole list.
 pub(super) fn text() -> String {

@@ -1,13 +1,11 @@
 //! `memweir sim`: the policies on a machine that one does not have.
 
-pub(crate) mod args;
+mod args;
 mod bank;
 pub(crate) mod help;
 mod list;
-pub(crate) mod rows;
 mod timeline;
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,7 +30,8 @@ use crate::render::plot;
 use crate::render::plot::sweep::Line;
 use crate::render::progress::Counter;
 use crate::render::sim as render;
-use rows::Rows;
+use crate::shared::rows::Rows;
+use crate::value::available_cores;
 
 /// Simulates the scenario and shows the results.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
@@ -56,15 +55,16 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
         return bank::simulate(args, &text, grid);
     }
     let profiles = Profiles { recordings: ProfileCache::default(), store: args.store.as_deref() };
-    let study = Study::read(&text, &args.set, grid, &profiles)?;
     if args.shards.is_wanted() {
-        return args.shards.execute(&study, &Origin::of(&text, &args.set), &args.output());
+        let read = |grid| Ok(Study::read(&text, &args.set, grid, &profiles)?);
+        return args.shards.execute(&grid, read, &Origin::of(&text, &args.set), &args.output());
     }
+    let study = Study::read(&text, &args.set, grid, &profiles)?;
     let timelines = timeline::files(args.timeline.as_deref(), &study)?;
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
 
     let counter = Counter::new("runs", study.runs() as u64);
-    let threads = args.threads.unwrap_or_else(cores);
+    let threads = args.threads.unwrap_or_else(available_cores);
     let report = study.run(threads, |finished| {
         rows.append(finished.point, results::row(&finished.run));
         counter.one_more();
@@ -109,11 +109,6 @@ impl Recordings for Profiles<'_> {
         });
         Ok(named.collect())
     }
-}
-
-/// Cores that this process may use.
-pub(crate) fn cores() -> NonZeroUsize {
-    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Draws a line per policy of a sweep; otherwise the first repetition under each policy.

@@ -7,7 +7,8 @@ use memweir_core::Media;
 use memweir_flow::outcome::QuantumOutcome;
 use memweir_flow::record::{Recorder, TaskQuantum};
 use memweir_flow::{SimError, View};
-use memweir_run::timeline::{Format, Row, Timeline};
+use memweir_run::table::Format;
+use memweir_run::timeline::{Row, Timeline};
 use memweir_study::flow::study::{First, Study};
 
 use crate::failure::Failure;
@@ -67,6 +68,7 @@ pub(super) fn drawn(first: &First<'_>, policy: usize) -> Result<plot::batch::Run
         rows,
         turnaround_s: run.turnaround_s,
         peak: Some(peak.0),
+        ..plot::batch::Run::default()
     })
 }
 
@@ -99,7 +101,7 @@ impl<F: FnMut(&[Row])> Recorder for Rows<F> {
                 quantum: self.quantum,
                 job: task.task.0,
                 name: self.names.get(task.task.index()).cloned().unwrap_or_default(),
-                chosen: task.chosen || quantum.chosen.is_empty(),
+                chosen: task.chosen,
                 cpu_s: task.cpu_time.as_secs_f64(),
                 instructions: Some(task.counts.instructions),
                 reads: Some(task.counts.reads.0),

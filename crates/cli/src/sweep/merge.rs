@@ -1,13 +1,16 @@
 //! `memweir sweep merge`: one table of what several processes have simulated.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
-use memweir_run::table::Table;
-use memweir_run::timeline::Format;
-use memweir_sweep::manifest::{self, ManifestPoint};
+use memweir_run::table::{Format, Table};
+use memweir_study::sweep::Grid;
+use memweir_sweep::manifest;
 use memweir_sweep::merge::{self, Merged};
 use memweir_sweep::partition;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;
@@ -22,6 +25,8 @@ Examples:
       a single file in each partition of the directory
   memweir sweep merge points --out all.parquet
       the table that `sim --sweep ... --out all.parquet` writes; the directory stays as it is
+  memweir sweep merge points --json all.json
+      every point as `sim --json` has it
 ";
 
 /// Lists of points are cut at this length.
@@ -37,13 +42,29 @@ pub(crate) struct Args {
     /// Write one table, as Parquet or CSV by the ending, and leave the directory as it is
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write the points as `--json` of the simulation has them, and leave the directory as it is;
+    /// on standard output without FILE
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// The points of a sweep.
+#[derive(Serialize)]
+struct Points<'a> {
+    scenario: &'a str,
+    command: &'a str,
+    /// Version and sources of the memweir that simulated them.
+    simulated_by: String,
+    points: Vec<Value>,
+    missing: Vec<BTreeMap<String, String>>,
 }
 
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let directories = partitions(&args.directory)?;
-    if let (Some(_), [first, second, ..]) = (&args.out, directories.as_slice()) {
+    let alone = args.out.is_some() || args.json.is_some();
+    if let (true, [first, second, ..]) = (alone, directories.as_slice()) {
         let reason = format!(
-            "has {} sweeps, and one table holds one: {}, {}",
+            "has {} sweeps, and one file holds one: {}, {}",
             directories.len(),
             first.display(),
             second.display()
@@ -51,18 +72,26 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let error = InputError::new(args.directory.display().to_string(), reason);
         return Err(error.help("name one of them in the place of the directory").into());
     }
-    output::writable(args.out.as_deref())?;
+    for path in [&args.out, &args.json] {
+        output::writable(path.as_deref())?;
+    }
     let mut outcome = Outcome::Success;
     for directory in directories {
         let merged = merge::read(&directory)?;
-        let written = match &args.out {
-            Some(path) => {
-                table(path, &merged)?;
-                path.display().to_string()
-            }
-            None => merged.replace_files(&directory)?.unwrap_or(directory).display().to_string(),
+        if let Some(path) = &args.out {
+            table(path, &merged)?;
+        }
+        if let Some(path) = &args.json {
+            output::json(path, &points(&merged, &directory)?)?;
+        }
+        let written = match args.out.as_ref().or(args.json.as_ref()) {
+            Some(path) => path.clone(),
+            None => merged.replace_files(&directory)?.unwrap_or(directory),
         };
-        report(&merged, &written)?;
+        if !output::is_stdout(args.json.as_deref()) {
+            report(&merged, &written.display().to_string())?;
+        }
+        tell_of_points(&merged);
         if !merged.missing.is_empty() {
             outcome = Outcome::Incomplete;
         }
@@ -93,23 +122,44 @@ fn table(path: &Path, merged: &Merged) -> Result<(), Failure> {
 }
 
 fn report(merged: &Merged, written: &str) -> Result<(), Failure> {
-    let (there, all) = (merged.points.len(), merged.manifest.points.len());
+    let (there, all) = (merged.points.len(), merged.grid.len());
     let name = &merged.manifest.name;
     let files = counted(merged.files.len() as u64, "file");
-    output::print(&format!("{name}: {there} of {all} points from {files}; {written}\n"))?;
-    listed("in several files with equal rows, and counted once", &merged.repeated);
-    listed("missing; `--resume` runs them", &merged.missing);
-    Ok(())
+    output::print(&format!("{name}: {there} of {all} points from {files}; {written}\n"))
+}
+
+/// Returns the points as the simulation's own JSON has them.
+fn points<'a>(merged: &'a Merged, directory: &Path) -> Result<Points<'a>, InputError> {
+    let manifest = &merged.manifest;
+    let damaged = |error: serde_json::Error| {
+        InputError::new(directory.display().to_string(), format!("a point is damaged: {error}"))
+    };
+    let report = |report: &str| serde_json::from_str(report).map_err(damaged);
+    let missing = merged.missing.iter().map(|point| merged.grid.at(*point).into_iter().collect());
+    Ok(Points {
+        scenario: &manifest.name,
+        command: &manifest.command,
+        simulated_by: format!("{} {}", manifest.version, manifest.sources),
+        points: merged.reports().map(report).collect::<Result<_, _>>()?,
+        missing: missing.collect(),
+    })
+}
+
+/// Names the points that a reader must know of.
+fn tell_of_points(merged: &Merged) {
+    let grid = &merged.grid;
+    listed("in several files with equal rows, and counted once", grid, &merged.repeated);
+    listed("missing; `--resume` runs them", grid, &merged.missing);
 }
 
 /// Prints points that a reader must know of to standard error.
-fn listed(state: &str, points: &[ManifestPoint]) {
+fn listed(state: &str, grid: &Grid, points: &[usize]) {
     if points.is_empty() {
         return;
     }
     eprintln!("memweir: {} points are {state}:", points.len());
     for point in points.iter().take(MOST_LISTED) {
-        eprintln!("  {} {}", point.key, point.place());
+        eprintln!("  {} {}", point + 1, grid.place(*point));
     }
     if points.len() > MOST_LISTED {
         eprintln!("  and {} more", points.len() - MOST_LISTED);

@@ -1,7 +1,6 @@
-//! Sweeps in shards: the options of the commands that simulate points, and `memweir sweep`.
+//! `memweir sweep`: the results of sweeps in shards.
 
 mod merge;
-pub(crate) mod shards;
 
 use crate::failure::{Failure, Outcome};
 

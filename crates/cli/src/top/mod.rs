@@ -22,8 +22,8 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
-use crate::queue::Connection;
-use crate::watch::{SubjectArgs, interval};
+use crate::shared::connection::Connection;
+use crate::shared::subjects::{SubjectArgs, interval};
 use frame::Source;
 use state::{Flow, Key, Top};
 

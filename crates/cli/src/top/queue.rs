@@ -11,8 +11,8 @@ use memweir_daemon::protocol::{
 
 use super::frame::{Frame, Lane, LaneState, Source};
 use crate::failure::Failure;
-use crate::queue::Connection;
 use crate::render::text::{rate, seconds};
+use crate::shared::connection::Connection;
 
 /// The jobs of a daemon.
 pub(super) struct DaemonSource {

@@ -133,11 +133,14 @@ impl Top {
         self.frames.iter().skip(skipped).map(state).collect()
     }
 
-    /// Returns the bandwidth of the last frames, the oldest first.
+    /// Returns the bandwidth of the last frames, the oldest first; none if no frame has any.
     pub(super) fn bandwidths(&self, frames: usize) -> Vec<f64> {
         let skipped = self.frames.len().saturating_sub(frames);
-        let last = self.frames.iter().skip(skipped);
-        last.map(|frame| frame.bandwidth.unwrap_or_default()).collect()
+        let last = self.frames.iter().skip(skipped).map(|frame| frame.bandwidth);
+        match last.clone().any(|bandwidth| bandwidth.is_some()) {
+            true => last.map(Option::unwrap_or_default).collect(),
+            false => Vec::new(),
+        }
     }
 
     /// Returns the bandwidth that fills the bar: the peak, or the highest that was seen.

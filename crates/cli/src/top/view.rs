@@ -116,15 +116,19 @@ fn draw_lanes(screen: &mut Screen<'_>, head: Rect, area: Rect, top: &Top) {
     let width = usize::from(area.width);
     let left = 1 + ID + 1 + NAME + 1 + STATE + 1 + BANDWIDTH + 1;
     let course = (width.saturating_sub(left) / 2).clamp(1, 60);
+    let lanes = top.lanes();
+    let label = Label::of(&lanes);
     let columns = format!(
-        " {:>ID$} {:<NAME$} {:<STATE$} {:>BANDWIDTH$} {:<course$} why",
-        "job", "name", "state", "bandwidth", "course"
+        "{} {:<STATE$} {:>BANDWIDTH$} {:<course$} why",
+        label.columns("job", "name"),
+        "state",
+        "bandwidth",
+        "course"
     );
     screen.render_widget(
         Paragraph::new(columns).style(Style::new().add_modifier(Modifier::BOLD)),
         head,
     );
-    let lanes = top.lanes();
     if lanes.is_empty() {
         let text = match top.now() {
             None => " waiting for the first quantum",
@@ -141,7 +145,8 @@ fn draw_lanes(screen: &mut Screen<'_>, head: Rect, area: Rect, top: &Top) {
     let lines: Vec<Line<'_>> = (first..lanes.len())
         .take(room)
         .map(|number| {
-            let line = lane(lanes[number], top, course, width);
+            let named = label.columns(&lanes[number].id, &lanes[number].name);
+            let line = lane(&named, lanes[number], top, course, width);
             let is_selected = number == place;
             let modifier = if is_selected { Modifier::REVERSED } else { Modifier::empty() };
             line.style(Style::new().add_modifier(modifier))
@@ -150,7 +155,34 @@ fn draw_lanes(screen: &mut Screen<'_>, head: Rect, area: Rect, top: &Top) {
     screen.render_widget(Paragraph::new(lines), area);
 }
 
-fn lane(lane: &Lane, top: &Top, course: usize, width: usize) -> Line<'static> {
+/// Label of the lanes.
+#[derive(Clone, Copy)]
+enum Label {
+    /// Number and name, of jobs.
+    Both,
+    /// The name alone in the room of both, of control groups: it is the end of the path that
+    /// serves as their number.
+    Name,
+}
+
+impl Label {
+    fn of(lanes: &[&Lane]) -> Self {
+        match lanes.iter().any(|lane| lane.id.starts_with('/')) {
+            true => Self::Name,
+            false => Self::Both,
+        }
+    }
+
+    fn columns(self, id: &str, name: &str) -> String {
+        const WIDE: usize = ID + 1 + NAME;
+        match self {
+            Self::Both => format!(" {:>ID$} {:<NAME$}", shortened(id, ID), shortened(name, NAME)),
+            Self::Name => format!(" {:<WIDE$}", shortened(name, WIDE)),
+        }
+    }
+}
+
+fn lane(label: &str, lane: &Lane, top: &Top, course: usize, width: usize) -> Line<'static> {
     let symbol = |state: Option<LaneState>| match state {
         Some(LaneState::Running) => '█',
         Some(LaneState::Blocked) => '░',
@@ -165,9 +197,7 @@ fn lane(lane: &Lane, top: &Top, course: usize, width: usize) -> Line<'static> {
         LaneState::Waiting | LaneState::Ended => Color::DarkGray,
     };
     let text = format!(
-        " {:>ID$} {:<NAME$} {:<STATE$} {:>BANDWIDTH$} ",
-        shortened(&lane.id, ID),
-        shortened(&lane.name, NAME),
+        "{label} {:<STATE$} {:>BANDWIDTH$} ",
         lane.state.name(),
         known(lane.bandwidth, rate),
     );

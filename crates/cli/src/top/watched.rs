@@ -9,7 +9,7 @@ use super::frame::{Frame, Lane, LaneState, Source};
 use crate::export;
 use crate::failure::Failure;
 use crate::render::text::{count, seconds};
-use crate::watch::{self, SubjectArgs, busiest_first};
+use crate::shared::subjects::{self, SubjectArgs, busiest_first};
 
 /// The subjects of a watch.
 pub(super) struct Watched {
@@ -23,7 +23,7 @@ pub(super) struct Watched {
 impl Watched {
     /// Opens the watch.
     pub(super) fn open(args: &SubjectArgs, interval: Nanos) -> Result<Self, Failure> {
-        let (watch, meter) = watch::open(args)?;
+        let (watch, meter) = subjects::open(args)?;
         let title = format!("memweir top: watch, {meter}");
         let peak = export::calibration(None).and_then(|platform| platform.peak());
         let (peak, start) = (peak.map(|peak| peak.0), Instant::now());
@@ -62,13 +62,17 @@ fn frame(mut rows: Vec<Row>, at_s: f64) -> Frame {
     Frame { at_s, bandwidth, target: None, lanes: rows.iter().map(lane).collect() }
 }
 
+fn cores(used: f64) -> String {
+    format!("{used:.2} cores")
+}
+
 fn lane(row: &Row) -> Lane {
     let (state, why) = match row.state {
-        State::Running => (LaneState::Running, ""),
-        State::Blocked => (LaneState::Blocked, "frozen"),
-        State::Waiting => (LaneState::Waiting, ""),
-        State::Empty => (LaneState::Waiting, "without processes"),
-        State::Ended => (LaneState::Ended, ""),
+        State::Running => (LaneState::Running, row.cpu_s.map(|cpu| cores(cpu / row.span_s))),
+        State::Blocked => (LaneState::Blocked, Some("frozen".to_owned())),
+        State::Waiting => (LaneState::Waiting, None),
+        State::Empty => (LaneState::Waiting, Some("without processes".to_owned())),
+        State::Ended => (LaneState::Ended, None),
     };
     let bytes = |bytes: Option<u64>| bytes.map(count).unwrap_or_default();
     Lane {
@@ -76,7 +80,7 @@ fn lane(row: &Row) -> Lane {
         name: row.name.clone(),
         state,
         bandwidth: row.bandwidth,
-        why: why.to_owned(),
+        why: why.unwrap_or_default(),
         details: vec![
             ("kind", row.kind.name().to_owned()),
             ("cgroup", row.jobid.clone()),

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memweir_core::Nanos;
-use memweir_linux::MeterChoice;
-use memweir_linux::cgroup_tree::CgroupTree;
-use memweir_linux::meter::cgroup::{OpenedGroupMeter, Reason, open_group_meter};
+use memweir_linux::meter::cgroup::Reason;
 use memweir_watch::{MeterFailure, Metrics, Row, Watch};
 
-pub(crate) use args::{Args, SubjectArgs, interval};
+pub(crate) use args::Args;
 
 use crate::failure::{Failure, Outcome};
+use crate::shared::subjects;
 use crate::{export, interrupt, output};
 use record::Record;
 use screen::{Reader, Screen};
@@ -28,7 +27,7 @@ const ATTENTION: Duration = Duration::from_millis(50);
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let stop = interrupt::catch()?;
     let mut screen = Screen::new(args.top);
-    let (watch, meter) = open(&args.subjects)?;
+    let (watch, meter) = subjects::open(&args.subjects)?;
     screen.note(&meter);
     let metrics = metrics(&watch);
     let export = args.export.start(&metrics)?;
@@ -43,15 +42,6 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let ended = rounds(args, watch, stop, &mut sinks);
     let written = output::each([sinks.record.map_or(Ok(()), Record::finish), export.finish()]);
     ended.and_then(|outcome| written.map(|()| outcome))
-}
-
-/// Opens a watch, and describes its meter or why there is none.
-pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
-    let tree = CgroupTree::open().map_err(|probe| Failure::Machine(said(&probe)))?;
-    let selection = args.selection(tree.top())?;
-    let opened = open_group_meter(&tree, &args.meter_options())?;
-    let described = meter(&opened, args)?;
-    Ok((Watch::new(tree, selection, opened.meter), described))
 }
 
 /// The places that rows go to.
@@ -92,25 +82,6 @@ fn metrics(watch: &Watch) -> Metrics {
         metrics.set_peak(peak);
     }
     metrics
-}
-
-fn said(probe: &memweir_linux::Probe) -> String {
-    match &probe.remedy {
-        Some(remedy) => format!("{} (remedy: {remedy})", probe.reason),
-        None => probe.reason.clone(),
-    }
-}
-
-/// Describes the meter, or why there is none. A meter that was named must serve.
-fn meter(opened: &OpenedGroupMeter, args: &SubjectArgs) -> Result<String, Failure> {
-    let passed: Vec<String> = opened.passed_over.iter().map(ToString::to_string).collect();
-    match (&opened.meter, &opened.description) {
-        (Some(meter), Some(description)) => Ok(format!("meter {}: {description}", meter.kind())),
-        _ if args.meter == MeterChoice::Auto => {
-            Ok(format!("CPU time alone is measured: {}", passed.join("; ")))
-        }
-        _ => Err(Failure::Machine(passed.join("; "))),
-    }
 }
 
 /// Ticks once per interval.
@@ -163,15 +134,6 @@ fn sleep_until(start: Instant, until: Duration, stop: &AtomicBool) -> bool {
 
 fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
-}
-
-/// Puts the rows with the most traffic first; CPU time decides where none was measured.
-pub(crate) fn busiest_first(rows: &mut [Row]) {
-    let weight = |row: &Row| (row.bandwidth.unwrap_or(-1.0), row.cpu_s.unwrap_or(-1.0));
-    rows.sort_by(|a, b| {
-        let ((a_rate, a_cpu), (b_rate, b_cpu)) = (weight(a), weight(b));
-        b_rate.total_cmp(&a_rate).then(b_cpu.total_cmp(&a_cpu))
-    });
 }
 
 #[cfg(test)]

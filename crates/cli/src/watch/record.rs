@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memweir_run::table::{Cell, Column, Kind, Table};
-use memweir_run::timeline::Format;
+use memweir_run::table::{Cell, Column, Format, Kind, Table};
 use memweir_watch::Row;
 
 use crate::failure::Failure;
@@ -42,11 +41,8 @@ impl Record {
 
     /// Appends the rows of an interval that ended at `unix_s`; they are on disk when this returns.
     pub(super) fn append(&mut self, unix_s: f64, rows: &[Row]) -> Result<(), Failure> {
-        for row in rows {
-            let appended = self.table.append(&cells(unix_s, row));
-            appended.map_err(|error| Failure::write(&self.path, error))?;
-        }
-        Ok(())
+        let cells: Vec<_> = rows.iter().map(|row| cells(unix_s, row)).collect();
+        self.table.append(&cells).map_err(|error| Failure::write(&self.path, error))
     }
 
     /// Ends the file.

@@ -7,9 +7,9 @@ use memweir_watch::Row;
 use serde::Serialize;
 use terminal_size::terminal_size;
 
-use super::busiest_first;
 use crate::failure::Failure;
 use crate::render::watch::{HEAD_LINES, table};
+use crate::shared::subjects::busiest_first;
 
 /// Moves the cursor to the first line and clears what follows.
 const REDRAW: &str = "\x1b[H\x1b[J";

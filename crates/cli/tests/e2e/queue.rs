@@ -280,13 +280,26 @@ fn wrong_requests_are_refused_with_the_reason() {
     let daemon = Daemon::start(&[]);
     let job = daemon.submit(&[], "true");
     assert_eq!(daemon.wait(job), 0);
-    let cases: [(&[&str], &str); 10] = [
-        (&["hold", "7"], "there is no job 7"),
+    let running = daemon.submit(&[], "while :; do sleep 0.01; done");
+    let pending = daemon.submit(&[], "true");
+    daemon.runs(running);
+    assert_eq!((running, pending), (2, 3));
+    for verb in ["log", "wait", "hold", "release", "cancel", "requeue"] {
+        let message = refusal(daemon.client(verb).arg("7"), 2);
+        assert!(message.contains("there is no job 7"), "{verb}: {message}");
+    }
+    let cases: [(&[&str], &str); 15] = [
         (&["wait", "1-99"], "there is no job"),
-        (&["log", "7"], "there is no job 7"),
-        (&["hold", "1"], "only a pending job"),
-        (&["release", "1"], "only a held job"),
-        (&["cancel", "1"], "has ended"),
+        (&["submit", "--after", "7", "--", "true"], "there is no job 7"),
+        (&["hold", "1"], "job 1 has ended: only a pending job can be held"),
+        (&["release", "1"], "job 1 has ended: only a held job can be released"),
+        (&["cancel", "1"], "only a job that has not ended can be canceled"),
+        (&["hold", "2"], "job 2 runs: only a pending job can be held"),
+        (&["release", "2"], "job 2 runs: only a held job can be released"),
+        (&["requeue", "2"], "job 2 runs: only a job that has ended can be requeued"),
+        (&["release", "3"], "job 3 is pending: only a held job can be released"),
+        (&["requeue", "3"], "job 3 is pending: only a job that has ended can be requeued"),
+        (&["log", "3"], "job 3 has no log: no free core"),
         (&["hold", "x"], "is no job"),
         (&["hold", "3-1"], "write `1-3`"),
         (&["submit", "--cores", "9", "--", "true"], "from 1 to 1"),

@@ -15,7 +15,7 @@ pub(crate) const SOFTWARE_EVENTS: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/tests/data/software-events.toml");
 
 /// A control group of one test, with the processes that a test puts there.
-struct Group(PathBuf);
+pub(crate) struct Group(PathBuf);
 
 impl Group {
     /// The directory where the cgroup v2 tree is mounted.
@@ -26,19 +26,19 @@ impl Group {
     }
 
     /// Makes a group whose name ends with `name`.
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = Self::top().join(format!("memweir-e2e-{}-{name}", std::process::id()));
         fs::create_dir(&path).expect("root makes groups");
         Self(path)
     }
 
     /// The path for `--cgroup`.
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.0.to_str().expect("a path of ASCII")
     }
 
     /// The path in the tree.
-    fn jobid(&self) -> String {
+    pub(crate) fn jobid(&self) -> String {
         format!("/{}", self.0.file_name().expect("a name").to_string_lossy())
     }
 
@@ -48,8 +48,13 @@ impl Group {
         world.start(&[&watch, options].concat())
     }
 
+    /// Blocks its processes.
+    pub(crate) fn freeze(&self) {
+        fs::write(self.0.join("cgroup.freeze"), "1").expect("a v2 group");
+    }
+
     /// A shell that runs `script` in the group.
-    fn start(&self, script: &str) -> Child {
+    pub(crate) fn start(&self, script: &str) -> Child {
         let script = format!("echo $$ > {}/cgroup.procs; {script}", self.0.display());
         let mut shell = Command::new("sh");
         shell.args(["-c", &script]).stdin(Stdio::null()).spawn().expect("a shell")
@@ -100,7 +105,7 @@ fn a_group_is_found_measured_and_missed() {
         lines.iter().any(|line| line["cpu_s"].as_f64().is_some_and(|cpu| cpu > 0.0))
     });
     assert!(seen("running"));
-    fs::write(Path::new(group.path()).join("cgroup.freeze"), "1").expect("a v2 group");
+    group.freeze();
     wait_until("it is frozen", || seen("blocked"));
     busy.kill().expect("a child");
     busy.wait().expect("a child");

@@ -1,5 +1,7 @@
 //! The text of known values.
 
+use std::collections::BTreeSet;
+
 use memweir_core::{Bytes, Counts, Lines};
 use memweir_linux::meter::cgroup::{DomainBytes, GroupMeterError, Reason};
 
@@ -188,4 +190,55 @@ fn switches_make_a_histogram_from_the_first_one_on() {
             assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
         }
     }
+}
+
+/// A row of the manual's table of metrics: names and labels.
+fn documented(row: &str) -> (Vec<&str>, BTreeSet<&str>) {
+    let mut columns = row.split('|').skip(1).map(|column| column.split('`').skip(1).step_by(2));
+    let names = columns.next().expect("names").collect();
+    (names, columns.next().expect("labels").collect())
+}
+
+/// Names of the labels of a sample whose values hold no quotes.
+fn labels(sample: &str) -> BTreeSet<&str> {
+    let (_, labels) = sample.split_once('{').unwrap_or_default();
+    let outside = labels.split('"').step_by(2);
+    outside.filter_map(|text| Some(text.strip_suffix('=')?.trim_start_matches(','))).collect()
+}
+
+#[test]
+fn the_manual_lists_every_metric_with_its_labels() {
+    let metrics = Metrics::default();
+    metrics.set_meter(PERF);
+    let domains = vec![DomainBytes { domain: 0, scope: Scope::Total, bytes: Bytes(1) }];
+    let error = GroupMeterError { reason: Reason::Gone, text: String::new() };
+    let failure = MeterFailure { meter: MeterKind::Perf, jobid: "/a".to_owned(), error };
+    metrics.watched(&[Row { domains, ..row("/a") }], &[failure], Nanos::ZERO);
+    metrics.update("/a", |series| {
+        (series.selected_s, series.blocked_s) = (Some(1.0), Some(1.0));
+    });
+    metrics.quantum_ended(true);
+    metrics.set_target(Some(BytesPerSec(1.0)));
+    metrics.set_peak(BytesPerSec(1.0));
+    metrics.switched(Nanos(1));
+    let text = metrics.openmetrics();
+    let manual = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/watch.md");
+    let manual = std::fs::read_to_string(manual).unwrap();
+    let mut found = BTreeSet::new();
+    for row in manual.lines().filter(|line| line.starts_with("| `memweir_")) {
+        let (names, expected) = documented(row);
+        for name in names {
+            let is_of = |line: &&str| {
+                let rest = line.strip_prefix(name);
+                let rest = rest.map(|rest| rest.strip_prefix("_bucket").unwrap_or(rest));
+                rest.is_some_and(|rest| rest.starts_with(['{', ' ']))
+            };
+            let sample = text.lines().find(is_of).unwrap_or_else(|| panic!("no {name}:\n{text}"));
+            assert_eq!(labels(sample), expected, "{sample}");
+            found.insert(name.strip_suffix("_total").unwrap_or(name));
+        }
+    }
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let families: BTreeSet<&str> = types.filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!(families, found);
 }

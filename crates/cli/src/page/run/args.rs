@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use memweir_abi::preload::page::{DirectRead, Slowdown, UnpagedPrograms, WhenFull};
-use memweir_core::input::{InputError, Refusal};
+use memweir_core::input::{InputError, Refusal, key_and_value};
 use memweir_core::names::suggestion;
 use memweir_core::{Bytes, Nanos};
 use memweir_energy::{BusMemory, Reading};
@@ -242,8 +242,9 @@ fn delay(text: &str) -> Result<Slowdown, String> {
     let refuse = |what: String| Refusal::new(what, "write `read=2x,write=12x`, each at least 1");
     let mut slowdown = Slowdown { read: 1.0, write: 1.0 };
     for part in text.split(',') {
-        let (what, times) =
-            part.split_once('=').ok_or_else(|| refused(refuse(format!("`{part}` has no `=`"))))?;
+        let (what, Some(times)) = key_and_value(part) else {
+            return Err(refused(refuse(format!("`{part}` has no `=`"))));
+        };
         let number: f64 = times
             .strip_suffix('x')
             .unwrap_or(times)

@@ -7,7 +7,7 @@ use memweir_core::{Bytes, Joules};
 use memweir_page::live::{Cause, Histogram, Report, Row};
 
 use crate::render::bars::bar;
-use crate::render::text::{Align, count, percent, seconds};
+use crate::render::text::{self, Align, count, percent, seconds};
 
 /// Cells of the longest bar of a histogram.
 const BAR: usize = 24;
@@ -51,11 +51,11 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     if unpaged.refused > 0 {
         warnings.push(format!(
             "refused {} of a program that cannot be paged (--unpaged refuse)",
-            plural(unpaged.refused, "start", "starts")
+            text::counted(unpaged.refused, "start")
         ));
     }
     if counted("failures") > 0 {
-        let errors = plural(counted("failures"), "error", "errors");
+        let errors = text::counted(counted("failures"), "error");
         warnings.push(format!("{errors} of the kernel left memory as it was"));
     }
     if counted("nvm_full") > 0 {
@@ -77,10 +77,6 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
     warnings
 }
 
-fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// The programs that were not paged, and their memory as far as it was seen.
 fn unpaged_programs(report: &Report) -> String {
     let unpaged = &report.unpaged;
@@ -96,7 +92,7 @@ fn unpaged_programs(report: &Report) -> String {
         0 => "ran without being paged",
         _ => "started unseen and got SIGKILL (--unpaged refuse)",
     };
-    let processes = plural(unpaged.processes, "process", "processes");
+    let processes = text::counted(unpaged.processes, "process");
     format!("{processes} that cannot be paged, such as static programs, {end}{seen}")
 }
 
@@ -117,7 +113,7 @@ fn because(cause: Cause, report: &Report) -> String {
         }
         Cause::ForkedChildren => format!(
             "eviction waited for {}, {} in all",
-            plural(counted("fork_pauses"), "forked process", "forked processes"),
+            text::counted(counted("fork_pauses"), "forked process"),
             time("fork_pause_ns")
         ),
         Cause::LateHelper => format!(
@@ -181,7 +177,7 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
         row("NVM at most", report.nvm_peak_bytes.to_string(), format!("{} of it", percent(room))),
     ];
     if unpaged > Bytes(0) {
-        let programs = plural(report.unpaged.processes, "process", "processes");
+        let programs = text::counted(report.unpaged.processes, "process");
         rows.push(row("DRAM, not paged, at most", unpaged.to_string(), programs));
     }
     rows

@@ -1,4 +1,4 @@
-//! Figures of batches: bandwidth per quantum, and the times at which jobs ran.
+//! Figures of batches: bandwidth per quantum, the times at which jobs ran, and their speeds.
 
 use memweir_run::timeline::Row;
 
@@ -15,18 +15,22 @@ pub(crate) struct Run {
     pub(crate) turnaround_s: f64,
     /// Peak bandwidth as calibrated, in bytes per second.
     pub(crate) peak: Option<f64>,
+    /// Predicted and measured speed of each job beside the others, over its speed alone, where both
+    /// are known.
+    pub(crate) speeds: Vec<(f64, f64)>,
 }
 
 /// One batch: the system's bandwidth with peak and target, then a lane per job.
 pub(crate) fn timeline(run: &Run, subtitle: String) -> Figure {
     let end = run.turnaround_s.max(last_end(&run.rows));
+    let panels = [
+        Panel::Chart(bandwidth(run, "memory bandwidth of all jobs per quantum", end, None)),
+        Panel::Lanes(lanes(run, end)),
+    ];
     Figure {
         title: format!("A batch under {}: {:.2} s", run.policy, run.turnaround_s),
         subtitle,
-        panels: vec![
-            Panel::Chart(bandwidth(run, "memory bandwidth of all jobs per quantum", end, None)),
-            Panel::Lanes(lanes(run, end)),
-        ],
+        panels: panels.into_iter().chain(speeds(std::slice::from_ref(run))).collect(),
     }
 }
 
@@ -43,8 +47,38 @@ pub(crate) fn comparison(runs: &[Run], subtitle: String) -> Figure {
         panels.push(Panel::Chart(bandwidth(run, &title, end, Some(top * 1.06 / 1e9))));
         panels.push(Panel::Lanes(lanes(run, end)));
     }
+    panels.extend(speeds(runs));
     let names: Vec<&str> = runs.iter().map(|run| run.policy.as_str()).collect();
     Figure { title: format!("The same batch under {}", names.join(", ")), subtitle, panels }
+}
+
+/// The measured speed of each job over the predicted one; `None` if there is no job with both.
+fn speeds(runs: &[Run]) -> Option<Panel> {
+    let all = runs.iter().flat_map(|run| &run.speeds);
+    let highest = all.map(|(predicted, measured)| predicted.max(*measured)).reduce(f64::max)?;
+    let end = highest.max(1.0) * 1.05;
+    let equal = Series {
+        name: "as predicted".to_owned(),
+        points: vec![(0.0, 0.0), (end, end)],
+        style: Style::Dashes,
+        color: PALETTE[6],
+    };
+    let jobs = runs.iter().zip(PALETTE).filter(|(run, _)| !run.speeds.is_empty());
+    let jobs = jobs.map(|(run, color)| Series {
+        name: run.policy.clone(),
+        points: run.speeds.clone(),
+        style: Style::Dots,
+        color,
+    });
+    Some(Panel::Chart(Chart {
+        title: "speed of each job beside the others, over its speed alone".to_owned(),
+        x_label: "predicted".to_owned(),
+        y_label: "measured".to_owned(),
+        x_end: Some(end),
+        y_end: Some(end),
+        series: std::iter::once(equal).chain(jobs).collect(),
+        ..Chart::default()
+    }))
 }
 
 fn last_end(rows: &[Row]) -> f64 {
@@ -149,7 +183,13 @@ mod tests {
 
     fn run() -> Run {
         let rows = vec![row(0, 0, true, 2e9), row(0, 1, false, 0.0), row(1, 1, true, 1e9)];
-        Run { policy: "ideal-average".into(), rows, turnaround_s: 0.2, peak: Some(40e9) }
+        Run {
+            policy: "ideal-average".into(),
+            rows,
+            turnaround_s: 0.2,
+            peak: Some(40e9),
+            speeds: vec![(0.8, 0.7), (0.9, 1.2)],
+        }
     }
 
     #[test]
@@ -169,6 +209,17 @@ mod tests {
     }
 
     #[test]
+    fn speeds_of_all_policies_share_a_panel() {
+        let os = Run { policy: "os".into(), speeds: Vec::new(), ..run() };
+        let Some(Panel::Chart(chart)) = speeds(&[os.clone(), run()]) else { panic!("no chart") };
+        let names: Vec<&str> = chart.series.iter().map(|series| series.name.as_str()).collect();
+        assert_eq!(names, ["as predicted", "ideal-average"]);
+        assert_eq!(chart.series[1].points, run().speeds);
+        assert!(chart.y_end.is_some_and(|end| end > 1.2));
+        assert!(speeds(&[os]).is_none());
+    }
+
+    #[test]
     fn an_unmeasured_batch_can_be_drawn() {
         let mut run = run();
         for row in &mut run.rows {
@@ -177,6 +228,7 @@ mod tests {
             row.target = None;
         }
         run.peak = None;
+        run.speeds.clear();
         let svg = timeline(&run, String::new()).to_svg().unwrap();
         assert!(svg.contains("job1"), "{svg}");
         assert!(comparison(&[], String::new()).to_svg().is_ok());

@@ -83,6 +83,18 @@ fn bandwidth_target_peak_and_lanes_are_drawn() {
 }
 
 #[test]
+fn control_groups_have_names_and_no_bandwidth_has_no_course() {
+    let mut top = Top::new("watch".to_owned(), None);
+    let group = job(0, "postgresql@15.service", LaneState::Running, None, "2.36 cores");
+    let group = Lane { id: "/system.slice/postgresql@15.service".to_owned(), ..group };
+    top.push(Frame { lanes: vec![group], ..Frame::default() });
+    let text = drawn(&top, SIZE);
+    assert!(text.contains(" postgresql@15.service running"), "{text}");
+    assert!(!text.contains("/system") && !text.contains('▁'), "{text}");
+    assert!(text.contains(" name ") && !text.contains(" job "), "{text}");
+}
+
+#[test]
 fn the_keys_change_the_picture() {
     let mut top = top();
     type_in(&mut top, "  +");

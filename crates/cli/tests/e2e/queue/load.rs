@@ -2,13 +2,17 @@
 
 use std::time::{Duration, Instant};
 
+use memweir_core::JobId;
 use memweir_daemon::client::Client;
-use memweir_daemon::protocol::{Initial, Listing, Reply, Request, Submission, Work};
+use memweir_daemon::protocol::{Array, Initial, Listing, Reply, Request, Submission, Work};
 
 use super::{Daemon, socket};
 
 /// Jobs of each measurement.
 const JOBS: u32 = 10_000;
+
+/// Jobs that have ended.
+const HISTORY: u32 = 100_000;
 
 fn submission() -> Request {
     let environment = std::env::vars_os().map(|(name, value)| (name.into(), value.into()));
@@ -72,8 +76,40 @@ fn load_of_ten_thousand_jobs() {
     });
     report("submit, 32 clients", times);
     println!("{} jobs of 32 clients took {:?}", JOBS / 32 * 32, start.elapsed());
+    println!("with 20,000 jobs: {}", resident(&daemon));
+}
+
+#[test]
+#[ignore = "it measures for a minute, and its figures are those of the machine"]
+fn load_beside_a_history_of_100_000_jobs() {
+    let mut daemon = Daemon::start(&["--keep-jobs", "100000"]);
+    let mut client = Client::connect(&socket(&daemon.world)).expect("a daemon");
+    let Request::Submit(one) = submission() else { unreachable!("it is a submission") };
+    let array = Some(Array { first: 1, last: HISTORY, limit: None });
+    let start = Instant::now();
+    client.request(&Request::Submit(Box::new(Submission { array, ..*one }))).expect("accepted");
+    println!("an array of {HISTORY} jobs took {:?}", start.elapsed());
+    let start = Instant::now();
+    let ids = vec![(JobId(1), JobId(HISTORY))];
+    client.request(&Request::Cancel { ids }).expect("canceled");
+    println!("their cancellation took {:?}", start.elapsed());
+    report("submit", submit(&daemon, 1000));
+    let list = |_| {
+        let start = Instant::now();
+        let jobs = client.jobs(&Request::Queue { which: Listing::Unfinished }).expect("a list");
+        assert_eq!(jobs.len(), 1000);
+        start.elapsed()
+    };
+    report("list the 1,000 that have not ended", (0..20).map(list).collect());
+    println!("with 101,000 jobs: {}", resident(&daemon));
+    let start = Instant::now();
+    daemon.succeed(&["--keep-jobs", "100000"]);
+    println!("a successor serves after {:?}", start.elapsed());
+}
+
+/// Returns the memory that the daemon has.
+fn resident(daemon: &Daemon) -> String {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process.id()));
     let status = status.expect("the daemon lives");
-    let resident = status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default();
-    println!("with 20,000 jobs: {resident}");
+    status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default().to_owned()
 }

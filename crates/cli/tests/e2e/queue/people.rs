@@ -153,7 +153,7 @@ fn a_job_runs_as_its_submitter_who_commands_no_other() {
     let submitted =
         as_nobody(&daemon, &["submit", "--parsable", "--", "sh", "-c", "id -u; id -g; id -G"]);
     assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
-    for verb in ["cancel", "hold", "requeue"] {
+    for verb in ["cancel", "hold", "release", "requeue"] {
         let output = as_nobody(&daemon, &[verb, "1"]);
         assert_eq!(output.status.code(), Some(3));
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -161,7 +161,12 @@ fn a_job_runs_as_its_submitter_who_commands_no_other() {
     }
     let output = as_nobody(&daemon, &["drain"]);
     assert_eq!(output.status.code(), Some(3));
+    let output = as_nobody(&daemon, &["log", "1"]);
+    assert_eq!(output.status.code(), Some(3));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("1.out: Permission denied"), "{message}");
     daemon.command("cancel", own);
+    assert_eq!(as_nobody(&daemon, &["wait", "1"]).status.code(), Some(143), "all may wait");
     assert_eq!(daemon.wait(2), 0);
     let log = as_nobody(&daemon, &["log", "2"]);
     let log = String::from_utf8_lossy(&log.stdout).into_owned();
@@ -169,4 +174,26 @@ fn a_job_runs_as_its_submitter_who_commands_no_other() {
     assert!(!log.lines().nth(2).unwrap_or("0").split(' ').any(|group| group == "0"), "{log}");
     let file = std::fs::metadata(daemon.world.path().join("state/logs/2.out")).expect("a log");
     assert_eq!((file.uid(), file.mode() & 0o777), (NOBODY, 0o600));
+}
+
+#[test]
+fn a_user_has_so_many_unfinished_jobs_and_root_any_number() {
+    if !root("submitting jobs as another user") {
+        return;
+    }
+    let daemon = Daemon::start(&["--user-jobs", "2"]);
+    if !opened(&daemon) {
+        return;
+    }
+    let submit = |array| as_nobody(&daemon, &["submit", "--hold", "--array", array, "--", "true"]);
+    let output = submit("1-3");
+    assert_eq!(output.status.code(), Some(3));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let why = "you have 0 unfinished jobs here, and may have 2: wait for some, or cancel some";
+    assert!(message.contains(why), "{message}");
+    assert!(submit("1-2").status.success());
+    assert!(!submit("1-1").status.success());
+    daemon.submit_range(&["--hold", "--array", "1-3"], "true");
+    assert!(as_nobody(&daemon, &["cancel", "1"]).status.success());
+    assert!(submit("1-1").status.success());
 }

@@ -1,12 +1,19 @@
 //! `memweir top` in a real terminal, of which tmux knows the screen.
 
 use std::process::{Command as StdCommand, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Daemon, socket};
-use crate::support::{MEMWEIR, SPIN, World, exists, refusal, wait_until};
+use crate::support::{MEMWEIR, SPIN, World, exists, refusal, root, wait_until};
+use crate::watch::Group;
 
-/// A terminal with memweir in it. It ends with the test.
-struct Terminal<'a>(&'a World);
+/// A terminal with memweir in it. It ends with its owner.
+struct Terminal<'a> {
+    world: &'a World,
+    /// Of its own server: one that is told to end takes its time, and whoever connects to it
+    /// meanwhile loses the connection.
+    socket: String,
+}
 
 impl<'a> Terminal<'a> {
     /// Starts memweir with these arguments in a terminal; `None` without tmux.
@@ -14,7 +21,9 @@ impl<'a> Terminal<'a> {
         if !exists("tmux") {
             return None;
         }
-        let terminal = Self(world);
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let socket = format!("tmux-{}", STARTED.fetch_add(1, Ordering::Relaxed));
+        let terminal = Self { world, socket };
         let command = format!("{MEMWEIR} {arguments}; echo left $?; read end");
         let size = ["new-session", "-d", "-x", "100", "-y", "20"];
         let output = terminal.tmux(&[&size[..], &[command.as_str()]].concat());
@@ -23,8 +32,8 @@ impl<'a> Terminal<'a> {
     }
 
     fn tmux(&self, arguments: &[&str]) -> Output {
-        let mut tmux = self.0.surrounded(StdCommand::new("tmux"));
-        tmux.args(["-f", "/dev/null", "-u", "-S", "tmux"]).args(arguments);
+        let mut tmux = self.world.surrounded(StdCommand::new("tmux"));
+        tmux.args(["-f", "/dev/null", "-u", "-S", &self.socket]).args(arguments);
         tmux.env("LC_ALL", "C.UTF-8").env("SHELL", "/bin/sh").output().expect("tmux starts")
     }
 
@@ -101,6 +110,30 @@ fn recordings_are_played_back_to_their_end() {
         terminal.press("C-c");
         terminal.shows("left 0");
     }
+}
+
+#[test]
+fn control_groups_are_shown_with_their_cores_and_states() {
+    if !root("making a control group") {
+        return;
+    }
+    let world = World::new();
+    let group = Group::new("topped");
+    let arguments = format!("top --watch --cgroup {} --interval 100ms", group.path());
+    let Some(terminal) = Terminal::start(&world, &arguments) else { return };
+    terminal.shows("memweir top: watch");
+    terminal.shows("without processes");
+    let mut busy = group.start("while :; do :; done");
+    terminal.shows(" cores");
+    group.freeze();
+    terminal.shows("frozen");
+    terminal.shows("█░");
+    terminal.press("Enter");
+    terminal.shows(&format!("cgroup     {}", group.jobid()));
+    terminal.press("q");
+    terminal.shows("left 0");
+    busy.kill().expect("a child");
+    busy.wait().expect("a child");
 }
 
 #[test]

@@ -84,3 +84,11 @@ impl Ending {
         self.fail_fast.then_some(OnFailure::FailFast)
     }
 }
+
+/// A level of confidence.
+pub(crate) fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
+        _ => Err("a level lies between 0 and 1, for example 0.95".to_owned()),
+    }
+}

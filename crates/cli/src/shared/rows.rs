@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memweir_run::table::{Cell, Column, Kind, Table};
-use memweir_run::timeline::Format;
+use memweir_run::table::{Cell, Column, Format, Kind, Table};
 use memweir_study::sweep::{Grid, Sweep};
 use memweir_sweep::plan::{cell, kind};
 
@@ -41,7 +40,7 @@ impl Rows {
     /// that the work is not lost.
     pub(crate) fn append(&mut self, point: usize, row: Vec<Cell>) {
         let Some((_, table)) = &mut self.table else { return };
-        if let Err(error) = table.append(&whole(&self.values[point], row)) {
+        if let Err(error) = table.append(&[whole(&self.values[point], row)]) {
             self.failed.get_or_insert(error);
         }
     }

@@ -11,15 +11,14 @@ use memweir_study::sweep::Grid;
 use memweir_sweep::Shard;
 use memweir_sweep::partition::Partition;
 use memweir_sweep::plan::{Origin, Plan};
-use memweir_sweep::run::{Ran, Work};
+use memweir_sweep::run::{Ran, Work, missing};
 use memweir_sweep::simulation::Simulation;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::progress::Counter;
-use crate::sim::cores;
-use crate::value::refused;
+use crate::value::{available_cores, refused};
 
 /// The exit code of a command that a second signal ends at once.
 const INTERRUPTED: i32 = 130;
@@ -119,35 +118,42 @@ impl Shards {
         }
     }
 
-    /// Lists the points, or runs those of the shard.
-    pub(crate) fn execute(
+    /// Lists the points of the shard, or runs them. `read` reads the simulation at the points of a
+    /// grid, which are some of those of `grid`.
+    pub(crate) fn execute<S: Simulation>(
         &self,
-        simulation: &dyn Simulation,
+        grid: &Grid,
+        read: impl Fn(Grid) -> Result<S, Failure>,
         origin: &Origin,
         output: &Output<'_>,
     ) -> Result<Outcome, Failure> {
-        let plan = Plan::new(simulation, &[]);
         let shard = self.shard.unwrap_or(Shard::WHOLE);
+        let points: Vec<usize> = shard.points(grid.len()).collect();
+        if points.is_empty() {
+            let reason = format!("shard {shard} has no point; the sweep has {}", grid.len());
+            return refuse("--shard", &reason, "fewer shards").map(|()| Outcome::Success);
+        }
+        let name = Plan::new(&read(grid.star())?, &[]).name_of_sweep();
+        let simulation = read(grid.only(&points))?;
+        let plan = Plan::new(&simulation, &[]);
+        let sweep = Sharded { name: &name, plan: &plan, shard, points: &points };
         match (self.list_points, output.out) {
             (false, Some(out)) => {
-                self.run(&plan, origin, &shard, out, output.threads.unwrap_or_else(cores))
+                self.run(&sweep, origin, out, output.threads.unwrap_or_else(available_cores))
             }
-            (_, out) => list(&plan, &shard, out, output.json),
+            (_, out) => sweep.list(out, output.json),
         }
     }
 
     fn run(
         &self,
-        plan: &Plan<'_>,
+        sweep: &Sharded<'_>,
         origin: &Origin,
-        shard: &Shard,
         out: &Path,
         threads: NonZeroUsize,
     ) -> Result<Outcome, Failure> {
-        let points: Vec<usize> = shard.points(plan.keys().len()).collect();
-        let done = Partition::of(out, plan).done()?;
-        let there = |point: &usize| done.contains_key(&plan.keys()[*point]);
-        let missing: Vec<usize> = points.iter().copied().filter(|p| !there(p)).collect();
+        let Sharded { name, plan, shard, points } = *sweep;
+        let missing = missing(plan, &Partition::of(out, name))?;
         let kept = points.len() - missing.len();
         if kept > 0 && !self.resume {
             let (name, all) = (out.display(), points.len());
@@ -157,14 +163,14 @@ impl Shards {
                 .help("`--resume` takes them and runs the others; or name another directory")
                 .into());
         }
-        let partition = Partition::begin(out, plan, origin)?;
+        let partition = Partition::begin(out, name, plan, origin)?;
         let stop = stop_at_a_signal()?;
         let counter = Counter::new("points", missing.len() as u64);
         let work = Work { plan, partition: &partition, threads };
-        let ran = work.run(shard, &missing, &stop, || counter.one_more());
+        let ran = work.run(&shard, &missing, &stop, || counter.one_more());
         counter.finish();
         let ran = ran?;
-        let summary = summary(shard, &ran, kept, &partition);
+        let summary = summary(&shard, &ran, kept, &partition);
         if stop.is_requested() {
             let left = missing.len() - ran.simulated - ran.adopted;
             return Err(Failure::Interrupted(format!(
@@ -203,34 +209,42 @@ fn summary(shard: &Shard, ran: &Ran, kept: usize, partition: &Partition) -> Stri
     format!("shard {shard}: {}; {}", parts.join(", "), file.display())
 }
 
-/// Lists the points of a shard, one a line: number, key, state if a directory is named, and values.
-fn list(
-    plan: &Plan<'_>,
-    shard: &Shard,
-    out: Option<&Path>,
-    json: Option<&Path>,
-) -> Result<Outcome, Failure> {
-    let done = out.map(|out| Partition::of(out, plan).done()).transpose()?;
-    let grid: &Grid = plan.simulation().grid();
-    let listed = |point: usize| {
-        let key = plan.keys()[point].as_str();
-        let done = done.as_ref().map(|done| done.contains_key(key));
-        Listed { point: point + 1, key, at: grid.at(point).into_iter().collect(), done }
-    };
-    let points: Vec<Listed<'_>> = shard.points(grid.len()).map(listed).collect();
-    match json {
-        Some(path) => output::plain_json(path, &points)?,
-        None => {
-            let lines: Vec<String> = points.iter().map(|point| line(point, grid)).collect();
-            output::print(&lines.concat())?;
-        }
-    }
-    Ok(Outcome::Success)
+/// The points of a shard.
+struct Sharded<'a> {
+    /// Name of the sweep.
+    name: &'a str,
+    plan: &'a Plan<'a>,
+    shard: Shard,
+    /// Each point's place in the whole sweep.
+    points: &'a [usize],
 }
 
-fn line(point: &Listed<'_>, grid: &Grid) -> String {
+impl Sharded<'_> {
+    /// Lists the points, one a line: number, key, state if a directory is named, and values.
+    fn list(&self, out: Option<&Path>, json: Option<&Path>) -> Result<Outcome, Failure> {
+        let done = out.map(|out| Partition::of(out, self.name).done()).transpose()?;
+        let grid: &Grid = self.plan.simulation().grid();
+        let keys = self.plan.keys().iter();
+        let points = self.points.iter().zip(keys).enumerate().map(|(at, (point, key))| Listed {
+            point: point + 1,
+            key,
+            at: grid.at(at).into_iter().collect(),
+            done: done.as_ref().map(|done| done.contains(&grid.number(at))),
+        });
+        match json {
+            Some(path) => output::plain_json(path, &points.collect::<Vec<_>>())?,
+            None => {
+                let lines = points.enumerate().map(|(at, point)| line(&point, &grid.at(at)));
+                output::print(&lines.collect::<String>())?;
+            }
+        }
+        Ok(Outcome::Success)
+    }
+}
+
+fn line(point: &Listed<'_>, at: &[(String, String)]) -> String {
     let state = point.done.map(|done| if done { "done" } else { "missing" });
-    let values = grid.at(point.point - 1).into_iter().map(|(key, value)| format!("{key}={value}"));
+    let values = at.iter().map(|(key, value)| format!("{key}={value}"));
     let head =
         [Some(point.point.to_string()), Some(point.key.to_owned()), state.map(str::to_owned)];
     let cells: Vec<String> = head.into_iter().flatten().chain(values).collect();

@@ -21,7 +21,7 @@ impl Watcher {
     }
 
     /// Adds metrics to update, if there are any.
-    pub(super) fn with_metrics(self, metrics: Option<BatchMetrics>) -> Self {
+    pub(crate) fn with_metrics(self, metrics: Option<BatchMetrics>) -> Self {
         Self { metrics, ..self }
     }
 

@@ -1,0 +1,111 @@
+//! The end of a command that ran a batch: its outcome, its notes, its figure.
+
+use std::io;
+use std::path::Path;
+
+use memweir_run::compare::{CompareOptions, Comparison};
+use memweir_run::report::{self, BatchReport};
+use memweir_run::timeline::Row;
+
+use crate::failure::{self, Failure};
+use crate::render::plot;
+
+/// Fails for a report with files that could not be written to their end.
+pub(crate) fn whole(report: &BatchReport) -> Result<(), Failure> {
+    let lost = report.lost.first();
+    lost.map_or(Ok(()), |lost| Err(Failure::write(&lost.path, io::Error::other(&*lost.reason))))
+}
+
+/// Outcome of a command whose results were `written`. An interruption outranks a missing file.
+pub(crate) fn ended(
+    outcome: failure::Outcome,
+    written: Result<(), Failure>,
+) -> Result<failure::Outcome, Failure> {
+    match (outcome, written) {
+        (failure::Outcome::Interrupted, Err(failure)) => {
+            eprintln!("memweir: {failure}");
+            Ok(failure::Outcome::Interrupted)
+        }
+        (outcome, written) => written.map(|()| outcome),
+    }
+}
+
+/// Draws one run.
+pub(crate) fn plot_run(report: &BatchReport, rows: Vec<Row>, path: &Path) -> Result<(), Failure> {
+    plot::batch::timeline(&drawn(report, rows), subtitle(report)).write(path)?;
+    Ok(())
+}
+
+/// Draws the first round of a comparison, which has every policy: one round is enough.
+pub(crate) fn plot_comparison(
+    comparison: &Comparison,
+    timelines: Vec<Vec<Row>>,
+    options: &CompareOptions,
+    path: &Path,
+) -> Result<(), Failure> {
+    let Some(run) = comparison.runs.first() else { return Ok(()) };
+    let first_round = comparison.runs.iter().zip(timelines).take(options.variants.len());
+    let runs: Vec<_> = first_round
+        .map(|(run, rows)| plot::batch::Run {
+            policy: run.variant.clone(),
+            ..drawn(&run.report, rows)
+        })
+        .collect();
+    plot::batch::comparison(&runs, subtitle(&run.report)).write(path)?;
+    Ok(())
+}
+
+fn drawn(report: &BatchReport, rows: Vec<Row>) -> plot::batch::Run {
+    plot::batch::Run {
+        policy: report.policy.clone(),
+        rows,
+        turnaround_s: report.turnaround_s,
+        peak: report.peak_bandwidth,
+        speeds: report
+            .jobs
+            .iter()
+            .filter_map(|j| j.predicted_speed.zip(j.measured_speed))
+            .collect(),
+    }
+}
+
+fn subtitle(report: &BatchReport) -> String {
+    format!(
+        "{} jobs on {} cores, quantum {} ms, meter {}, predictor {}",
+        report.jobs.len(),
+        report.cores,
+        report.quantum_ms,
+        report.meter,
+        report.predictor
+    )
+}
+
+/// A text below the notes.
+pub(crate) fn with_notes(notes: &[String], text: &str) -> String {
+    let mut whole: String = notes.iter().map(|note| format!("{note}\n")).collect();
+    if !whole.is_empty() {
+        whole.push('\n');
+    }
+    whole + text
+}
+
+/// Outcome of a command with this report.
+pub(crate) fn outcome(report: &BatchReport) -> failure::Outcome {
+    match report.outcome {
+        report::Outcome::Interrupted => failure::Outcome::Interrupted,
+        _ if report.succeeded() => failure::Outcome::Success,
+        _ => failure::Outcome::JobFailed,
+    }
+}
+
+/// Outcome of a command with this comparison.
+pub(crate) fn worst(comparison: &Comparison) -> failure::Outcome {
+    let outcomes: Vec<failure::Outcome> =
+        comparison.runs.iter().map(|run| outcome(&run.report)).collect();
+    for bad in [failure::Outcome::Interrupted, failure::Outcome::JobFailed] {
+        if outcomes.contains(&bad) {
+            return bad;
+        }
+    }
+    failure::Outcome::Success
+}

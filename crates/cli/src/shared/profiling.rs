@@ -1,0 +1,58 @@
+//! Recording of a profile: the line that shows its progress, and its way into the store.
+
+use std::io;
+use std::path::Path;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use memweir_run::profile::{ProfileProgress, Profiled};
+use memweir_run::store::{Invocation, ProgramKey, Store};
+
+use crate::failure::Failure;
+use crate::render::text;
+
+/// Puts a profile into the store, if its runs make one.
+pub(crate) fn keep(
+    store: Option<&Path>,
+    invocation: &Invocation,
+    profiled: &Profiled,
+) -> Result<(), Failure> {
+    let key = ProgramKey::of(invocation)
+        .map_err(|error| Failure::Machine(format!("{}: {error}", invocation.program.display())))?;
+    let stored = Store::open(store).and_then(|store| profiled.keep(&store, &key));
+    stored.map_err(|error| Failure::Write {
+        what: "the profile".to_owned(),
+        source: io::Error::other(error),
+    })
+}
+
+/// A line at the foot of the terminal, hidden where standard error is not a terminal.
+pub(crate) fn spinner(prefix: &str) -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix}{wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(prefix.to_owned());
+    bar
+}
+
+/// Shows the progress of a profile.
+pub(crate) fn show(bar: &ProgressBar, progress: ProfileProgress) {
+    bar.set_message(match progress {
+        ProfileProgress::Native { elapsed } => {
+            format!("native run, {}", text::seconds(elapsed.as_secs_f64()))
+        }
+        ProfileProgress::Emulated { instructions } => {
+            format!(
+                "under the emulator, {} million instructions",
+                text::count(instructions / 1_000_000)
+            )
+        }
+        ProfileProgress::Checking { instructions } => {
+            format!(
+                "checking in full, {} million instructions",
+                text::count(instructions / 1_000_000)
+            )
+        }
+    });
+    bar.tick();
+}

@@ -1,0 +1,142 @@
+//! Control groups as subjects of `watch` and `top`: the options that choose them, and their meter.
+
+use std::path::{Path, PathBuf};
+
+use memweir_core::Nanos;
+use memweir_core::input::InputError;
+use memweir_linux::cgroup_tree::CgroupTree;
+use memweir_linux::meter::cgroup::{GroupMeterOptions, OpenedGroupMeter, open_group_meter};
+use memweir_linux::{MeterChoice, MeterKind, Probe};
+use memweir_watch::{Row, Selection, Watch, WrongPattern};
+
+use crate::failure::Failure;
+use crate::value::{duration, refused};
+
+/// Subjects to watch, and the meter that counts them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SubjectArgs {
+    /// Watch this control group; `*` and `?` match names, and the group may come later
+    #[arg(long, value_name = "PATH", help_heading = "Subjects")]
+    cgroup: Vec<String>,
+    /// Watch the systemd units of this name, such as `nginx` or `user@*`
+    #[arg(long, value_name = "GLOB", help_heading = "Subjects")]
+    unit: Vec<String>,
+    /// Watch the steps of Slurm jobs
+    #[arg(long, help_heading = "Subjects")]
+    slurm: bool,
+    /// Meter that counts memory traffic: auto, perf or resctrl
+    #[arg(long, value_name = "NAME", value_parser = meter, default_value = "auto")]
+    #[arg(help_heading = "Measuring")]
+    meter: MeterChoice,
+    /// Perf events, instead of the built-in table
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    events: Option<PathBuf>,
+    /// Most monitoring groups of resctrl to take [default: half of the CPU's]
+    #[arg(long, value_name = "N", help_heading = "Measuring")]
+    monitoring_groups: Option<usize>,
+}
+
+/// An interval; a shorter one would measure the watch itself.
+pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
+    let shortest = Nanos::from_millis(100);
+    match duration(text)? {
+        span if span < shortest => Err("the shortest interval is 100 ms".to_owned()),
+        span => Ok(span),
+    }
+}
+
+/// A meter that can count control groups.
+fn meter(name: &str) -> Result<MeterChoice, String> {
+    match name.parse::<MeterChoice>() {
+        Ok(MeterChoice::Only(kind @ (MeterKind::Declared | MeterKind::Software))) => {
+            Err(format!("`{kind}` does not count control groups; choose auto, perf or resctrl"))
+        }
+        Ok(choice) => Ok(choice),
+        Err(refusal) => Err(refused(refusal)),
+    }
+}
+
+impl SubjectArgs {
+    /// Returns true if the command line names subjects or a meter.
+    pub(crate) fn is_given(&self) -> bool {
+        let named = !self.cgroup.is_empty() || !self.unit.is_empty() || self.slurm;
+        named || self.events.is_some() || self.meter != MeterChoice::Auto
+    }
+
+    /// Returns the subjects to watch in the tree mounted at `top`.
+    fn selection(&self, top: &Path) -> Result<Selection, InputError> {
+        let wrong = |option: &'static str| {
+            move |error: WrongPattern| {
+                InputError::new("command line", error.to_string()).key(option)
+            }
+        };
+        let mut selection = Selection::default();
+        for path in &self.cgroup {
+            selection = selection.cgroup(path, top).map_err(wrong("--cgroup"))?;
+        }
+        for glob in &self.unit {
+            selection = selection.unit(glob).map_err(wrong("--unit"))?;
+        }
+        Ok(if self.slurm { selection.slurm() } else { selection })
+    }
+
+    /// Returns the choice of a meter.
+    fn meter_options(&self) -> GroupMeterOptions {
+        GroupMeterOptions {
+            choice: self.meter,
+            event_file: self.events.clone(),
+            monitoring_groups: self.monitoring_groups,
+        }
+    }
+}
+
+/// Opens a watch, and describes its meter or why there is none.
+pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
+    let tree = CgroupTree::open().map_err(|probe| Failure::Machine(said(&probe)))?;
+    let selection = args.selection(tree.top())?;
+    let opened = open_group_meter(&tree, &args.meter_options())?;
+    let described = described(&opened, args)?;
+    Ok((Watch::new(tree, selection, opened.meter), described))
+}
+
+fn said(probe: &Probe) -> String {
+    match &probe.remedy {
+        Some(remedy) => format!("{} (remedy: {remedy})", probe.reason),
+        None => probe.reason.clone(),
+    }
+}
+
+/// Describes the meter, or why there is none. A meter that was named must serve.
+fn described(opened: &OpenedGroupMeter, args: &SubjectArgs) -> Result<String, Failure> {
+    let passed: Vec<String> = opened.passed_over.iter().map(ToString::to_string).collect();
+    match (&opened.meter, &opened.description) {
+        (Some(meter), Some(description)) => Ok(format!("meter {}: {description}", meter.kind())),
+        _ if args.meter == MeterChoice::Auto => {
+            Ok(format!("CPU time alone is measured: {}", passed.join("; ")))
+        }
+        _ => Err(Failure::Machine(passed.join("; "))),
+    }
+}
+
+/// Puts the rows with the most traffic first; CPU time decides where none was measured.
+pub(crate) fn busiest_first(rows: &mut [Row]) {
+    let weight = |row: &Row| (row.bandwidth.unwrap_or(-1.0), row.cpu_s.unwrap_or(-1.0));
+    rows.sort_by(|a, b| {
+        let ((a_rate, a_cpu), (b_rate, b_cpu)) = (weight(a), weight(b));
+        b_rate.total_cmp(&a_rate).then(b_cpu.total_cmp(&a_cpu))
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_and_meters_that_cannot_be_are_refused() {
+        assert_eq!(interval("2s"), Ok(Nanos::from_millis(2000)));
+        assert!(interval("10ms").unwrap_err().contains("100 ms"));
+        assert_eq!(meter("perf"), Ok(MeterChoice::Only(MeterKind::Perf)));
+        assert!(meter("software").unwrap_err().contains("perf or resctrl"));
+        assert!(meter("perv").unwrap_err().contains("perf"));
+    }
+}
