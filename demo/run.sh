@@ -20,8 +20,12 @@ echo "== what this machine offers"
 echo
 echo "== whether its cores contend for memory (three seconds)"
 cpus=$(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0))[:2], sep=",")')
-alone=$("$memweir" hog --kernel read --for 1s --cpus "${cpus%%,*}" --json - | python3 -c 'import json, sys; print(json.load(sys.stdin)["bandwidth"])')
-both=$("$memweir" hog --kernel read --for 1s --cpus "$cpus" --json - | python3 -c 'import json, sys; print(json.load(sys.stdin)["bandwidth"])')
+bandwidth() {
+    "$memweir" hog --kernel read --for 1s --cpus "$1" --json - |
+        python3 -c 'import json, sys; print(json.load(sys.stdin)["bandwidth"])'
+}
+alone=$(bandwidth "${cpus%%,*}")
+both=$(bandwidth "$cpus")
 python3 - "$alone" "$both" <<'PYTHON'
 import sys
 

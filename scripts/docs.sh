@@ -21,6 +21,6 @@ mkdir -p target/python/docs
 cp -r python/src/memweir target/python/docs
 cp target/debug/libmemweir_python.so $package/_native.abi3.so
 PYTHONPATH=target/python/docs target/python/venv/bin/python -m pdoc --docformat google \
-    --no-show-source --output-directory $book/api/python memweir
+    --no-show-source --template-directory python/pdoc --output-directory $book/api/python memweir
 
 exec python3 scripts/check-site.py $book

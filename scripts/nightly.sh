@@ -8,11 +8,14 @@
 #   sched_ext the suites of the BPF scheduler, on a kernel of their own
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
+#   review    each kernel series as maintainers and their robots would look at it
+#   selftests the kernel's own tests of compaction, migration, huge pages and memory cgroups
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
 #   tests     the tests that `make test` leaves out because they take minutes
 #   engines   sweeps on Dask, Ray, MPI, HyperQueue and Slurm
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
 #   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
+#   systemd   the Debian package under systemd, in a guest
 #   site      the site is made, its links lead somewhere, and it fits on narrow screens
 #   publish   every crate that is published, built from its package
 #   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
@@ -28,7 +31,7 @@ costs() {
 }
 
 sched_ext() {
-    scripts/setup.sh kernel && kernel/test/run.sh test sched-ext sched-ext-long
+    scripts/setup.sh kernel && kernel/test/run.sh test sched-ext sched-ext-daemon sched-ext-long
 }
 
 planted() {
@@ -41,6 +44,14 @@ bisect() {
         kernel/test/run.sh bisect "$(basename "$(dirname "$series")")" || status=1
     done
     return $status
+}
+
+review() {
+    scripts/setup.sh review && kernel/test/run.sh review
+}
+
+selftests() {
+    scripts/setup.sh kernel && kernel/test/run.sh selftests long
 }
 
 fuzz() {
@@ -67,6 +78,11 @@ deb() {
     make deb && scripts/setup.sh deb-test && packaging/deb-test.sh
 }
 
+systemd() {
+    make deb && scripts/setup.sh kernel && scripts/setup.sh deb-test &&
+        kernel/test/run.sh test systemd
+}
+
 site() {
     make docs && scripts/setup.sh browser && scripts/check-width.py target/book
 }
@@ -80,7 +96,7 @@ bench() {
     scripts/slower.sh
 }
 
-parts='costs sched_ext planted bisect fuzz tests engines wheel deb site publish bench'
+parts='costs sched_ext planted bisect review selftests fuzz tests engines wheel deb systemd site publish bench'
 # shellcheck disable=SC2086 # the parts are separate words
 [ $# -gt 0 ] || set -- $parts
 failed=
@@ -88,7 +104,7 @@ for part; do
     case " $parts " in
     *" $part "*) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,18p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,21p' "$0" >&2
         exit 2
         ;;
     esac

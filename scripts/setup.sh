@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|deb|deb-test|engines
+#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|review|deb|deb-test|engines
 set -eu
 
 here=$(dirname "$0")
@@ -93,9 +93,15 @@ fuzz) compiler && need c++ g++ ;;
 bench) compiler && programs ;;
 kernel) compiler && kernels ;;
 soak) compiler && kernels && need stress-ng stress-ng ;;
+review)
+    compiler && kernels && need sparse sparse && need spatch coccinelle &&
+        need sphinx-build python3-sphinx &&
+        need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+    ;;
 python) compiler && environment && need qemu-x86_64 qemu-user && need gzip gzip ;;
 test)
-    compiler && programs && environment && monitoring && need setpriv util-linux && need tmux tmux &&
+    compiler && programs && environment && monitoring && need setpriv util-linux &&
+        need tmux tmux &&
         linters
     ;;
 deb) compiler && need git git && need dpkg-shlibdeps dpkg-dev ;;
@@ -103,9 +109,9 @@ engines)
     compiler && environment && need mpiexec openmpi-bin && need munged munge &&
         need slurmctld slurmctld && need slurmd slurmd && need sbatch slurm-client
     ;;
-deb-test) need lintian lintian && need mmdebstrap mmdebstrap ;;
+deb-test) need lintian lintian && need mmdebstrap mmdebstrap && need mke2fs e2fsprogs ;;
 *)
-    echo "usage: $0 build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|deb|deb-test|engines" >&2
+    echo "usage: $0 build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|review|deb|deb-test|engines" >&2
     exit 2
     ;;
 esac

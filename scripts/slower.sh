@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the benchmarks. Fails if one exceeds its budget, or is slower than on the first night by more
-# than NIGHTLY_SLOWER percent (default 10) even at the fast end of Criterion's confidence interval of
-# the mean.
+# than NIGHTLY_SLOWER percent (default 10) even at the fast end of Criterion's confidence interval
+# of the mean.
 #
 #   scripts/slower.sh [judge DIRECTORY]    `judge` looks only at what Criterion left in DIRECTORY
 #

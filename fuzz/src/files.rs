@@ -19,7 +19,7 @@ use memweir_linux::meter::perf::events::EventFile;
 use memweir_map::import::{self, Format};
 use memweir_map::published;
 use memweir_policy::record::{Record, replay};
-use memweir_run::hog::Plan;
+use memweir_run::hog::HogPlan;
 use memweir_run::jobs::{Batch, JobsFile, Limits};
 use memweir_run::platform::Platform;
 use memweir_run::recording::Recording;
@@ -250,10 +250,10 @@ pub(crate) static HOGSIM: Target =
 
 fn hogsim(data: &[u8]) {
     text(data, |text| {
-        if let Ok(plan) = Plan::parse(text, "fuzz") {
+        if let Ok(plan) = HogPlan::parse(text, "fuzz") {
             let _ = (plan.steps(), plan.demand());
             let written = plan.to_text();
-            assert_eq!(Plan::parse(&written, "written").as_ref(), Ok(&plan), "{written}");
+            assert_eq!(HogPlan::parse(&written, "written").as_ref(), Ok(&plan), "{written}");
         }
     });
 }

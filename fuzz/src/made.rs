@@ -3,7 +3,7 @@
 use memweir_core::profile::Profile;
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, Lines, Media, Nanos};
 use memweir_dram::request::Direction;
-use memweir_dram::trace::{Access, AddressSpace, Format, Header, ThreadId, Writer};
+use memweir_dram::trace::{self, Access, AddressSpace, Format, ThreadId, Writer};
 use memweir_linux::hog::Kernel;
 use memweir_policy::record::{self, RecordingScheduler};
 use memweir_policy::scheduler::{JobSpec, Observation, QuantumScheduler, SchedulerConfig};
@@ -101,8 +101,11 @@ pub(crate) fn rows() -> Vec<Vec<u8>> {
 
 /// A trace of two threads in `format`, as far as that can tell threads.
 pub(crate) fn trace(format: Format) -> Vec<Vec<u8>> {
-    let header =
-        Header { name: "seed".to_owned(), addresses: AddressSpace::Virtual, ..Header::default() };
+    let header = trace::Header {
+        name: "seed".to_owned(),
+        addresses: AddressSpace::Virtual,
+        ..trace::Header::default()
+    };
     let mut writer = Writer::start(Vec::new(), format, &header).expect("memory takes all");
     for number in 0..40 {
         let thread = ThreadId { process: 0, thread: number % 2 };

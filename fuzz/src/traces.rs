@@ -8,6 +8,7 @@ use memweir_bank::instructions::{InstructionStream, InstructionTrace};
 use memweir_bank::misses::{MissStream, MissTrace};
 use memweir_bank::stream::Stream;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
+use memweir_core::names::Named;
 use memweir_core::{Bytes, Cycles};
 use memweir_dram::check::{Checker, text as command_text};
 use memweir_dram::config::MemoryConfig;
@@ -74,8 +75,8 @@ pub(crate) static RECOGNIZED: Target = Target::new(
     |data| drained(data, None),
     &[
         Made(|| {
-            let formats = Format::ALL.iter().filter(|(_, format, _)| format.is_writable());
-            formats.flat_map(|(_, format, _)| made::trace(*format)).collect()
+            let formats = Format::ALL.iter().filter(|format| format.is_writable());
+            formats.flat_map(|format| made::trace(*format)).collect()
         }),
         Files("crates/dram/tests/data/lackey.txt*"),
     ],

@@ -122,6 +122,42 @@ fn costs_of_the_kernel_series_are_held_against_their_budgets() {
     assert_eq!(code, Some(0));
 }
 
+/// The verdict of `kernel/test/run.sh review` on the output of two builds.
+fn reviewed(stock: &str, series: &str) -> String {
+    let script = "say() { echo \"$*\"; }; failed() { say \"FAIL $*\"; }; \
+                  scratch=$0 tree=/tree reviewed=series; . ./lib/review.sh; \
+                  for build in stock series; do \
+                      warnings_in \"$0/$build.log\" >\"$0/$build\"; \
+                  done; review_outcome warnings \"$0/stock\" \"$0/series\"";
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("stock.log"), stock).unwrap();
+    std::fs::write(directory.path().join("series.log"), series).unwrap();
+    let mut command = Command::new("sh");
+    command.current_dir(root().join("kernel/test")).args(["-euc", script]);
+    let (code, text) = outcome(&command.arg(directory.path()).output().unwrap());
+    assert_eq!(code, Some(0), "{text}");
+    text
+}
+
+#[test]
+fn a_kernel_series_is_reviewed_by_the_warnings_that_it_adds() {
+    let stock = "../mm/a.c:10:5: warning: unused\nmm/a.c: note: in included file\n";
+    let pass = "PASS review of series: warnings\n";
+    // A patch moves lines, and trees lie in several places.
+    assert_eq!(reviewed(stock, "/tree/mm/a.c:12:7: warning: unused\n"), pass);
+    assert_eq!(reviewed(stock, ""), pass, "one less");
+    for line in [
+        "mm/b.c:10:5: warning: unused",
+        "mm/a.c:10:5: error: unused",
+        "a.rst:3: ERROR: indentation",
+    ] {
+        let text = reviewed(stock, &format!("{stock}{line}\n"));
+        let end = line.rsplit(": ").next().unwrap();
+        assert!(text.starts_with("FAIL review of series: warnings:\n"), "{text}");
+        assert!(text.lines().count() == 2 && text.contains(end), "{text}");
+    }
+}
+
 /// Criterion's record of a benchmark that was compared: the change of its mean, 95 %.
 fn change(directory: &Path, name: &str, low: f64, high: f64) {
     let directory = directory.join("criterion").join(name).join("change");

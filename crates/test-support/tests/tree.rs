@@ -1,4 +1,5 @@
-//! Rules of the source tree: layers, system calls, `unsafe`, skips, and the width of lines.
+//! Rules of the source tree: layers, owners, names, system calls, `unsafe`, skips, and the width of
+//! lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -128,6 +129,212 @@ fn comments_name_their_subject() {
             let opening = words.split_whitespace().next().unwrap_or_default();
             let clause = ["What", "Whether", "Who", "How"].contains(&opening);
             assert!(!clause, "{path}: name the subject of `{line}`");
+        }
+    }
+}
+
+/// The type or trait that a line at the margin defines, behind its visibility.
+fn defined_type(line: &str) -> Option<&str> {
+    let (kind, rest) = line.split_once(' ')?;
+    let is_type = ["struct", "enum", "trait", "type"].contains(&kind);
+    is_type.then(|| rest.split(|c: char| !c.is_alphanumeric()).next())?
+}
+
+/// The public type or trait that a line at the margin defines.
+fn public_type(line: &str) -> Option<&str> {
+    defined_type(line.strip_prefix("pub ")?)
+}
+
+/// The public names of the crates, with the files that define them.
+fn public_names() -> impl Iterator<Item = (String, String)> {
+    let shipped = sources().filter(|(path, _)| is_shipped(path));
+    shipped.flat_map(|(path, text)| {
+        let names: Vec<_> = code(&text).filter_map(public_type).map(str::to_owned).collect();
+        names.into_iter().map(move |name| (name, path.clone()))
+    })
+}
+
+/// The crate of a file.
+fn home(path: &str) -> &str {
+    path.split("/src/").next().expect("a crate")
+}
+
+#[test]
+fn a_public_name_has_one_meaning_in_its_crate() {
+    let mut homes = BTreeMap::new();
+    for (name, path) in public_names() {
+        let other = homes.insert((home(&path).to_owned(), name.clone()), path.clone());
+        assert_eq!(other, None, "{path}: `{name}` is public in both");
+    }
+    assert!(homes.contains_key(&("crates/flow".to_owned(), "Machine".to_owned())));
+}
+
+/// The lines of a source that are no comments.
+fn statements(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+/// The paths that the tree of an import names: `a::{b, c as d}` names `a::b` and `a::c as d`.
+fn paths_of(tree: &str) -> Vec<String> {
+    let Some((prefix, group)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
+    let mut depth = 0;
+    let parts = group.split(|c| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        (c == ',' && depth == 0) || depth < 0
+    });
+    let parts = parts.map(str::trim).filter(|part| !part.is_empty());
+    parts.flat_map(|part| paths_of(&format!("{prefix}{part}"))).collect()
+}
+
+/// The paths that a source imports from the workspace.
+fn imports(statements: &str) -> Vec<String> {
+    let trees = statements.split("use ").skip(1).filter_map(|rest| rest.split(';').next());
+    let is_own = |tree: &&str| {
+        ["memweir_", "crate::", "super::"].iter().any(|start| tree.starts_with(start))
+    };
+    trees.filter(is_own).flat_map(paths_of).collect()
+}
+
+/// Returns true if the statements name exactly this path.
+fn names(statements: &str, path: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    statements.match_indices(path).any(|(at, _)| {
+        let before = statements[..at].ends_with(|c| is_part(c) || c == ':');
+        !before && !statements[at + path.len()..].starts_with(is_part)
+    })
+}
+
+#[test]
+fn imports_of_a_source_are_found() {
+    let text = "use std::io;\nuse memweir_core::{Bytes, input::{self, Document as Text}};\n\
+                // use crate::x;\npub use crate::a::B;\n";
+    let found = imports(&statements(text));
+    let expected = [
+        "memweir_core::Bytes",
+        "memweir_core::input::self",
+        "memweir_core::input::Document as Text",
+    ];
+    assert_eq!(found[..3], expected);
+    assert_eq!(found[3..], ["crate::a::B"]);
+    assert!(names("x = a::B::new()", "a::B"));
+    assert!(!names("x = y::a::B", "a::B") && !names("x = a::Bc", "a::B"));
+}
+
+#[test]
+fn names_that_crates_share_are_qualified_where_they_meet() {
+    let mut homes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (name, path) in public_names() {
+        homes.entry(name).or_default().insert(home(&path).to_owned());
+    }
+    homes.retain(|_, homes| homes.len() > 1);
+    assert!(homes.contains_key("Machine"));
+    for (path, text) in sources() {
+        let statements = statements(&text);
+        let imports = imports(&statements);
+        let last =
+            |path: &str| path.trim_end_matches("::self").rsplit("::").next().map(str::to_owned);
+        let modules: BTreeSet<String> = imports.iter().filter_map(|path| last(path)).collect();
+        for import in &imports {
+            let last = import.rsplit("::").next().expect("a name");
+            let (name, alias) = last.split_once(" as ").unwrap_or((last, "_"));
+            if !homes.contains_key(name) {
+                continue;
+            }
+            assert_eq!(alias, "_", "{path}: write `{import}` qualified instead");
+            let meets = |module: &&String| {
+                module.starts_with(char::is_lowercase)
+                    && names(&statements, &format!("{module}::{name}"))
+            };
+            let other = modules.iter().find(meets);
+            assert_eq!(other, None, "{path}: `{name}` has another meaning there; qualify both");
+        }
+    }
+}
+
+/// The type that a line at the margin implements by itself: `impl<T> Name<T> {` has `Name`.
+fn implemented(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("impl")?;
+    if !rest.starts_with([' ', '<']) || line.contains(" for ") {
+        return None;
+    }
+    let mut depth = 0;
+    let end = rest.find(|c| {
+        depth += i32::from(c == '<') - i32::from(c == '>');
+        c == ' ' && depth == 0
+    })?;
+    rest[end + 1..].split(|c: char| !c.is_alphanumeric()).next()
+}
+
+#[test]
+fn implementations_are_found() {
+    let names = ["impl Lone {", "impl<'a, M: Memory<u8>> System<'a, M> {", "impl Ord for Due {"];
+    assert_eq!(names.map(implemented), [Some("Lone"), Some("System"), None]);
+}
+
+/// A type that is implemented all over its crate owns nothing: its parts want owners.
+#[test]
+fn a_type_is_implemented_in_three_files_at_most() {
+    let mut definitions: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    let mut files = definitions.clone();
+    for (path, text) in sources().filter(|(path, _)| path.contains("/src/")) {
+        let key = |name: &str| (home(&path).to_owned(), name.to_owned());
+        for line in text.lines() {
+            let bare = line.strip_prefix("pub ").unwrap_or(line);
+            let bare = if bare.starts_with("pub(") {
+                bare.split_once(' ').unwrap_or_default().1
+            } else {
+                bare
+            };
+            if let Some(name) = defined_type(bare) {
+                definitions.entry(key(name)).or_default().insert(path.clone());
+            }
+            if let Some(name) = implemented(line) {
+                files.entry(key(name)).or_default().insert(path.clone());
+            }
+        }
+    }
+    assert!(files.len() > 100, "{}", files.len());
+    for (key, files) in files {
+        // Private types of several modules may have one name. Their files are those in which
+        // they are defined, and those below.
+        let homes = definitions.remove(&key).unwrap_or_default();
+        for definition in &homes {
+            let folder = definition.trim_end_matches(".rs");
+            let is_its = |file: &&String| {
+                *file == definition
+                    || !homes.contains(*file) && (homes.len() == 1 || file.starts_with(folder))
+            };
+            let files: Vec<&String> = files.iter().filter(is_its).collect();
+            assert!(files.len() <= 3, "`{}` wants owners of its parts: {files:?}", key.1);
+        }
+    }
+}
+
+/// The modules at the top of its own crate that a line names.
+fn own_modules(line: &str) -> impl Iterator<Item = &str> {
+    let after = line.split("crate::").skip(1);
+    let paths = after.flat_map(|path| match path.strip_prefix('{') {
+        Some(group) => group.split(", ").collect::<Vec<_>>(),
+        None => vec![path],
+    });
+    paths.filter_map(|path| path.split(|c: char| !c.is_alphanumeric() && c != '_').next())
+}
+
+#[test]
+fn commands_share_what_they_share_in_one_place() {
+    let lib = std::fs::read_to_string(root().join("crates/cli/src/lib.rs")).unwrap();
+    let calls = lib.lines().filter(|line| line.contains("::execute("));
+    let commands: BTreeSet<&str> =
+        calls.filter_map(|line| line.split_once("=> ")?.1.split("::").next()).collect();
+    assert!(commands.contains("run") && commands.contains("queue"), "{commands:?}");
+    for (path, text) in files("crates/cli/src", "rs") {
+        let own = path["crates/cli/src/".len()..].split(['/', '.']).next().expect("a module");
+        let all = ["lib", "cli"].contains(&own);
+        for line in text.lines().filter(|_| !all) {
+            let mut others = own_modules(line).filter(|name| *name != own);
+            let command = others.find(|name| commands.contains(name));
+            assert_eq!(command, None, "{path}: `{line}` belongs into `shared`");
         }
     }
 }
