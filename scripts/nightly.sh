@@ -15,7 +15,7 @@
 #   engines   sweeps on Dask, Ray, MPI, HyperQueue and Slurm
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
 #   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
-#   systemd   the Debian package under systemd, in a guest
+#   systemd   the Debian package under systemd, and watch beside Podman and Slurm, in guests
 #   site      the site is made, its links lead somewhere, and it fits on narrow screens
 #   publish   every crate that is published, built from its package
 #   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
@@ -80,7 +80,7 @@ deb() {
 
 systemd() {
     make deb && scripts/setup.sh kernel && scripts/setup.sh deb-test &&
-        kernel/test/run.sh test systemd
+        kernel/test/run.sh test systemd containers
 }
 
 site() {

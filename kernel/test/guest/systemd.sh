@@ -164,6 +164,14 @@ the_package_is_installed() {
     check "runs as that user" [ "$(as alice memweir log 1)" = "alice
 /home/alice" ]
     check "blocks by the freezer" sh -c 'memweir status | grep cgroup-v2'
+    check "the service gets little memory" \
+        systemctl set-property --runtime memweir.service MemoryMax=128M MemorySwapMax=0
+    check "a job that wants more is killed" run 137 as alice memweir submit --wait -- tail /dev/zero
+    check "and says why" sh -c 'memweir queue --all | grep "killed for want of memory"'
+    check "one that is killed says nothing" run 137 as alice memweir submit --wait -- sh -c 'kill -9 $$'
+    check "of memory" [ "$(memweir queue --all | grep -c memory)" = 1 ]
+    check "the service gets its memory back" \
+        systemctl set-property --runtime memweir.service MemoryMax=infinity
 }
 
 # turns DIRECTORY OPTIONS: a daemon whose jobs take turns on one core, by a file of its unit in

@@ -14,10 +14,11 @@ guest_package() {
     fi
 }
 
-# debian_archive: sets $debian to the archive of a Debian without memweir. Fails, after saying so,
-# where none can be made.
+# debian_archive: sets $debian to the archive of a Debian with the $packages of the loaded suite,
+# without memweir. Fails, after saying so, where none can be made.
 debian_archive() {
-    debian=$work/debian-$(echo "$debian_packages $debian_without" | digest).tar
+    included=$debian_packages${packages:+,$packages}
+    debian=$work/debian-$(echo "$included $debian_without" | digest).tar
     [ ! -f "$debian" ] || return 0
     [ "$(id -u)" = 0 ] || { say "SKIPPED: only root makes a Debian tree"; return 1; }
     for tool in mmdebstrap mke2fs; do
@@ -30,7 +31,7 @@ debian_archive() {
     excluded=$(printf -- '--dpkgopt=path-exclude=%s ' $debian_without)
     # shellcheck disable=SC2086 # options without spaces
     mmdebstrap --quiet --variant=minbase --format=tar \
-        --include=$debian_packages $excluded bookworm \
+        --include=$included $excluded bookworm \
         "$debian.part" >"$work/debian.log" 2>&1 ||
         { set +f; say "SKIPPED: no Debian tree (see $work/debian.log)"; return 1; }
     set +f

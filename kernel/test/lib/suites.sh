@@ -3,7 +3,7 @@
 # load_suite NAME: its variables.
 load_suite() {
     about='' tier=test series='' patches_extra='' config=base cpus='2 4' append='' programs='' script=''
-    files='' commands='' mechanism_tests=no memweir=no disk=no boots=1 farewell='' machine=''
+    files='' commands='' mechanism_tests=no memweir=no disk=no packages='' boots=1 farewell='' machine=''
     seconds=900 baseline='' budgets=''
     [ -f "$here/suites/$1.suite" ] ||
         die "no suite $1; there are: $(cd "$here/suites" && echo *.suite | sed 's/\.suite//g')"
