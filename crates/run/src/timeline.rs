@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::table::{Column, Format, Kind, Table};
 
-pub use read::read;
+pub use read::{Follower, read};
 
 /// One job in one quantum. Bandwidths are in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

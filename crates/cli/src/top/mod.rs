@@ -25,6 +25,7 @@ use crate::interrupt;
 use crate::shared::connection::Connection;
 use crate::shared::subjects::{SubjectArgs, interval};
 use frame::Source;
+use playback::{Followed, Playback};
 use state::{Flow, Key, Top};
 
 /// Longest time before a signal is noticed.
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// .parquet), instead of watching the daemon
     #[arg(value_name = "FILE", conflicts_with_all = ["watch", "socket"])]
     file: Option<PathBuf>,
+    /// Show a batch in progress: read on in FILE, the CSV that `run --timeline FILE` writes
+    #[arg(long, requires = "file")]
+    follow: bool,
     /// Watch control groups, as `memweir watch` does, instead of the daemon
     #[arg(long, conflicts_with = "socket")]
     watch: bool,
@@ -68,7 +72,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 fn open(args: &Args) -> Result<Box<dyn Source>, Failure> {
     match &args.file {
-        Some(path) => Ok(Box::new(playback::Playback::open(path)?)),
+        Some(path) if args.follow => Ok(Box::new(Followed::open(path, args.interval)?)),
+        Some(path) => Ok(Box::new(Playback::open(path)?)),
         None if args.watch || args.subjects.is_given() => {
             Ok(Box::new(watched::Watched::open(&args.subjects, args.interval)?))
         }

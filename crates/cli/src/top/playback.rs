@@ -1,14 +1,15 @@
-//! A recording as a source: the timeline or the decisions of a batch, a frame for each quantum.
+//! A recording as a source: the timeline or the decisions of a batch, a frame for each quantum. A
+//! timeline can be followed while it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use memweir_core::input::InputError;
-use memweir_core::{JobId, Nanos};
+use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_policy::record::{Call, Record};
 use memweir_policy::{Decision, JobSpec, Observation, Running};
-use memweir_run::timeline::{self, Row};
+use memweir_run::timeline::{self, Follower, Row};
 use memweir_run::{decisions, platform::Platform};
 
 use super::frame::{Frame, Lane, LaneState, Source};
@@ -32,8 +33,7 @@ impl Playback {
         let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         let (frames, policy, peak) = match ending.as_str() {
             "csv" | "parquet" => {
-                let peak = export::calibration(None).as_ref().and_then(Platform::peak);
-                (of_timeline(&timeline::read(path)?), "timeline".to_owned(), peak)
+                (of_timeline(&timeline::read(path)?), "timeline".to_owned(), calibrated_peak())
             }
             _ => {
                 let record = decisions::read(path)?;
@@ -70,6 +70,51 @@ impl Source for Playback {
     fn interval(&self) -> Duration {
         Duration::try_from_secs_f64(self.at.0 - self.at.1).unwrap_or_default()
     }
+}
+
+/// A timeline that a batch in progress writes.
+pub(super) struct Followed {
+    title: String,
+    follower: Follower,
+    /// Rows of the last quantum, of which more may come.
+    last: Vec<Row>,
+    interval: Duration,
+}
+
+impl Followed {
+    /// Opens the timeline.
+    pub(super) fn open(path: &Path, interval: Nanos) -> Result<Self, Failure> {
+        let title = format!("memweir top: {}, followed", path.display());
+        let follower = Follower::open(path)?;
+        Ok(Self { title, follower, last: Vec::new(), interval: interval.into() })
+    }
+}
+
+impl Source for Followed {
+    fn title(&self) -> String {
+        self.title.clone()
+    }
+
+    fn peak(&self) -> Option<f64> {
+        calibrated_peak().map(|peak| peak.0)
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<Frame>>, Failure> {
+        let mut rows = std::mem::take(&mut self.last);
+        rows.extend(self.follower.rows()?);
+        let last = rows.last().map(|row| row.quantum);
+        let whole = rows.iter().take_while(|row| Some(row.quantum) != last).count();
+        self.last = rows.split_off(whole);
+        Ok(Some(of_timeline(&rows)))
+    }
+
+    fn interval(&self) -> Duration {
+        self.interval
+    }
+}
+
+fn calibrated_peak() -> Option<BytesPerSec> {
+    export::calibration(None).as_ref().and_then(Platform::peak)
 }
 
 /// Returns the frames of a timeline.
@@ -216,7 +261,7 @@ impl Scene<'_> {
 
 #[cfg(test)]
 mod tests {
-    use memweir_core::{BytesPerSec, Counts, Lines};
+    use memweir_core::{Counts, Lines};
     use memweir_policy::record::Header;
     use memweir_policy::{QuantumSummary, SchedulerConfig};
 

@@ -1,4 +1,5 @@
 use std::fs::File;
+use std::io::Write;
 
 use super::*;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -41,6 +42,29 @@ fn csv_rows_are_in_the_file_before_it_is_finished() {
         .expect("whole rows");
     assert_eq!(rows, [row(0, "a,b"), row(1, "c\"d")]);
     timeline.finish().expect("space");
+}
+
+#[test]
+fn a_timeline_is_followed_byte_by_byte() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| directory.path().join(name);
+    let rows = [row(0, "a,b"), row(1, "two\nlines"), row(2, "c\"d"), row(3, "")];
+    let mut timeline = Timeline::create(&place("t.csv"), Format::Csv).expect("a file");
+    timeline.append(&rows).expect("space");
+    timeline.finish().expect("space");
+    let mut growing = File::create(place("growing.csv")).expect("a file");
+    let mut follower = Follower::open(&place("growing.csv")).expect("a timeline");
+    let mut seen = Vec::new();
+    for byte in std::fs::read(place("t.csv")).expect("a file") {
+        growing.write_all(&[byte]).expect("space");
+        seen.extend(follower.rows().expect("a timeline"));
+    }
+    assert_eq!(seen, rows);
+    growing.write_all(b"1,2,3\n4\n").expect("space");
+    let error = follower.rows().expect_err("rows of three columns").to_string();
+    assert!(error.contains("it is no timeline"), "{error}");
+    let error = Follower::open(&place("t.parquet")).expect_err("no CSV").to_string();
+    assert!(error.contains("t.parquet.partial.csv"), "{error}");
 }
 
 #[test]

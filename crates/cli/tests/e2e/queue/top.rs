@@ -1,6 +1,6 @@
 //! `memweir top` in a real terminal, of which tmux knows the screen.
 
-use std::process::{Command as StdCommand, Output};
+use std::process::{Command as StdCommand, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Daemon, socket};
@@ -110,6 +110,32 @@ fn recordings_are_played_back_to_their_end() {
         terminal.press("C-c");
         terminal.shows("left 0");
     }
+}
+
+#[test]
+fn a_batch_in_progress_is_followed() {
+    let world = World::new();
+    let mut run = world.without_input();
+    run.args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "50ms"]);
+    run.args(["--timeline", "t.csv"]);
+    let turns = "while [ ! -e go ]; do :; done";
+    run.args(["--", "sh", "-c", turns, ":::", "sh", "-c", turns]);
+    let mut run = run.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
+    wait_until("the timeline begins", || world.path().join("t.csv").exists());
+    if let Some(terminal) = Terminal::start(&world, "top --follow t.csv --interval 100ms") {
+        terminal.shows("followed");
+        terminal.shows("█░█");
+        let before = terminal.screen();
+        wait_until("the screen goes on", || terminal.screen() != before);
+        world.file("go", "");
+        terminal.press("q");
+        terminal.shows("left 0");
+    }
+    world.file("go", "");
+    assert!(run.wait().expect("it ends").success());
+    let Some(terminal) = Terminal::start(&world, "top --follow t.parquet") else { return };
+    terminal.shows("until then");
+    terminal.shows("left 2");
 }
 
 #[test]
