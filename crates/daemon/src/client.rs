@@ -3,12 +3,17 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use memweir_linux::peer::Credentials;
+use memweir_linux::peer::{Credentials, connect_patiently};
 
 use crate::protocol::{
     Ids, JobView, MAX_WAIT_MS, Refusal, Reply, Request, parse_reply, write_request,
 };
+
+/// Longest time for which a daemon may say nothing. A request may wait for those of other users,
+/// and for a disk that is slow.
+const SILENCE: Duration = Duration::from_millis(MAX_WAIT_MS + 50_000);
 
 /// A failure of a client.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +34,17 @@ pub enum ClientError {
     NoDaemon {
         /// The daemon's socket.
         socket: PathBuf,
+    },
+    /// The daemon is stopped, or hangs.
+    #[error(
+        "the daemon at {socket} has said nothing for {patience:?}: it is stopped, or very busy",
+        socket = socket.display()
+    )]
+    Silent {
+        /// The daemon's socket.
+        socket: PathBuf,
+        /// Time for which it was waited for.
+        patience: Duration,
     },
     /// Another user's program listens, which must not learn the environment of jobs.
     #[error(
@@ -54,6 +70,7 @@ pub enum ClientError {
 pub struct Client {
     socket: PathBuf,
     stream: BufReader<UnixStream>,
+    patience: Duration,
 }
 
 impl Client {
@@ -62,25 +79,19 @@ impl Client {
     /// # Errors
     /// If nothing listens there, or a program of another user does.
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
-        let path = socket.to_owned();
-        let stream = match UnixStream::connect(socket) {
-            Ok(stream) => stream,
-            Err(error) => {
-                use io::ErrorKind::{ConnectionRefused, NotFound};
-                return Err(match error.kind() {
-                    NotFound | ConnectionRefused => ClientError::NoDaemon { socket: path },
-                    _ => ClientError::Connection { socket: path, source: error },
-                });
-            }
-        };
-        let failed = |source| ClientError::Connection { socket: path.clone(), source };
+        Self::connect_patiently(socket, SILENCE)
+    }
+
+    fn connect_patiently(socket: &Path, patience: Duration) -> Result<Self, ClientError> {
+        let failed = |source| failure(socket, patience, source);
+        let stream = connect_patiently(socket, patience).map_err(failed)?;
         let listener = Credentials::of_peer(&stream).map_err(failed)?;
         let this = Credentials::of_this_process();
         // Root may use the daemon of any user.
         if !listener.is_root() && !this.is_root() && listener.user != this.user {
-            return Err(ClientError::Stranger { socket: path, user: listener.user });
+            return Err(ClientError::Stranger { socket: socket.to_owned(), user: listener.user });
         }
-        Ok(Self { socket: path, stream: BufReader::new(stream) })
+        Ok(Self { socket: socket.to_owned(), stream: BufReader::new(stream), patience })
     }
 
     /// Sends a request and returns the reply to it.
@@ -128,6 +139,34 @@ impl Client {
     }
 
     fn broken(&self, source: io::Error) -> ClientError {
-        ClientError::Connection { socket: self.socket.clone(), source }
+        failure(&self.socket, self.patience, source)
+    }
+}
+
+fn failure(socket: &Path, patience: Duration, source: io::Error) -> ClientError {
+    use io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
+    let socket = socket.to_owned();
+    match source.kind() {
+        NotFound | ConnectionRefused => ClientError::NoDaemon { socket },
+        WouldBlock => ClientError::Silent { socket, patience },
+        _ => ClientError::Connection { socket, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_client_gives_up_on_a_daemon_that_says_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let _listener = UnixListener::bind(&socket).unwrap();
+        let mut client = Client::connect_patiently(&socket, Duration::from_millis(20)).unwrap();
+        let silence = client.request(&Request::Status {}).unwrap_err();
+        let text = format!("the daemon at {} has said nothing for 20ms", socket.display());
+        assert!(silence.to_string().starts_with(&text), "{silence}");
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -114,6 +115,21 @@ pub fn is_listening(path: &Path) -> io::Result<bool> {
     }
 }
 
+/// Connects to a Unix socket. The connection, and each read and write of the stream, fail with
+/// `WouldBlock` after this time in which nothing moves.
+///
+/// # Errors
+/// If nobody listens, or the connection is not accepted in this time.
+pub fn connect_patiently(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let client = socket(AddressFamily::Unix, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
+    let stream = UnixStream::from(client);
+    stream.set_read_timeout(Some(patience))?;
+    // It limits connect(2), too.
+    stream.set_write_timeout(Some(patience))?;
+    connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(stream)
+}
+
 /// Returns the supplementary groups of the other end of a connection (`SO_PEERGROUPS`, socket(7)).
 fn supplementary_groups(stream: &UnixStream) -> io::Result<Vec<u32>> {
     let mut groups: Vec<libc::gid_t> = vec![0; 64];
@@ -201,6 +217,8 @@ mod tests {
         for _ in 0..4 {
             assert!(is_listening(&path).unwrap());
         }
+        let refusal = connect_patiently(&path, Duration::from_millis(20)).unwrap_err();
+        assert_eq!(refusal.kind(), io::ErrorKind::WouldBlock);
         drop(listener);
         assert!(!is_listening(&path).unwrap());
         assert!(is_listening(&directory.path().join("absent")).is_err());
