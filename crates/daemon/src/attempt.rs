@@ -25,6 +25,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::Work;
+use crate::queue::End;
 
 /// Largest of these files: an order holds a request, in which text may have been escaped.
 const MAX_FILE: Bytes = Bytes(64 << 20);
@@ -32,6 +33,9 @@ const MAX_FILE: Bytes = Bytes(64 << 20);
 /// Files whose room is taken before they are written.
 const CLAIM_DRAFT: &str = "claim-draft";
 const EXIT_DRAFT: &str = "exit-draft";
+
+/// Exit code of what SIGKILL ended.
+const KILLED: i32 = 128 + 9;
 
 /// Room for a claim or an end, in bytes; both are shorter.
 const ROOM: usize = 256;
@@ -76,6 +80,20 @@ pub(crate) enum Claim {
 pub(crate) struct Exit {
     /// Exit code of the job, or 128 plus the signal that ended it.
     pub(crate) code: i32,
+    /// True if the kernel killed processes for want of memory meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) short_of_memory: bool,
+}
+
+impl Exit {
+    /// Returns the end of the job.
+    pub(crate) fn end(self) -> End {
+        match self.code {
+            // Its shell says so, too, if the process was a child of one.
+            KILLED if self.short_of_memory => End::OutOfMemory,
+            code => End::Exited(code),
+        }
+    }
 }
 
 impl Attempts {
@@ -273,11 +291,22 @@ mod tests {
         let (directory, attempts) = attempts();
         let attempt = attempts.of(JobId(3), 1);
         assert_eq!(attempt.read_end().unwrap(), None);
-        attempt.end(Exit { code: 7 }).unwrap();
-        assert_eq!(attempt.read_end().unwrap(), Some(Exit { code: 7 }));
+        let exit = Exit { code: 7, short_of_memory: false };
+        attempt.end(exit).unwrap();
+        assert_eq!(attempt.read_end().unwrap(), Some(exit));
         attempt.claim(&Claim::Revoked).unwrap();
         attempt.remove();
         assert_eq!(fs::read_dir(directory.path().join("runs")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn only_what_was_killed_can_have_been_killed_for_want_of_memory() {
+        let end = |code, short_of_memory| Exit { code, short_of_memory }.end();
+        assert_eq!(end(137, true), End::OutOfMemory);
+        assert_eq!(end(137, false), End::Exited(137));
+        assert_eq!(end(1, true), End::Exited(1));
+        // As an earlier memweir wrote it.
+        assert_eq!(serde_json::from_str::<Exit>(r#"{"code":137}"#).unwrap().end(), end(137, false));
     }
 
     #[test]

@@ -235,7 +235,8 @@ pub struct JobView {
     pub user: String,
     /// `pending`, `running`, `succeeded`, `failed`, `canceled` or `lost`.
     pub state: ViewedState,
-    /// The reason for which it waits, or for which nobody saw its end, as a clause for people.
+    /// The reason for which it waits, was killed, or for which nobody saw its end, as a clause for
+    /// people.
     pub reason: Option<String>,
     /// Exit code of a job that has ended.
     pub exit_code: Option<i32>,

@@ -56,7 +56,7 @@ fn again(service: &Service, job: &Job) {
 
 fn find(attempt: &Attempt) -> io::Result<Found> {
     let ended = |attempt: &Attempt| -> io::Result<Option<Found>> {
-        Ok(attempt.read_end()?.map(|exit| Found::Ended(End::Exited(exit.code))))
+        Ok(attempt.read_end()?.map(|exit| Found::Ended(exit.end())))
     };
     if let Some(found) = ended(attempt)? {
         return Ok(found);
@@ -105,7 +105,7 @@ mod tests {
         let (_directory, attempt) = attempt();
         attempt.claim(&Claim::Begun(ProcessName::of_this_process().unwrap())).unwrap();
         assert!(matches!(find(&attempt).unwrap(), Found::Running(_)));
-        attempt.end(Exit { code: 3 }).unwrap();
+        attempt.end(Exit { code: 3, short_of_memory: false }).unwrap();
         assert!(matches!(find(&attempt).unwrap(), Found::Ended(End::Exited(3))));
     }
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use memweir_linux::foreign::ProcessName;
+use memweir_linux::oom::OomWatch;
 use memweir_linux::supervise::{self, Supervised};
 
 use crate::attempt::{Attempt, Claim, Exit, Order};
@@ -32,7 +33,9 @@ pub fn run(base: PathBuf) -> io::Result<()> {
         // A successor of the daemon was first, and starts the job anew.
         return Ok(());
     }
-    attempt.end(Exit { code: execute(&order) })
+    let kills = OomWatch::start();
+    let code = execute(&order);
+    attempt.end(Exit { code, short_of_memory: kills.has_seen_any() })
 }
 
 /// Runs the job and returns its exit code. A job that cannot be started says why in its log.

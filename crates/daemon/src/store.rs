@@ -71,6 +71,8 @@ ALTER TABLE settings ADD COLUMN uptime_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE settings ADD COLUMN uptime_boot TEXT NOT NULL DEFAULT '';
 ALTER TABLE settings ADD COLUMN uptime_at_ms INTEGER NOT NULL DEFAULT 0;
 ",
+    // Jobs can be in the state `out-of-memory`, which an earlier memweir cannot read.
+    "",
 ];
 
 /// The newest schema.

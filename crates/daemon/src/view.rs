@@ -34,6 +34,7 @@ impl<'a> Viewer<'a> {
         let user = self.users.entry(job.user).or_insert_with(|| user_name(job.user));
         let reason = match job.end() {
             Some(End::Lost(loss)) => Some(loss.to_string()),
+            Some(End::OutOfMemory) => Some("killed for want of memory".to_owned()),
             _ => self.queue.reason_behind(job, self.front).map(|reason| reason.to_string()),
         };
         let runs = matches!(job.state, State::Starting | State::Running);
@@ -111,7 +112,7 @@ fn state(state: State) -> ViewedState {
         State::Pending => ViewedState::Pending,
         State::Starting | State::Running => ViewedState::Running,
         State::Ended(End::Exited(0)) => ViewedState::Succeeded,
-        State::Ended(End::Exited(_)) => ViewedState::Failed,
+        State::Ended(End::Exited(_) | End::OutOfMemory) => ViewedState::Failed,
         State::Ended(End::Canceled(_)) => ViewedState::Canceled,
         State::Ended(End::Lost(_)) => ViewedState::Lost,
     }

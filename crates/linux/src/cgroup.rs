@@ -16,7 +16,7 @@ use crate::files::Files;
 use crate::owner::Owner;
 
 pub(crate) use cpu::{disable_cpu, enable_cpu, is_weighed, may_enable_cpu, weigh};
-pub(crate) use locate::{HierarchyKind, group_of, locate, unescape};
+pub(crate) use locate::{Hierarchy, HierarchyKind, group_of, locate, unescape};
 
 /// The two interfaces that can freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,7 +192,7 @@ pub(crate) fn flat_keyed(text: &str) -> impl Iterator<Item = (&str, u64)> {
 }
 
 /// Returns the number in the line of a flat keyed file that has this key.
-fn value_of(text: &str, key: &str) -> Option<u64> {
+pub(crate) fn value_of(text: &str, key: &str) -> Option<u64> {
     flat_keyed(text).find(|(name, _)| *name == key).map(|(_, number)| number)
 }
 

@@ -27,6 +27,7 @@ pub mod memory_group;
 pub mod meter;
 mod nice;
 pub mod notify;
+pub mod oom;
 mod owner;
 pub mod paging;
 pub mod peer;

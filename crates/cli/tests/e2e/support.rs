@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
@@ -189,4 +190,45 @@ pub(crate) fn root(what: &str) -> bool {
         memweir_test_support::skip!(Privilege, "{what} needs root");
     }
     root
+}
+
+/// A group of processes that has little memory, removed in the end.
+pub(crate) struct SmallGroup(PathBuf);
+
+impl SmallGroup {
+    /// Makes one with `limit` bytes; returns `None` and reports a skip where that is not possible.
+    pub(crate) fn make(limit: u64) -> Option<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("memweir-e2e-{}-{number}", std::process::id());
+        let hierarchies =
+            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        let made = hierarchies.into_iter().find_map(|(hierarchy, file)| {
+            let group = Self(Path::new(hierarchy).join(&name));
+            std::fs::create_dir(&group.0).ok()?;
+            std::fs::write(group.0.join(file), limit.to_string()).ok().map(|()| group)
+        });
+        if made.is_none() {
+            let why = "no control group with a memory limit can be made";
+            memweir_test_support::skip!(Privilege, "{why}");
+        }
+        made
+    }
+
+    /// File to which a process writes its pid to enter.
+    pub(crate) fn entrance(&self) -> PathBuf {
+        self.0.join("cgroup.procs")
+    }
+}
+
+impl Drop for SmallGroup {
+    fn drop(&mut self) {
+        // The last process may take a moment to be gone for good.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
 }

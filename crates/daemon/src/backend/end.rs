@@ -99,7 +99,7 @@ impl QueueBackend<'_> {
     fn supervisor_ended(&mut self, job: JobId) {
         let Some(found) = self.service.job(job) else { return };
         let end = match self.service.attempt(&found).read_end() {
-            Ok(Some(exit)) => End::Exited(exit.code),
+            Ok(Some(exit)) => exit.end(),
             Ok(None) => End::Lost(Loss::Supervisor),
             Err(error) => {
                 self.service.notice(format!("the end of job {job} cannot be read: {error}"));

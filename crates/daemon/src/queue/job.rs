@@ -28,6 +28,8 @@ pub enum State {
 pub enum End {
     /// It ended with this code, or 128 plus the signal that ended it.
     Exited(i32),
+    /// It was killed while the kernel killed processes around it for want of memory.
+    OutOfMemory,
     /// A user canceled it; the code is absent if it had not started or did not end by itself.
     Canceled(Option<i32>),
     /// Nobody saw its end.
@@ -57,14 +59,14 @@ pub struct Moment {
 
 impl End {
     /// Returns the exit code that stands for the end: that of the job where it ended by itself, 143
-    /// for a canceled one as after SIGTERM, 137 for a lost one as after SIGKILL.
+    /// for a canceled one as after SIGTERM, 137 for one that was killed or lost, as after SIGKILL.
     #[must_use]
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Exited(code) => code,
             Self::Canceled(Some(code)) if code != 0 => code,
             Self::Canceled(_) => 143,
-            Self::Lost(_) => 137,
+            Self::OutOfMemory | Self::Lost(_) => 137,
         }
     }
 }
@@ -267,7 +269,9 @@ impl Job {
     #[must_use]
     pub fn ended(&self, end: End, now: Moment) -> Self {
         let end = match end {
-            End::Exited(code) if self.canceled => End::Canceled(Some(code)),
+            End::Exited(_) | End::OutOfMemory if self.canceled => {
+                End::Canceled(Some(end.exit_code()))
+            }
             End::Lost(_) if self.canceled => End::Canceled(None),
             end => end,
         };

@@ -26,6 +26,7 @@ fn jobs_in_every_state_survive() {
         State::Starting,
         State::Running,
         State::Ended(End::Exited(7)),
+        State::Ended(End::OutOfMemory),
         State::Ended(End::Canceled(None)),
         State::Ended(End::Canceled(Some(143))),
         State::Ended(End::Lost(Loss::Supervisor)),

@@ -1,12 +1,10 @@
 //! Shortage of pages of the requested colors: by a limit, and because there are none.
 
-use std::path::{Path, PathBuf};
-
 use assert_cmd::Command;
 use serde_json::Value;
 
 use super::{MAP, compile, deliveries, exists, possible};
-use crate::support::{MEMWEIR, World, refusal, root};
+use crate::support::{MEMWEIR, SmallGroup, World, refusal, root};
 
 /// `memweir color run` with these arguments, and its report.
 fn run(world: &World, command: &mut Command) -> (std::process::Output, Value) {
@@ -77,42 +75,6 @@ fn who_waits_goes_on_when_others_give_memory_back() {
     assert_eq!((count(&report, "spilled"), count(&report, "refused")), (0, 0), "{report}");
 }
 
-/// A group of processes that has little memory, removed in the end.
-struct SmallGroup(PathBuf);
-
-impl SmallGroup {
-    /// Makes one with `limit` bytes; returns `None` and reports a skip where that is not possible.
-    fn make(limit: u64) -> Option<Self> {
-        let name = format!("memweir-e2e-{}", std::process::id());
-        let hierarchies =
-            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
-        let made = hierarchies.into_iter().find_map(|(hierarchy, file)| {
-            let group = Self(Path::new(hierarchy).join(&name));
-            std::fs::create_dir(&group.0).ok()?;
-            std::fs::write(group.0.join(file), limit.to_string()).ok().map(|()| group)
-        });
-        if made.is_none() {
-            memweir_test_support::skip!(
-                Privilege,
-                "no control group with a memory limit can be made"
-            );
-        }
-        made
-    }
-}
-
-impl Drop for SmallGroup {
-    fn drop(&mut self) {
-        // The last process may take a moment to be gone for good.
-        for _ in 0..100 {
-            if std::fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(50));
-        }
-    }
-}
-
 #[test]
 fn in_a_small_group_the_search_leaves_room_and_shortage_is_real() {
     if !(possible() && exists("python3")) {
@@ -121,7 +83,7 @@ fn in_a_small_group_the_search_leaves_room_and_shortage_is_real() {
     let Some(group) = SmallGroup::make(256 << 20) else { return };
     let world = World::new();
     world.file("map.toml", MAP);
-    let enter = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.0.display());
+    let enter = format!("echo $$ > {}; exec \"$@\"", group.entrance().display());
     let fill = "x = bytearray(b'1') * (100 << 20); print(len(x))";
     let run = |how: &str| {
         let mut command = Command::new("sh");

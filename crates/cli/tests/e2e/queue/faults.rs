@@ -1,5 +1,5 @@
-//! Faults around the daemon: full disks, clocks that are set, a machine that restarts, and queues
-//! that outgrow their limits.
+//! Faults around the daemon: full disks, too little memory, clocks that are set, a machine that
+//! restarts, and queues that outgrow their limits.
 
 use std::path::{Path, PathBuf};
 use std::process::Command as StdCommand;
@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::{Daemon, client, daemon, launch};
-use crate::support::{World, refusal, root, send, wait_until};
+use crate::support::{SmallGroup, World, refusal, root, send, wait_until};
 
 /// A small disk, mounted while this lives.
 struct Disk(PathBuf);
@@ -111,6 +111,26 @@ fn a_daemon_without_room_for_its_state_says_so() {
     let message = refusal(&mut assert_cmd::Command::from_std(daemon(&world, &[])), 3);
     assert!(message.contains("state"), "{message}");
     assert!(message.contains("full") || message.contains("No space left"), "{message}");
+}
+
+#[test]
+fn a_job_that_is_killed_for_want_of_memory_says_so() {
+    let Some(group) = SmallGroup::make(64 << 20) else { return };
+    let daemon = Daemon::start(&[]);
+    // Its jobs are born in the group.
+    std::fs::write(group.entrance(), daemon.process.id().to_string()).expect("root may");
+    // It keeps what it reads, until a line ends.
+    let greedy = daemon.submit(&[], "tail /dev/zero");
+    assert_eq!(daemon.wait(greedy), 137);
+    assert_eq!(daemon.state(greedy), "failed");
+    assert_eq!(daemon.reason(greedy), "killed for want of memory");
+    let shown = daemon.client("queue").arg("--all").assert().success().get_output().stdout.clone();
+    assert!(String::from_utf8_lossy(&shown).contains("killed for want of memory"));
+    for (script, code) in [("kill -9 $$", 137), ("tail /dev/zero; exit 3", 3)] {
+        let job = daemon.submit(&[], script);
+        assert_eq!(daemon.wait(job), code);
+        assert_eq!(daemon.reason(job), "", "{script}");
+    }
 }
 
 #[test]
