@@ -3,7 +3,7 @@
 //! The daemon starts it in the job's group and session. It claims the attempt, so that no job runs
 //! twice, runs the job, and writes the job's end to disk. It says nothing to the daemon directly.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use memweir_linux::foreign::ProcessName;
@@ -54,7 +54,9 @@ fn execute(order: &Order) -> i32 {
         Err(error) => {
             let program = supervised.program.display();
             let directory = supervised.directory.display();
-            eprintln!("memweir: cannot start {program} in {directory}: {error}");
+            let said = format!("memweir: cannot start {program} in {directory}: {error}\n");
+            // A full disk must not cost the exit code.
+            let _ = io::stderr().write_all(said.as_bytes());
             let is_missing = error.kind() == io::ErrorKind::NotFound;
             if is_missing { NOT_FOUND } else { NOT_EXECUTABLE }
         }

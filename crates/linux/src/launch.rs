@@ -21,8 +21,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 pub use private::{PrivateDirectories, PrivateView, UserNamespace, is_writable_directory};
 pub use process::{Ending, Exit, Process};
@@ -93,6 +96,10 @@ impl LaunchError {
     }
 }
 
+/// Longest time for which a process on its way to its program may say nothing. It may read the
+/// program from a disk that is slow, but one that somebody stops would hold memweir for ever.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// Makes the process of `launch` in `target` and leaves it waiting before exec.
 ///
 /// The process leads a session of its own, has default signal handling and no files but its three
@@ -109,8 +116,8 @@ impl LaunchError {
 pub fn launch(launch: &Launch, target: &SpawnTarget) -> Result<Newborn, LaunchError> {
     let prepared = Prepared::new(launch, target)?;
     let (process, gate, reports) = prepared.spawn()?;
-    let mut newborn =
-        Newborn { process: Some(process), gate, reports, program: launch.program.clone() };
+    let (process, program) = (Some(process), launch.program.clone());
+    let mut newborn = Newborn { process, gate, reports, program, patience: PATIENCE };
     match newborn.next_report()? {
         Some(Report { step: Step::AtTheGate, .. }) => Ok(newborn),
         Some(report) => Err(newborn.failure(launch, report)),
@@ -129,6 +136,8 @@ pub struct Newborn {
     gate: File,
     reports: File,
     program: PathBuf,
+    /// Longest wait for a report.
+    patience: Duration,
 }
 
 impl Newborn {
@@ -166,6 +175,15 @@ impl Newborn {
 
     /// Reads the next report of the child; `None` when it has closed its end.
     fn next_report(&mut self) -> Result<Option<Report>, LaunchError> {
+        let waited = PollTimeout::try_from(self.patience).unwrap_or(PollTimeout::MAX);
+        let mut reports = [PollFd::new(self.reports.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut reports, waited) == Ok(0) {
+            return Err(LaunchError {
+                what: format!("starting {}", self.program.display()),
+                source: io::ErrorKind::TimedOut.into(),
+                help: Some("somebody may have stopped the new process".to_owned()),
+            });
+        }
         let mut bytes = [0; Report::SIZE];
         match self.reports.read_exact(&mut bytes) {
             Ok(()) => Ok(Some(Report::decode(bytes))),

@@ -102,6 +102,18 @@ fn a_newborn_that_is_given_up_is_gone_and_reaped() {
 }
 
 #[test]
+fn a_newborn_that_somebody_stops_is_given_up() {
+    let (job, output) = shell("echo ran");
+    let mut newborn = launch(&job, &SpawnTarget::Session).unwrap();
+    newborn.patience = Duration::from_millis(50);
+    newborn.process.as_ref().unwrap().signal(libc::SIGSTOP).unwrap();
+    let error = newborn.exec().unwrap_err();
+    assert_eq!(error.source.kind(), io::ErrorKind::TimedOut);
+    assert!(error.help.unwrap().contains("stopped"));
+    assert_eq!(text(output), "");
+}
+
+#[test]
 fn a_newborn_whose_gate_closes_exits_by_itself() {
     let (job, output) = shell("echo ran");
     let mut newborn = launch(&job, &SpawnTarget::Session).unwrap();
