@@ -89,7 +89,9 @@ impl World {
         let create = |name: &str| {
             Stdio::from(std::fs::File::create(self.path().join(name)).expect("an output file"))
         };
-        self.plain()
+        // Tests that run in the background, or under nohup, hand on signals that are ignored.
+        self.surrounded(std::process::Command::new("env"))
+            .args(["--default-signal=INT,QUIT,HUP", MEMWEIR])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(create("stdout"))
