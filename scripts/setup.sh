@@ -2,7 +2,7 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|review|deb|deb-test|engines
+#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|review|deb|deb-test|screenshot|engines
 set -eu
 
 here=$(dirname "$0")
@@ -105,13 +105,14 @@ test)
         linters
     ;;
 deb) compiler && need git git && need dpkg-shlibdeps dpkg-dev ;;
+screenshot) compiler && programs && need tmux tmux && packages="$packages python3-rich" ;;
 engines)
     compiler && environment && need mpiexec openmpi-bin && need munged munge &&
         need slurmctld slurmctld && need slurmd slurmd && need sbatch slurm-client
     ;;
 deb-test) need lintian lintian && need mmdebstrap mmdebstrap && need mke2fs e2fsprogs ;;
 *)
-    echo "usage: $0 build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|review|deb|deb-test|engines" >&2
+    echo "usage: $0 build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|review|deb|deb-test|screenshot|engines" >&2
     exit 2
     ;;
 esac

@@ -18,7 +18,7 @@ use crate::queue::Job;
 use crate::uptime::Reading;
 
 /// Schema changes, oldest first; the number of those applied is the file's `user_version`.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     "
 CREATE TABLE environments (
     id       INTEGER PRIMARY KEY NOT NULL,

@@ -43,6 +43,7 @@ pub mod signals;
 pub mod softpmu;
 pub mod supervise;
 pub mod swap;
+pub mod terminal;
 pub mod topology;
 pub mod unpaged;
 pub mod waker;

@@ -51,6 +51,7 @@ mod tests {
     #[test]
     fn the_nearest_group_with_the_controller_counts() {
         let tree = FakeTree::new();
+        tree.group("unit");
         let own = tree.group("unit/leaf");
         let hierarchy = Hierarchy { top: tree.root().to_owned(), own: Some(own) };
         let counter = || nearest(&tree, Some(hierarchy.clone()));

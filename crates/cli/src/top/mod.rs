@@ -10,13 +10,14 @@ mod state;
 mod view;
 mod watched;
 
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use memweir_core::Nanos;
 use memweir_core::input::InputError;
+use memweir_linux::terminal::{Input, wait_for_input};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
@@ -55,7 +56,7 @@ pub(crate) struct Args {
 
 /// Shows the source until the user quits.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let refusal = InputError::new("top", "standard input and output are no terminal");
         let help = "`memweir queue`, `watch` and `replay` print to files and pipes";
         return Err(refusal.help(help).into());
@@ -88,7 +89,7 @@ fn show(
     top: &mut Top,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::Machine(format!("the terminal: {error}"));
+    let failed = |error: io::Error| Failure::Machine(format!("the terminal: {error}"));
     let mut due = Instant::now();
     loop {
         if top.takes_frames() && Instant::now() >= due {
@@ -106,18 +107,30 @@ fn show(
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
-        if event::poll(wait).map_err(failed)?
-            && let Some(key) = key(&event::read().map_err(failed)?)
-        {
-            let rate = top.rate();
-            if top.key(key) == Flow::Quit {
-                return Ok(());
-            }
-            if top.rate() != rate {
-                due = due.min(Instant::now() + source.interval().div_f64(top.rate()));
-            }
+        // The library's own wait does not return once the terminal is closed.
+        if wait_for_input(wait).map_err(failed)? == Input::Gone {
+            return Ok(());
+        }
+        let rate = top.rate();
+        if obey(top).map_err(failed)? == Flow::Quit {
+            return Ok(());
+        }
+        if top.rate() != rate {
+            due = due.min(Instant::now() + source.interval().div_f64(top.rate()));
         }
     }
+}
+
+/// Obeys the keys that were pressed.
+fn obey(top: &mut Top) -> io::Result<Flow> {
+    while event::poll(Duration::ZERO)? {
+        if let Some(key) = key(&event::read()?)
+            && top.key(key) == Flow::Quit
+        {
+            return Ok(Flow::Quit);
+        }
+    }
+    Ok(Flow::GoOn)
 }
 
 /// Returns the key of an event of the terminal.

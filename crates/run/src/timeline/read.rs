@@ -73,8 +73,7 @@ impl Follower {
         read.map_err(|error| format!("cannot be read: {error}"))?;
         let lines = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let mut options = csv::ReaderBuilder::new();
-        let mut reader =
-            options.has_headers(false).flexible(true).from_reader(&self.rest[..lines]);
+        let mut reader = options.has_headers(false).flexible(true).from_reader(&self.rest[..lines]);
         let failed = |error: csv::Error| format!("it is no timeline: {error}");
         let (mut rows, mut record, mut used) = (Vec::new(), StringRecord::new(), 0);
         while reader.read_record(&mut record).map_err(failed)? {

@@ -113,6 +113,19 @@ fn recordings_are_played_back_to_their_end() {
 }
 
 #[test]
+fn top_ends_with_its_terminal() {
+    let world = World::new();
+    let mut run = world.memweir();
+    run.args(["run", "--policy", "os", "--timeline", "t.csv", "--", "sh", "-c", SPIN])
+        .assert()
+        .success();
+    let Some(terminal) = Terminal::start(&world, "top t.csv") else { return };
+    terminal.shows(" end");
+    drop(terminal);
+    wait_until("nothing is left of it", || world.processes().is_empty());
+}
+
+#[test]
 fn a_batch_in_progress_is_followed() {
     let world = World::new();
     let mut run = world.without_input();
