@@ -28,7 +28,7 @@ programs() {
     need qemu-x86_64 qemu-user
     need gzip gzip
     need xz xz-utils
-    need awk mawk
+    need mawk mawk
     need sqlite3 sqlite3
     need openssl openssl
     need python3 python3

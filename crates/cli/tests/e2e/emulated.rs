@@ -25,7 +25,7 @@ ways = 8
 "#;
 
 /// Fills an array of three megabytes, far beyond the caches, and reads it three times.
-const STREAM: &str = "awk 'BEGIN { for (i = 0; i < 30000; i++) a[i] = i; \
+const STREAM: &str = "mawk 'BEGIN { for (i = 0; i < 30000; i++) a[i] = i; \
                       for (k = 0; k < 3; k++) for (i = 0; i < 30000; i++) s += a[i]; print s }'";
 
 /// Returns true if the emulator is missing, and reports a skip.
