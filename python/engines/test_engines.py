@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -96,16 +97,104 @@ def test_a_killed_engine_goes_on(
     time.sleep(1)
     before = _rows(out)
     assert before
-    again = subprocess.run(
-        command,
+    _again(engine, example, out)
+    _complete(out, whole)
+
+
+# What the command line of a worker has.
+_WORKERS = {"pool": "executors.py", "dask": "multiprocessing.spawn", "ray": "ray::"}
+
+
+def _descendants(ancestor: int) -> list[int]:
+    """Returns the processes below a process."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    found, left = [], [ancestor]
+    while left:
+        below = children.get(left.pop(), [])
+        found += below
+        left += below
+    return found
+
+
+def _workers(engine: str, script: int) -> list[int]:
+    def is_worker(process: int) -> bool:
+        with suppress(OSError):
+            return _WORKERS[engine] in Path(f"/proc/{process}/cmdline").read_text()
+        return False
+
+    return sorted(filter(is_worker, _descendants(script)))
+
+
+@pytest.mark.parametrize("engine", list(_WORKERS))
+def test_a_worker_that_dies_costs_no_point(
+    engine: str, example: Path, tmp_path: Path, whole: memweir.SimResult
+) -> None:
+    out = tmp_path / "points"
+    process = subprocess.Popen(
+        _command(engine, example, out),
         env=_environment(),
         cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + _TIMEOUT_S
+    while not _rows(out):
+        assert process.poll() is None and time.monotonic() < end, "no point ends"
+        time.sleep(0.01)
+    workers = _workers(engine, process.pid)
+    assert workers
+    os.kill(workers[0], signal.SIGKILL)
+    # Some engines give the task to another worker, others end.
+    if process.wait(_TIMEOUT_S) != 0:
+        _again(engine, example, out)
+    _complete(out, whole)
+
+
+def _again(engine: str, example: Path, out: Path) -> None:
+    again = subprocess.run(
+        _command(engine, example, out),
+        env=_environment(),
+        cwd=out.parent,
         capture_output=True,
         timeout=_TIMEOUT_S,
         check=False,
     )
     assert again.returncode == 0, again.stderr
-    _complete(out, whole)
+
+
+@pytest.mark.parametrize("engine", ["pool", "dask", "ray", "mpi"])
+def test_a_full_disk_costs_no_point(
+    engine: str, example: Path, tmp_path: Path, whole: memweir.SimResult
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts a small disk")
+    out = tmp_path / "points"
+    out.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", str(out)]
+    subprocess.run(mount, check=True)
+    try:
+        full = subprocess.run(
+            _command(engine, example, out),
+            env=_environment(),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        assert full.returncode != 0, "there is room for all"
+        assert "No space left" in full.stderr
+        before = _rows(out)
+        assert 0 < len(before) < _POINTS
+        subprocess.run(["mount", "-o", "remount,size=64m", str(out)], check=True)
+        _again(engine, example, out)
+        _complete(out, whole)
+    finally:
+        subprocess.run(["umount", "--lazy", str(out)], check=True)
 
 
 def test_hyperqueue_runs_shards(example: Path, tmp_path: Path, whole: memweir.SimResult) -> None:
@@ -124,10 +213,15 @@ def test_hyperqueue_runs_shards(example: Path, tmp_path: Path, whole: memweir.Si
     assert len(list((tmp_path / "points").rglob("*.parquet"))) == 8
 
 
+def _submission(example: Path, *options: str) -> list[str]:
+    files = [str(example / "sweep.sbatch"), str(example / "mix.toml")]
+    return ["sbatch", "--wait", *options, *files, "points"]
+
+
 def _sbatch(slurm: dict[str, str], example: Path, directory: Path, *options: str) -> int:
     """Submits the example's array, and returns its exit code when it has ended."""
     done = subprocess.run(
-        ["sbatch", "--wait", *options, example / "sweep.sbatch", example / "mix.toml", "points"],
+        _submission(example, *options),
         env=slurm,
         cwd=directory,
         capture_output=True,
@@ -156,6 +250,19 @@ def test_a_failed_array_goes_on_with_another_number_of_tasks(
     assert _sbatch(slurm, example, tmp_path, "--array=1,2,4") == 0
     assert len(_rows(tmp_path / "points")) == 75
     assert _sbatch(slurm, example, tmp_path, "--array=1-2") == 0
+    _complete(tmp_path / "points", whole)
+
+
+def test_an_array_that_was_submitted_twice_is_merged_to_one(
+    slurm: dict[str, str], example: Path, tmp_path: Path, whole: memweir.SimResult
+) -> None:
+    array = _submission(example, "--array=1-2")
+    both = [subprocess.Popen(array, env=slurm, cwd=tmp_path) for _ in range(2)]
+    assert [process.wait(_TIMEOUT_S) for process in both] == [0, 0]
+    rows = _rows(tmp_path / "points")
+    assert len(rows) == _POINTS and set(rows.values()) <= {2, 4}
+    merged = memweir.command("sweep", "merge", tmp_path / "points")
+    assert "100 of 100 points" in merged
     _complete(tmp_path / "points", whole)
 
 
