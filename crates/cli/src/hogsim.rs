@@ -94,8 +94,8 @@ fn load(args: &Args) -> Result<Load, Failure> {
     }
     let path = args.file.as_deref().unwrap_or(Path::new(""));
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
     if text.trim_start().starts_with("memweir-hogsim") {
         if args.degree.is_some() || args.period.is_some() || args.regular {
             return Err(InputError::new(&name, "a plan cannot be transformed")

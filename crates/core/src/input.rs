@@ -41,6 +41,11 @@ impl InputError {
         }
     }
 
+    /// Creates the refusal of a file that cannot be read.
+    pub fn unreadable(path: &Path, error: &io::Error) -> Self {
+        Self::new(path.display().to_string(), format!("cannot be read: {error}"))
+    }
+
     /// Sets the line, counted from one.
     #[must_use]
     pub fn line(mut self, line: usize) -> Self {

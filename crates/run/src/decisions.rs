@@ -51,8 +51,7 @@ impl DecisionLog {
 /// If the file cannot be read or is not a record.
 pub fn read(path: &Path) -> Result<Record, InputError> {
     let name = path.display().to_string();
-    let bytes = std::fs::read(path)
-        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    let bytes = std::fs::read(path).map_err(|error| InputError::unreadable(path, &error))?;
     // The last line may be cut within a character.
     Record::parse(&name, &String::from_utf8_lossy(&bytes))
 }

@@ -278,8 +278,8 @@ pub fn program(name: &OsStr, directory: &Path) -> Result<PathBuf, Refusal> {
 /// If the file cannot be read or describes no caches.
 pub fn caches(path: &Path) -> Result<CacheHierarchy, InputError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
     parse_caches(&name, &text)
 }
 

@@ -95,9 +95,7 @@ fn content(trace: &Path) -> Result<String, InputError> {
         let error = InputError::new("command line", "a sweep reads the trace at every point");
         return Err(error.key("TRACE").help("name a file"));
     }
-    digest(trace).map_err(|error| {
-        InputError::new(trace.display().to_string(), format!("cannot be read: {error}"))
-    })
+    digest(trace).map_err(|error| InputError::unreadable(trace, &error))
 }
 
 /// The options of one point in the place of those of the command line.

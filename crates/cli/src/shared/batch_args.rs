@@ -61,8 +61,8 @@ impl JobSource {
 /// The jobs of a file with one command per line.
 fn from_file(path: &Path) -> Result<Batch, InputError> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    let text =
+        std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
     Batch::from_lines(&name, &text)
 }
 

@@ -13,8 +13,7 @@ pub(crate) fn read(path: &Path) -> Result<AddressMap, InputError> {
 
 /// Reads the text of a file with a map.
 pub(crate) fn text_of(path: &Path) -> Result<String, InputError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| InputError::new(path.display().to_string(), error.to_string()))
+    std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))
 }
 
 /// The warning that a map may not hold here, if this is a virtual machine.

@@ -84,8 +84,8 @@ impl JobsFile {
     /// run there unless they say otherwise.
     pub fn read(path: &Path, limits: Limits) -> Result<Self, InputError> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+        let text =
+            std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),

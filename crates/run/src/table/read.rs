@@ -23,8 +23,7 @@ pub type Contents = (Vec<Column>, Vec<Vec<Cell>>);
 /// If the file cannot be read, is not Parquet, or has a column of a kind that tables do not have.
 pub fn read_parquet(path: &Path, wanted: impl Fn(&str) -> bool) -> Result<Contents, InputError> {
     let name = path.display().to_string();
-    let file = File::open(path)
-        .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
+    let file = File::open(path).map_err(|error| InputError::unreadable(path, &error))?;
     checked(&name, || contents(file, wanted))
 }
 

@@ -22,7 +22,7 @@ pub fn read(path: &Path) -> Result<Vec<Row>, InputError> {
     let refuse = |reason: String| InputError::new(path.display().to_string(), reason);
     let format =
         Format::of(path).map_err(|refusal| refusal.written_in(&path.display().to_string()))?;
-    let file = File::open(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let file = File::open(path).map_err(|error| InputError::unreadable(path, &error))?;
     match format {
         Format::Csv => from_csv(file),
         Format::Parquet => from_parquet(file),
@@ -56,7 +56,7 @@ impl Follower {
             }
             Err(refusal) => return Err(refusal.written_in(&path.display().to_string())),
         }
-        let file = File::open(path).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+        let file = File::open(path).map_err(|error| InputError::unreadable(path, &error))?;
         Ok(Self { path: path.to_owned(), file, columns: None, rest: Vec::new() })
     }
 

@@ -266,12 +266,13 @@ impl EventFile {
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, InputError> {
         let name = path.display().to_string();
-        let refuse = |reason: String| InputError::new(name.clone(), reason);
-        let size = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?.len();
+        let unreadable = |error| InputError::unreadable(path, &error);
+        let size = std::fs::metadata(path).map_err(unreadable)?.len();
         if size > LARGEST_FILE {
-            return Err(refuse(format!("{size} bytes is too large for an event file")));
+            let reason = format!("{size} bytes is too large for an event file");
+            return Err(InputError::new(name, reason));
         }
-        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
         Self::parse(&name, &text)
     }
 
