@@ -1,17 +1,21 @@
 //! Options by which `run`, `emulate` and `daemon` choose the jobs of each quantum.
 
+use std::time::Duration;
+
+use memweir_core::Nanos;
+use memweir_core::input::InputError;
 use memweir_policy::PredictorKind;
 use memweir_policy::policies::Objective;
-use memweir_run::options::{self, BatchOptions};
+use memweir_run::options::{BatchOptions, RunOptions};
+use memweir_run::policy_program::{DECISION_TIMEOUT, PolicyProgram};
 
-use crate::value::{named, parsed, refused};
+use crate::value::{duration, named, parsed};
 
 /// Policy, objective and predictor.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChoiceArgs {
     /// Policy that selects the jobs of each quantum [default: max-weight]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     policy: Option<String>,
     /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
     /// slowdown [default: turnaround]
@@ -32,6 +36,58 @@ impl ChoiceArgs {
             objective: self.objective,
             predictor: self.predictor,
             ..BatchOptions::default()
+        }
+    }
+}
+
+/// Policies in other processes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ProgramArgs {
+    /// Ask a program for each decision, in lines of JSON. --policy and --compare know it as NAME,
+    /// or else as `program`; alone it is the policy
+    #[arg(long, value_name = "[NAME=]CMD", help_heading = "Scheduling")]
+    #[arg(value_parser = parsed::<PolicyProgram>)]
+    policy_program: Vec<PolicyProgram>,
+    /// Time limit of each of its answers [default: 10s]
+    #[arg(long, value_name = "TIME", help_heading = "Scheduling", requires = "policy_program")]
+    #[arg(value_parser = duration)]
+    policy_timeout: Option<Nanos>,
+}
+
+impl ProgramArgs {
+    /// Adds the programs to the options of a run, under the policies of `compare` if it names any.
+    ///
+    /// # Errors
+    /// If a policy is unknown, or a program has no name of its own or is not asked.
+    pub(crate) fn over(
+        &self,
+        run: RunOptions,
+        choice: &ChoiceArgs,
+        compare: &[String],
+    ) -> Result<RunOptions, InputError> {
+        let programs = self.policy_program.clone();
+        let policy = match programs.as_slice() {
+            [only] if choice.policy.is_none() && compare.is_empty() => only.name.clone(),
+            _ => run.policy,
+        };
+        let timeout = self.policy_timeout.map_or(DECISION_TIMEOUT, Duration::from);
+        let run = RunOptions { policy, programs, decision_timeout: timeout, ..run };
+        PolicyProgram::check_all(&run.programs)
+            .map_err(|refusal| refusal.written_in("command line").key("policy-program"))?;
+        let chosen = std::slice::from_ref(&run.policy);
+        let (key, chosen) =
+            if compare.is_empty() { ("policy", chosen) } else { ("compare", compare) };
+        for policy in chosen {
+            run.check_policy(policy)
+                .map_err(|refusal| refusal.written_in("command line").key(key))?;
+        }
+        match run.programs.iter().find(|program| !chosen.contains(&program.name)) {
+            Some(unused) => {
+                let reason = format!("`{}` is not among the policies", unused.name);
+                let help = format!("add it to --{key}, or leave the program out");
+                Err(InputError::new("command line", reason).key("policy-program").help(help))
+            }
+            None => Ok(run),
         }
     }
 }

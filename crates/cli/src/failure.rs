@@ -8,6 +8,7 @@ use memweir_core::input::InputError;
 use memweir_flow::SimError;
 use memweir_linux::preload::NotStarted;
 use memweir_run::batch::RunError;
+use memweir_run::policy_program::FailedPolicy;
 use memweir_sweep::SweepError;
 
 /// The exit codes, as every `--help` lists them.
@@ -21,6 +22,7 @@ Exit codes:
     3  this machine cannot do it: no such meter, mechanism or permission
     4  a result could not be written
     5  memweir found a fault of its own
+    6  a policy program failed; the jobs were ended, or released as --on-exit says
   130  interrupted";
 
 /// The exit codes of the commands that wrap one program.
@@ -80,6 +82,9 @@ pub(crate) enum Failure {
     /// A fault of this program: its results are of no use.
     #[error("a fault of memweir: {0}")]
     Fault(String),
+    /// A policy in another process failed; the jobs were ended or released.
+    #[error(transparent)]
+    Policy(#[from] FailedPolicy),
     /// A figure could not be drawn.
     #[error(transparent)]
     Plot(#[from] crate::render::plot::PlotError),
@@ -125,6 +130,7 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Input(input) => Self::Input(input),
+            RunError::Policy(failed) => Self::Policy(failed),
             RunError::Output { path, source } => Self::write(&path, source),
             other => Self::Machine(other.to_string()),
         }
@@ -138,6 +144,7 @@ impl From<&Failure> for ExitCode {
             Failure::Machine(_) => 3,
             Failure::Write { .. } | Failure::Plot(_) => 4,
             Failure::Fault(_) => 5,
+            Failure::Policy(_) => 6,
             Failure::Interrupted(_) => 130,
         })
     }

@@ -22,6 +22,7 @@ pub mod journal;
 pub mod kernel_colors;
 pub mod launch;
 pub mod leftovers;
+pub mod line_peer;
 pub mod memories;
 pub mod memory_group;
 pub mod meter;

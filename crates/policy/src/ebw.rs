@@ -28,9 +28,10 @@ use std::ops::{Add, AddAssign};
 
 use memweir_core::medium::{Distance, Medium, MediumKind};
 use memweir_core::{BytesPerSec, Counts, LINE_BYTES, MAX_MEDIA, Media, MediumId, Nanos, Picos};
+use serde::{Deserialize, Serialize};
 
 /// Rate of traffic with one medium.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrafficRate {
     /// Lines read.
     pub reads: BytesPerSec,
@@ -39,7 +40,7 @@ pub struct TrafficRate {
 }
 
 /// Rates of traffic with each medium, in the order of [`Media`].
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrafficRates(pub [TrafficRate; MAX_MEDIA]);
 
 impl TrafficRates {

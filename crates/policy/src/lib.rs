@@ -22,6 +22,7 @@
 //! | [`ebw`] | effective bandwidth on hybrid memory, hmmsched eq. (6), (7) |
 //! | [`migration`] | which pages belong into DRAM |
 //! | [`paging`] | which page leaves DRAM next, drswap section III |
+//! | [`protocol`] | the lines by which a policy in another process is asked |
 //! | [`record`] | records of decisions, and their replay |
 //! | [`speed`] | the speed of a job beside others |
 //!
@@ -96,6 +97,7 @@ pub mod paging;
 pub mod policies;
 pub mod policy;
 pub mod predictor;
+pub mod protocol;
 pub mod quantum_loop;
 pub mod record;
 mod scan;
@@ -104,7 +106,7 @@ pub mod speed;
 pub mod target;
 
 pub use ebw::{EffectiveBandwidth, TrafficRate, TrafficRates, Translation};
-pub use policy::{Batch, Blocking, Candidate, Policy, QuantumView};
+pub use policy::{Batch, Blocking, Candidate, ImpossibleChoice, Policy, QuantumView};
 pub use predictor::{Predictor, PredictorKind};
 pub use quantum_loop::{Backend, Conclusion, QuantumLoop};
 pub use scheduler::{

@@ -246,6 +246,39 @@ pub fn has_objectives(policy: &str) -> bool {
     find(policy).is_ok_and(|choice| choice.entry.options.contains(&max_weight::COMPLETION))
 }
 
+/// Checks the names of policies from outside a table that has the `known` ones.
+///
+/// # Errors
+/// If a name is not a name of a policy, is one of the table, or occurs twice.
+pub fn check_names(
+    names: &[&str],
+    known: &mut dyn Iterator<Item = &'static str>,
+) -> Result<(), Refusal> {
+    let known: Vec<&str> = known.collect();
+    for (place, name) in names.iter().enumerate() {
+        if !is_name(name) {
+            let help = "letters, digits, `-`, `_` and `.`";
+            return Err(Refusal::new(format!("`{name}` is not a name of a policy"), help));
+        }
+        if known.contains(name) {
+            let reason = format!("`{name}` is the name of a policy of memweir");
+            return Err(Refusal::new(reason, format!("another name: `my-{name}`")));
+        }
+        if names[..place].contains(name) {
+            let reason = format!("two policies are called `{name}`");
+            return Err(Refusal::new(reason, "a name of its own for each"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns true if a policy may be called so.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !text.is_empty() && text.chars().all(allowed)
+}
+
 /// Chooses, in this order, every job that still fits the free cores.
 pub(crate) fn take_what_fits(
     view: &QuantumView<'_>,

@@ -1,13 +1,16 @@
 //! Input and output of a policy.
 
+use std::collections::HashSet;
+
 use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
+use serde::{Deserialize, Serialize};
 
 use crate::ebw::TrafficRates;
 use crate::scheduler::Bus;
 use crate::speed::SpeedModel;
 
-/// A job that may run in the next quantum.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// A job that may run in the next quantum. In JSON, times are in nanoseconds and say so.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// The job.
     pub job: JobId,
@@ -17,17 +20,21 @@ pub struct Candidate {
     /// negative.
     pub demand: BytesPerSec,
     /// Its estimated execution time (`T_j` of iabw section 3.3), if known.
+    #[serde(rename = "expected_time_ns")]
     pub expected_time: Option<Nanos>,
     /// The same demand by medium and direction, divided in the proportion of the job's latest
     /// traffic; reads from the local DRAM until traffic has been observed.
     pub traffic: TrafficRates,
     /// CPU time that it has used so far, on all of its cores.
+    #[serde(rename = "executed_ns")]
     pub executed: Nanos,
     /// Completed work, as the time that it would have taken alone. Of a job that waits much for
     /// memory and whose mean bandwidth is known, its traffic so far over that bandwidth; of others
     /// the time in which they had cores, each quantum times their speed by the [`SpeedModel`].
+    #[serde(rename = "progress_ns")]
     pub progress: Nanos,
     /// Time since it was submitted.
+    #[serde(rename = "age_ns")]
     pub age: Nanos,
     /// Its priority.
     pub priority: Priority,
@@ -73,6 +80,63 @@ pub struct QuantumView<'a> {
     pub batch: &'a dyn Batch,
     /// Speeds of jobs beside each other on this machine.
     pub speeds: &'a SpeedModel,
+}
+
+impl QuantumView<'_> {
+    /// Returns the places in `queue` of jobs that a policy outside of this program has chosen.
+    ///
+    /// # Errors
+    /// If a job is not waiting, is chosen twice, or if they do not fit the free cores. Policies of
+    /// the table may be lax, see [`Policy::select`]; a policy of a user learns of its mistake.
+    pub fn places(&self, chosen: &[JobId]) -> Result<Vec<usize>, ImpossibleChoice> {
+        let (mut places, mut taken, mut cores) = (Vec::new(), HashSet::new(), 0u32);
+        for job in chosen.iter().copied() {
+            let place = self.queue.iter().position(|waiting| waiting.job == job);
+            let waiting = || self.queue.iter().map(|waiting| waiting.job).collect();
+            let place =
+                place.ok_or_else(|| ImpossibleChoice::NotWaiting { job, waiting: waiting() })?;
+            if !taken.insert(place) {
+                return Err(ImpossibleChoice::Twice(job));
+            }
+            cores = cores.saturating_add(self.queue[place].cores);
+            places.push(place);
+        }
+        if cores > self.cores {
+            return Err(ImpossibleChoice::TooWide { cores, free: self.cores });
+        }
+        Ok(places)
+    }
+}
+
+/// A choice that no policy can make. The texts follow the name of the one who chose.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImpossibleChoice {
+    /// A job that does not wait.
+    #[error("chose job {job}, which is not waiting; waiting: {}", listed(waiting))]
+    NotWaiting {
+        /// The job.
+        job: JobId,
+        /// The jobs that wait.
+        waiting: Vec<JobId>,
+    },
+    /// A job that is chosen already.
+    #[error("chose job {0} twice")]
+    Twice(JobId),
+    /// Jobs for more cores than are free.
+    #[error("chose jobs for {cores} cores; {free} are free")]
+    TooWide {
+        /// Cores of the chosen jobs.
+        cores: u32,
+        /// Free cores.
+        free: u32,
+    },
+}
+
+fn listed(jobs: &[JobId]) -> String {
+    match jobs {
+        [] => "none".to_owned(),
+        jobs => jobs.iter().map(JobId::to_string).collect::<Vec<_>>().join(", "),
+    }
 }
 
 /// Figures of a batch as a whole. They take a pass over all jobs, so they are computed only for the

@@ -18,6 +18,7 @@
 mod queueing;
 
 use memweir_core::{BytesPerSec, MAX_MEDIA};
+use serde::{Deserialize, Serialize};
 
 use queueing::queueing;
 
@@ -64,8 +65,9 @@ pub struct Contention {
     pub utilization: [f64; MAX_MEDIA],
 }
 
-/// Speeds of jobs that share the memory of one machine.
-#[derive(Clone, Debug)]
+/// Speeds of jobs that share the memory of one machine. In JSON, it is its parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(into = "Parameters", try_from = "Parameters")]
 pub struct SpeedModel {
     /// Peak of each medium in bytes per second; infinite where none is known.
     peaks: [f64; MAX_MEDIA],
@@ -181,6 +183,39 @@ impl SpeedModel {
             };
         }
         damage
+    }
+}
+
+/// Parameters of a [`SpeedModel`] in JSON, which has no infinity.
+#[derive(Serialize, Deserialize)]
+struct Parameters {
+    /// Peak of each medium that is told apart; absent where none is known.
+    peaks: Vec<Option<f64>>,
+    cores: f64,
+    observed: bool,
+}
+
+impl From<SpeedModel> for Parameters {
+    fn from(model: SpeedModel) -> Self {
+        let SpeedModel { peaks, media, cores, observed } = model;
+        let known = |peak: &f64| peak.is_finite().then_some(*peak);
+        Self { peaks: peaks[..media].iter().map(known).collect(), cores, observed }
+    }
+}
+
+impl TryFrom<Parameters> for SpeedModel {
+    type Error = String;
+
+    fn try_from(parameters: Parameters) -> Result<Self, String> {
+        let Parameters { peaks: given, cores, observed } = parameters;
+        if !(1..=MAX_MEDIA).contains(&given.len()) {
+            return Err(format!("{} peaks, and not from 1 to {MAX_MEDIA}", given.len()));
+        }
+        let mut peaks = [f64::INFINITY; MAX_MEDIA];
+        for (peak, given) in peaks.iter_mut().zip(&given) {
+            *peak = given.unwrap_or(f64::INFINITY);
+        }
+        Ok(Self { peaks, media: given.len(), cores, observed })
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `sweep` | sweeps point by point, and their directory |
 //! | `supervise` | progress, interruption and failures of a simulation |
 //! | `policy` | a Python object as a policy or a color assignment |
+//! | `served` | a Python object as a policy of the command |
 //! | `victims` | a Python object as a victim policy of paging |
 //! | `view` | the views that Python policies decide by |
 //! | `address_map` | address maps and page colors |
@@ -23,6 +24,7 @@ mod address_map;
 mod errors;
 mod policy;
 mod scenario;
+mod served;
 mod simulate;
 mod supervise;
 mod sweep;
@@ -38,6 +40,8 @@ mod _native {
     use crate::address_map::AddressMap;
     #[pymodule_export]
     use crate::scenario::{toml_document, toml_value};
+    #[pymodule_export]
+    use crate::served::ServedPolicy;
     #[pymodule_export]
     use crate::simulate::sim;
     #[pymodule_export]

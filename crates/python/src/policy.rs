@@ -1,7 +1,5 @@
 //! A Python object as a policy or a color assignment.
 
-use std::collections::HashSet;
-
 use memweir_core::address_map::{Color, ColorSet};
 use memweir_core::input::Refusal;
 use memweir_core::{BytesPerSec, JobId};
@@ -31,16 +29,7 @@ impl PythonPolicy {
     }
 
     fn copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        py.import("copy")?.call_method1("deepcopy", (&self.object,))
-    }
-
-    /// Returns the object of one run, which has been told of the machine if it has `start(setup)`.
-    fn start(&self, py: Python<'_>, config: &SchedulerConfig) -> PyResult<Py<PyAny>> {
-        let copy = self.copy(py)?;
-        if copy.hasattr("start")? {
-            copy.call_method1("start", (Setup::new(config),))?;
-        }
-        Ok(copy.unbind())
+        copy(self.object.bind(py))
     }
 }
 
@@ -50,7 +39,7 @@ impl CustomPolicy for PythonPolicy {
     }
 
     fn build(&self, config: &SchedulerConfig) -> Box<dyn Policy> {
-        let object = Python::attach(|py| match self.start(py, config) {
+        let object = Python::attach(|py| match start(self.object.bind(py), config) {
             Ok(object) => Some(object),
             Err(cause) => {
                 self.supervision.fail(policy_failed(py, &self.name, None, cause));
@@ -97,6 +86,28 @@ impl CustomAssignment for PythonPolicy {
     }
 }
 
+/// Returns a copy of an object that shares nothing with it.
+fn copy<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    object.py().import("copy")?.call_method1("deepcopy", (object,))
+}
+
+/// Returns the object of one run, which has been told of the machine if it has `start(setup)`.
+pub(crate) fn start(object: &Bound<'_, PyAny>, config: &SchedulerConfig) -> PyResult<Py<PyAny>> {
+    let copy = copy(object)?;
+    if copy.hasattr("start")? {
+        copy.call_method1("start", (Setup::new(config),))?;
+    }
+    Ok(copy.unbind())
+}
+
+/// Asks the object of one run for its choice: places in the run queue, and the target.
+pub(crate) fn decide(
+    object: &Bound<'_, PyAny>,
+    view: &QuantumView<'_>,
+) -> PyResult<(Vec<usize>, Option<BytesPerSec>)> {
+    Ok((ask(object, view)?, target(object)?))
+}
+
 /// The policy of one run.
 struct RunPolicy {
     name: String,
@@ -113,9 +124,7 @@ impl Policy for RunPolicy {
             return;
         };
         let selected = Python::attach(|py| {
-            let object = object.bind(py);
-            let selected = ask(object, view)
-                .and_then(|places| Ok((places, target(object)?)))
+            let selected = decide(object.bind(py), view)
                 .map_err(|cause| policy_failed(py, &self.name, Some(view.quantum), cause));
             selected.map_err(|error| self.supervision.fail(error))
         });
@@ -132,45 +141,24 @@ impl Policy for RunPolicy {
 
 /// Asks a policy for its choice, and returns the places of the chosen jobs in the run queue.
 fn ask(object: &Bound<'_, PyAny>, view: &QuantumView<'_>) -> PyResult<Vec<usize>> {
-    let py = object.py();
-    let answer = object.call_method1("select", (View::new(py, view)?,))?;
+    let answer = object.call_method1("select", (View::new(object.py(), view)?,))?;
     let selected = answer.try_iter().map_err(|_| {
         let kind = answer.get_type();
         PyTypeError::new_err(format!("select() returned {kind}, and not jobs of view.queue"))
     })?;
-    let (mut places, mut taken, mut cores) = (Vec::new(), HashSet::new(), 0u32);
-    for job in selected {
-        let place = place_of(&job?, view)?;
-        let candidate = &view.queue[place];
-        if !taken.insert(place) {
-            let reason = format!("select() chose job {} twice", candidate.job.0);
-            return Err(PyValueError::new_err(reason));
-        }
-        cores = cores.saturating_add(candidate.cores);
-        places.push(place);
-    }
-    if cores > view.cores {
-        let reason = format!("select() chose jobs for {cores} cores; {} are free", view.cores);
-        return Err(PyValueError::new_err(reason));
-    }
-    Ok(places)
+    let jobs = selected.map(|job| number_of(&job?)).collect::<PyResult<Vec<JobId>>>()?;
+    view.places(&jobs).map_err(|impossible| PyValueError::new_err(format!("select() {impossible}")))
 }
 
-/// Returns the place in the run queue of a chosen job: an element of `view.queue` or its number.
-fn place_of(job: &Bound<'_, PyAny>, view: &QuantumView<'_>) -> PyResult<usize> {
-    let number = match job.cast::<Candidate>() {
-        Ok(candidate) => candidate.get().0.job,
-        Err(_) => JobId(job.extract().map_err(|_| {
+/// Returns the number of a chosen job: an element of `view.queue` or its number.
+fn number_of(job: &Bound<'_, PyAny>) -> PyResult<JobId> {
+    match job.cast::<Candidate>() {
+        Ok(candidate) => Ok(candidate.get().0.job),
+        Err(_) => Ok(JobId(job.extract().map_err(|_| {
             let kind = job.get_type();
             PyTypeError::new_err(format!("select() chose {kind}, and not a job of view.queue"))
-        })?),
-    };
-    view.queue.iter().position(|waiting| waiting.job == number).ok_or_else(|| {
-        let waiting: Vec<String> = view.queue.iter().map(|job| job.job.0.to_string()).collect();
-        let waiting = if waiting.is_empty() { "none".to_owned() } else { waiting.join(", ") };
-        let reason = format!("select() chose job {}, which is not waiting", number.0);
-        PyValueError::new_err(format!("{reason}; waiting: {waiting}"))
-    })
+        })?)),
+    }
 }
 
 /// Returns the target of the last selection, if the policy has `target()`.

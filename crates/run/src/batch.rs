@@ -37,6 +37,7 @@ use crate::logs::Logs;
 use crate::observer::{Event, Observer};
 use crate::options::RunOptions;
 use crate::platform::PlatformError;
+use crate::policy_program::{FailedPolicy, PolicyFailure};
 use crate::report::BatchReport;
 use crate::store::StoreError;
 use crate::timeline::Timeline;
@@ -65,6 +66,9 @@ pub enum RunError {
     /// The named calibration cannot be used.
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    /// A policy in another process could not decide; the jobs were ended or released.
+    #[error(transparent)]
+    Policy(#[from] FailedPolicy),
     /// A file of results, or the directory of logs, cannot be made.
     #[error("making {path}: {source}", path = path.display())]
     Output {
@@ -173,8 +177,8 @@ impl Plan<'_> {
         let config = self.scheduler_config(mechanisms.meter.as_deref());
         let predictor = config.predictor.to_string();
         let Outputs { logs, timeline, decisions } = Outputs::create(self, &config)?;
-        let scheduler = QuantumScheduler::new(config)
-            .map_err(|refusal| refusal.written_in("run").key("policy"))?;
+        let failure = PolicyFailure::default();
+        let scheduler = self.scheduler(config, &failure)?;
         let scheduler = match &decisions {
             Some(_) => RecordingScheduler::recording(scheduler),
             None => RecordingScheduler::silent(scheduler),
@@ -182,7 +186,7 @@ impl Plan<'_> {
         let used_before = clock::process_cpu_time();
         let recorder = QuantumRecorder::new(observer, self.options.media.clone());
         let recorder = recorder.with_files(timeline, decisions);
-        let mut backend = ProcessBackend::new(self, mechanisms, &logs, recorder);
+        let mut backend = ProcessBackend::new(self, mechanisms, &logs, recorder, failure.clone());
         let mut quanta = QuantumLoop::new(scheduler, self.options.quantum);
         let driven = quanta.run(&mut backend);
         let calls = quanta.take_calls();
@@ -191,6 +195,9 @@ impl Plan<'_> {
             return Err(error);
         }
         let report = backend.finish(&calls);
+        if let Some(failed) = failure.get() {
+            return Err(failed.into());
+        }
         let ideal_average = quanta.ideal_average_bandwidth();
         Ok(BatchReport {
             predictor,
@@ -198,6 +205,23 @@ impl Plan<'_> {
             ideal_average_bandwidth: ideal_average.map(|rate| rate.0),
             ..report
         })
+    }
+
+    /// Creates the scheduler with the policy of the table, or of the program, that has the name.
+    fn scheduler(
+        &self,
+        config: SchedulerConfig,
+        failure: &PolicyFailure,
+    ) -> Result<QuantumScheduler, RunError> {
+        match self.options.program(&config.policy) {
+            Some(program) => {
+                let limit = self.options.decision_timeout;
+                let policy = program.start(&config, limit, failure.clone());
+                Ok(QuantumScheduler::with_policy(config, policy))
+            }
+            None => QuantumScheduler::new(config)
+                .map_err(|refusal| refusal.written_in("run").key("policy").into()),
+        }
     }
 
     fn meter(&self) -> Result<Chosen, RunError> {
@@ -214,8 +238,11 @@ impl Plan<'_> {
             target: self.frame.target.clone(),
             media: self.options.media.clone(),
             medium_peaks: self.frame.medium_peaks,
-            // Part of the policy's name by now.
-            core_use: CoreUse::All,
+            // Part of the name of a policy of the table by now.
+            core_use: match self.options.program(&self.policy) {
+                Some(_) => self.options.core_use,
+                None => CoreUse::All,
+            },
             seed: self.options.seed,
         }
     }

@@ -22,6 +22,7 @@ mod machine;
 pub mod observer;
 pub mod options;
 pub mod platform;
+pub mod policy_program;
 pub mod profile;
 pub mod recording;
 pub mod report;

@@ -6,6 +6,7 @@ mod media;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use memweir_core::cache::CacheHierarchy;
 pub use memweir_core::input::Refusal;
@@ -20,6 +21,7 @@ use memweir_linux::meter::MeterChoice;
 use memweir_policy::policies::{self, DecidesBy, Objective};
 use memweir_policy::{CoreUse, PredictorKind};
 
+use crate::policy_program::{DECISION_TIMEOUT, PolicyProgram};
 pub use cores::{Cores, cores_or_auto};
 pub use media::{media, placed};
 
@@ -82,8 +84,12 @@ pub const DEFAULT_POLICY: &str = "max-weight";
 /// Options of a run: everything that determines it but the jobs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOptions {
-    /// A name of [`policy_names`].
+    /// A name of [`policy_names`], or of a program.
     pub policy: String,
+    /// Policies in other processes, which `policy` may name.
+    pub programs: Vec<PolicyProgram>,
+    /// Time limit of a decision of theirs.
+    pub decision_timeout: Duration,
     /// Objective of a policy that can follow several.
     pub objective: Objective,
     /// The predictor; the default of `memweir-policy` if absent.
@@ -134,6 +140,8 @@ impl Default for RunOptions {
     fn default() -> Self {
         Self {
             policy: DEFAULT_POLICY.to_owned(),
+            programs: Vec::new(),
+            decision_timeout: DECISION_TIMEOUT,
             objective: Objective::default(),
             predictor: None,
             meter: MeterChoice::Auto,
@@ -160,6 +168,27 @@ impl Default for RunOptions {
 }
 
 impl RunOptions {
+    /// Returns the program that a policy names.
+    #[must_use]
+    pub fn program(&self, policy: &str) -> Option<&PolicyProgram> {
+        self.programs.iter().find(|program| program.name == policy)
+    }
+
+    /// Checks the name of a policy of these options, and the options behind it.
+    ///
+    /// # Errors
+    /// If there is no such policy; the refusal suggests the nearest name.
+    pub fn check_policy(&self, given: &str) -> Result<String, Refusal> {
+        let name = given.split(':').next().unwrap_or(given);
+        let programs = self.programs.iter().map(|program| program.name.as_str());
+        let names: Vec<&str> = policy_names().into_iter().chain(programs).collect();
+        let name = choose("policy", name, names.iter().map(|known| (*known, *known)))?;
+        if self.program(name).is_none() && name != PINNED {
+            return policies::find(given).map(|_| given.to_owned());
+        }
+        choose("policy", given, [(name, name)]).map(str::to_owned)
+    }
+
     /// Checks that the policy can follow the objective. In a comparison, an objective holds for
     /// those policies that have one.
     pub fn check_objective(&self) -> Result<(), InputError> {
@@ -251,14 +280,9 @@ pub fn needs_media(policy: &str) -> bool {
     policies::find(policy).is_ok_and(|choice| choice.decides_by() == DecidesBy::Media)
 }
 
-/// Checks the name of a policy and the options behind it.
+/// Checks the name of a policy of memweir and the options behind it.
 pub fn policy(given: &str) -> Result<String, Refusal> {
-    let name = given.split(':').next().unwrap_or(given);
-    let names = policy_names();
-    if choose("policy", name, names.iter().map(|known| (*known, *known)))? == PINNED {
-        return choose("policy", given, [(PINNED, PINNED)]).map(str::to_owned);
-    }
-    policies::find(given).map(|_| given.to_owned())
+    RunOptions::default().check_policy(given)
 }
 
 /// Finds a job's program as an absolute path: on `PATH`, or, if its name has a slash, from the

@@ -5,8 +5,8 @@
     result = memweir.sim("mix.toml", {"repetitions": 10}, policies=["os", "max-weight"])
     result.to_pandas()
 
-`sim` and `page_sim` run in this process; `profile`, `run`, `reproduce` and `dram.replay` run the
-bundled command. `memweir.policy` shows how to write a policy.
+`sim` and `page_sim` run in this process; `profile`, `run`, `emulate`, `reproduce` and `dram.replay`
+run the bundled command. `memweir.policy` shows how to write a policy.
 """
 
 from memweir import dram, maps, policy
@@ -18,7 +18,7 @@ from memweir._errors import (
     MissingPackageError,
     PolicyError,
 )
-from memweir._machine import command, profile, reproduce, run
+from memweir._machine import command, emulate, profile, reproduce, run
 from memweir._native import __version__
 from memweir._result import (
     BankResult,
@@ -51,6 +51,7 @@ __all__ = [
     "__version__",
     "command",
     "dram",
+    "emulate",
     "maps",
     "page_sim",
     "page_sweep",

@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from memweir._errors import CommandError, InputError, MachineError
+from memweir._errors import CommandError, InputError, MachineError, PolicyError
 
 # Names another command than the one of the package.
 _VARIABLE = "MEMWEIR_COMMAND"
@@ -117,6 +117,11 @@ _REFUSAL = re.compile(
 )
 
 
+_POLICY = re.compile(
+    r"memweir: policy `(?P<policy>.+?)` failed(?: in quantum (?P<quantum>\d+))?: (?P<reason>.+)"
+)
+
+
 def failure(errors: str, exit_code: int) -> Exception:
     """Returns the exception for a failed call with this standard error."""
     lines = errors.strip().splitlines() or [f"memweir ended with exit code {exit_code}"]
@@ -131,5 +136,9 @@ def failure(errors: str, exit_code: int) -> Exception:
         return InputError(
             found["source"], found["reason"], int(line) if line else None, found["key"], help
         )
+    policy = _POLICY.fullmatch(message) if exit_code == 6 else None
+    if policy is not None:
+        quantum = policy["quantum"]
+        return PolicyError(policy["policy"], int(quantum) if quantum else None, policy["reason"])
     kind = MachineError if exit_code == 3 else CommandError
     return kind("\n".join(lines).removeprefix("memweir: "), exit_code)

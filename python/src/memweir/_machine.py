@@ -1,16 +1,21 @@
-"""Calls that run the bundled command: measuring and running programs, reproducing the papers."""
+"""Calls that run the bundled command: running and emulating programs, reproducing the papers."""
 
 from __future__ import annotations
 
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Union
 
-from memweir import _command
+from memweir import _command, _serve
 from memweir._result import ProfileResult, ReproductionResult, RunResult
+from memweir._simulate import named
+from memweir.policy import Policy
+
+Jobs = Union[str, "os.PathLike[str]", Sequence[Sequence[str]]]
+"""The path of a jobs file, or commands, each with its arguments."""
 
 
 def command(*arguments: Union[str, "os.PathLike[str]"]) -> str:
@@ -37,22 +42,74 @@ def profile(command: Sequence[str], **options: Any) -> ProfileResult:
 
 
 def run(
-    jobs: Union[str, "os.PathLike[str]", Sequence[Sequence[str]]], **options: Any
+    jobs: Jobs,
+    *,
+    policies: Iterable[Union[str, Policy]] | None = None,
+    **options: Any,
 ) -> RunResult:
     """Runs a batch of jobs under a bandwidth-aware scheduler (`memweir run`).
 
     Args:
         jobs: the path of a jobs file, or commands, each with its arguments.
+        policies: names, and objects with `select(view)`, that are compared; one alone is the policy
+            of the batch.
         options: options of the command, with underscores: `policy="max-weight"`,
             `compare=["os", "ideal-average"]`, `repeat=5`.
+
+    Raises:
+        InputError: wrong usage or wrong input; nothing was started.
+        PolicyError: a policy failed, and the jobs were ended; `__cause__` is its exception.
+        MachineError: this machine cannot do it.
+        CommandError: any other failure.
     """
-    before = ["run", *_command.arguments(options)]
-    if isinstance(jobs, (str, os.PathLike)):
-        return RunResult(*_command.report(before, [os.fspath(jobs)]))
-    commands: list[str] = []
+    return _batch(["run"], jobs, policies, options)
+
+
+def emulate(
+    jobs: Jobs,
+    *,
+    machine: Union[str, "os.PathLike[str]"],
+    policies: Iterable[Union[str, Policy]] | None = None,
+    **options: Any,
+) -> RunResult:
+    """Runs a batch of jobs on a machine that one does not have (`memweir emulate`).
+
+    Args:
+        jobs: as of `run`.
+        machine: a name, or the path of a file that ends in `.toml`.
+        policies: as of `run`.
+        options: options of the command, with underscores: `quantum="10ms"`, `verify=True`.
+
+    Raises:
+        as `run`.
+    """
+    return _batch(["emulate", "--machine", os.fspath(machine)], jobs, policies, options)
+
+
+def _batch(
+    command: list[str],
+    jobs: Jobs,
+    policies: Iterable[Union[str, Policy]] | None,
+    options: dict[str, Any],
+) -> RunResult:
+    names: list[str] = []
+    objects: list[tuple[str, object]] = []
+    if policies is not None:
+        names, objects = named(policies, "policies", "select(view)")
+    chosen = {"policy" if len(names) == 1 else "compare": names} if names else {}
+    after = [os.fspath(jobs)] if isinstance(jobs, (str, os.PathLike)) else _commands(jobs)
+    with _serve.served(objects) as served:
+        before = [*command, *served, *_command.arguments(chosen), *_command.arguments(options)]
+        return RunResult(*_command.report(before, after))
+
+
+def _commands(jobs: Sequence[Sequence[str]]) -> list[str]:
+    """Returns commands as the command line separates them."""
+    words: list[str] = ["--"]
     for command in jobs:
-        commands += [":::", *map(str, command)] if commands else map(str, command)
-    return RunResult(*_command.report(before, ["--", *commands]))
+        words += [":::"] if len(words) > 1 else []
+        words += map(str, command)
+    return words
 
 
 def reproduce(

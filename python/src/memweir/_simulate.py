@@ -88,7 +88,7 @@ def swept_victims(
     if "policy" in swept:
         help = "`policies` alone, which takes names and objects"
         raise InputError("arguments", "is swept already", key="policies", help=help)
-    names, objects = _named(policies, "policies", "victim()")
+    names, objects = named(policies, "policies", "victim()")
     return {**swept, "policy": names}, objects
 
 
@@ -104,16 +104,16 @@ def chosen_policies(
         raise InputError("arguments", "are for different scenarios", key="partitions", help=help)
     chosen = dict(set or {})
     if policies is not None:
-        chosen["policies"], objects = _named(policies, "policies", "select(view)")
+        chosen["policies"], objects = named(policies, "policies", "select(view)")
     elif partitions is not None:
         method = "assign(programs, supply)"
-        chosen["partitions"], objects = _named(partitions, "partitions", method)
+        chosen["partitions"], objects = named(partitions, "partitions", method)
     else:
         objects = []
     return chosen, objects
 
 
-def _named(
+def named(
     chosen: Iterable[object], key: str, method: str
 ) -> tuple[list[str], list[tuple[str, object]]]:
     """Returns the names of policies, and the objects among them by name."""

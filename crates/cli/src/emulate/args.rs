@@ -11,11 +11,11 @@ use memweir_flow::Hardware;
 use memweir_linux::Mechanism;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
-use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
+use memweir_run::options::{BatchOptions, RunOptions, SoftwareMeterOptions};
 
-use crate::choice::ChoiceArgs;
+use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::shared::batch_args::{Ending, JobSource, confidence};
-use crate::value::{duration, named, parsed, quantum, refused};
+use crate::value::{duration, named, parsed, quantum};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
        memweir emulate --machine M [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -49,6 +49,8 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     choice: ChoiceArgs,
+    #[command(flatten)]
+    programs: ProgramArgs,
     /// Length of a quantum in virtual time, 10ms to 10s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
@@ -78,7 +80,6 @@ pub(crate) struct Args {
 
     /// Run the batch under each of these policies; the first is the baseline
     #[arg(long, value_name = "NAME,NAME,...", help_heading = "Comparing", value_delimiter = ',')]
-    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     #[arg(conflicts_with = "policy")]
     compare: Vec<String>,
     /// Rounds of a comparison, each with another seed [default: 1]
@@ -162,6 +163,7 @@ impl Args {
             ..RunOptions::default()
         };
         let run = self.choices().over(of_file.over(base));
+        let run = self.programs.over(run, &self.choice, &self.compare)?;
         if self.compare.is_empty() {
             run.check_objective()?;
         }

@@ -12,10 +12,10 @@ use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, SoftwareMeterOptions};
 
-use crate::choice::ChoiceArgs;
+use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::export::ExportArgs;
 use crate::shared::batch_args::{Ending, JobSource, confidence};
-use crate::value::{available_cores, cores_or_auto, named, parsed, quantum, refused};
+use crate::value::{available_cores, cores_or_auto, named, parsed, quantum};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
        memweir run [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -30,6 +30,8 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     choice: ChoiceArgs,
+    #[command(flatten)]
+    programs: ProgramArgs,
     /// Length of a quantum, 10ms to 10s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
@@ -99,7 +101,6 @@ pub(crate) struct Args {
 
     /// Run the batch under each of these policies, interleaved; the first is the baseline
     #[arg(long, value_name = "NAME,NAME,...", help_heading = "Comparing", value_delimiter = ',')]
-    #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     #[arg(conflicts_with_all = ["policy", "timeline"])]
     compare: Vec<String>,
     /// Rounds of a comparison [default: 3]
@@ -164,6 +165,7 @@ impl Args {
             ..RunOptions::default()
         };
         let options = self.choices()?.over(of_file.over(base));
+        let options = self.programs.over(options, &self.choice, &self.compare)?;
         if self.compare.is_empty() {
             options.check_objective()?;
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, refusal, root};
+use crate::support::{SPIN, World, json, refusal, root, wait_until};
 
 /// Two jobs that work, two that print, all with declared figures, as every policy can use them.
 fn declared_jobs() -> String {
@@ -41,6 +41,55 @@ fn every_policy_runs_a_batch_to_its_end() {
             ("out\n", "err\n"),
             "{policy}"
         );
+    }
+}
+
+/// A policy in the tools of the shell that runs no job beside the head.
+const HEAD_ALONE: &str = "while read line; do echo '{\"jobs\": []}'; done";
+
+#[test]
+fn a_program_is_the_policy_of_a_batch() {
+    let world = World::new();
+    let file = world.file("jobs.toml", &declared_jobs());
+    let program = format!("mine=read setup; {HEAD_ALONE}");
+    let mut command = world.memweir();
+    command.args(["run", "--policy-program", &program, "--json", "-"]).arg(&file);
+    let report = json(&mut command, 0);
+    assert_eq!((&report["policy"], &report["outcome"]), (&"mine".into(), &"finished".into()));
+    let mut command = world.memweir();
+    command.args(["run", "--policy-program", &program, "--compare", "os,mine", "--repeat", "1"]);
+    let compared = json(command.args(["--json", "-"]).arg(&file), 0);
+    assert_eq!(compared["variants"][1]["variant"], "mine");
+}
+
+#[test]
+fn a_program_that_stops_deciding_leaves_no_job_blocked() {
+    let world = World::new();
+    let jobs = ["--quantum", "20ms", "--cores", "1", "--", "sleep", "600", ":::", "sleep", "600"];
+    for program in ["exit 0", "read setup; read view; echo '{\"jobs\": []}'; sleep 600"] {
+        let options = ["run", "--policy-program", program, "--policy-timeout", "1s"];
+        let said = refusal(world.memweir().args(options).args(jobs), 6);
+        assert!(said.contains("memweir: policy `program` failed in quantum "), "{said}");
+        wait_until("nothing is left", || world.processes().is_empty());
+    }
+}
+
+#[test]
+fn wrong_policy_programs_are_refused() {
+    let world = World::new();
+    for (options, said) in [
+        (&["--policy-program", "os=true"][..], "`os` is the name of a policy of memweir"),
+        (&["--policy-program", "mine="], "names no program"),
+        (&["--policy-program", "true", "--policy", "os"], "`program` is not among the policies"),
+        (&["--policy-program", "true", "--compare", "os,progam"], "did you mean `program`?"),
+        (&["--policy-program", "true", "--policy", "program:x"], "unknown policy `program:x`"),
+        (&["--policy-timeout", "1s"], "--policy-program"),
+        (&["--policy", "max-wait"], "did you mean `max-weight`?"),
+        (&["--compare", "os,max-wait"], "did you mean `max-weight`?"),
+    ] {
+        let message = refusal(world.memweir().arg("run").args(options).args(["--", "true"]), 2);
+        assert!(message.contains(said), "{message}");
+        assert!(!world.has("memweir-logs"), "nothing was started");
     }
 }
 

@@ -248,6 +248,71 @@ fn what_cannot_be_emulated_is_refused_with_the_reason() {
     assert!(refusal(world.memweir().args(cores), 2).contains("from 1 to 2"));
 }
 
+/// A policy that takes the run queue in its order.
+const IN_ORDER: &str = "\
+import json, sys
+setup = json.loads(sys.stdin.readline())
+assert setup['format'] == 'memweir-policy' and setup['version'] == 1
+assert setup['config']['cores'] == 2 and setup['config']['policy'] == 'mine'
+for line in sys.stdin:
+    view = json.loads(line)
+    jobs = [job['job'] for job in view['queue']]
+    print(json.dumps({'jobs': jobs[:view['cores']], 'target': 1e9}), flush=True)
+";
+
+#[test]
+fn a_program_decides_as_the_policy_that_it_copies() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    world.file("mine.py", IN_ORDER);
+    let jobs = ["--quantum", "10ms", "--each", "5", "--", "sh", "-c", STREAM];
+    let program = ["--policy-program", "mine=python3 mine.py", "--compare", "round-robin,mine"];
+    let compared = emulate(&world, &[&program[..], &jobs].concat());
+    let [own, other] = [0, 1].map(|run| compared["runs"][run]["report"].clone());
+    assert_eq!((&other["policy"], &other["target"]), (&"mine".into(), &1e9.into()));
+    let figures = |mut report: Value| {
+        (report["policy"], report["target"]) = (Value::Null, Value::Null);
+        of_the_machine(report)
+    };
+    assert_eq!(figures(own), figures(other));
+    let program = ["--policy-program", "python3 mine.py"];
+    let said = refused_policy(&world, &[&program[..], &jobs].concat());
+    assert!(said.contains("policy `program` failed in quantum 0: it ended before it"), "{said}");
+}
+
+/// The message of an emulation whose policy fails.
+fn refused_policy(world: &World, arguments: &[&str]) -> String {
+    let fixed = ["emulate", "--machine", "m.toml", "--json", "r.json"];
+    let said = refusal(world.memweir().args(fixed).args(arguments), 6);
+    assert!(!world.has("r.json"), "no report");
+    wait_until("nothing is left", || world.processes().is_empty());
+    said
+}
+
+#[test]
+fn a_policy_that_fails_in_the_middle_ends_the_jobs() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let jobs = ["--cores", "1", "--quantum", "10ms", "--each", "3", "--", "sh", "-c", STREAM];
+    let answers = "read setup; for n in 1 2 3; do read view; echo '{\"jobs\": []}'; done;";
+    for (then, said) in [
+        ("exit 3", "it ended before it answered (exit status: 3)"),
+        ("sleep 600", "it did not answer within 2 s"),
+        ("read view; echo well; sleep 600", "it answered `well`; write a line such as"),
+        ("read view; echo '{\"jobs\": [7]}'", "it chose job 7, which is not waiting"),
+    ] {
+        let command = format!("{answers} {then}");
+        let program = ["--policy-program", &command, "--policy-timeout", "2s"];
+        let message = refused_policy(&world, &[&program[..], &jobs].concat());
+        assert!(message.contains("policy `program` failed in quantum "), "{message}");
+        assert!(message.contains(said), "{message}");
+    }
+}
+
 /// A jobs file with one shell job, whose processes carry the mark of this world.
 fn marked_job(world: &World, script: &str) {
     // Emulated programs keep the variables of the jobs file, and little else of the environment.

@@ -29,6 +29,7 @@ use crate::jobs::Job;
 use crate::logs::Logs;
 use crate::observer;
 use crate::options::{OnFailure, Pinning};
+use crate::policy_program::PolicyFailure;
 use crate::report::{BatchReport, Outcome};
 
 /// One batch of processes while it runs.
@@ -45,6 +46,8 @@ pub(super) struct ProcessBackend<'a> {
     cores: Option<CoreMap>,
     /// True if a job has failed.
     failed: bool,
+    /// Failure of a policy in another process.
+    policy_failure: PolicyFailure,
     outcome: Outcome,
     /// Bandwidth predicted for each job when the quantum began; empty if no row shows it.
     predicted: Vec<Option<BytesPerSec>>,
@@ -60,6 +63,7 @@ impl<'a> ProcessBackend<'a> {
         mut mechanisms: Mechanisms,
         logs: &'a Logs,
         mut recorder: QuantumRecorder<'a>,
+        policy_failure: PolicyFailure,
     ) -> Self {
         let totals = Totals { metered: mechanisms.meter.is_some(), ..Totals::default() };
         let expected: Vec<_> = plan.knowledge.jobs.iter().map(|known| known.time).collect();
@@ -79,6 +83,7 @@ impl<'a> ProcessBackend<'a> {
             cores: (plan.pinning == Pinning::OneJobPerCore)
                 .then(|| CoreMap::new(plan.frame.cpus.clone())),
             failed: false,
+            policy_failure,
             outcome: Outcome::Finished,
             predicted: Vec::new(),
             target: None,
@@ -235,6 +240,11 @@ impl Backend for ProcessBackend<'_> {
         }
         if self.failed && self.plan.options.on_failure == OnFailure::FailFast {
             self.outcome = Outcome::FailedFast;
+            return Ok(vec![quantum_loop::Event::Stop]);
+        }
+        if self.policy_failure.get().is_some() {
+            // The jobs end as by an interruption.
+            self.outcome = Outcome::Interrupted;
             return Ok(vec![quantum_loop::Event::Stop]);
         }
         let stopped = self.watch(until)?;

@@ -108,7 +108,7 @@ fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
     let wanted = match options.predictor {
         Some(PredictorKind::Phase { .. }) => true,
         Some(_) => false,
-        None => needs_bandwidth(policy),
+        None => needs_bandwidth(policy) || options.program(policy).is_some(),
     };
     NativeOptions {
         event_file: options.perf_events.clone(),

@@ -22,7 +22,7 @@ use crate::table::Format;
 pub struct Plan<'a> {
     pub(super) batch: &'a Batch,
     pub(super) options: &'a RunOptions,
-    /// Name in the table of policies.
+    /// Name in the table of policies, or of a program.
     pub(super) policy: String,
     pub(super) pinning: Pinning,
     pub(super) programs: Vec<PathBuf>,
@@ -106,7 +106,8 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, RunError> {
         let refuse = |key: &str, refusal: options::Refusal| refusal.written_in("run").key(key);
         check_names(batch)?;
-        let name = options::policy(&options.policy).map_err(|error| refuse("policy", error))?;
+        let name =
+            options.check_policy(&options.policy).map_err(|error| refuse("policy", error))?;
         let (policy, pinning) = match name.as_str() {
             PINNED => ("os".to_owned(), Pinning::ByHand),
             _ => {

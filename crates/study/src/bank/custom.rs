@@ -6,8 +6,7 @@ use std::sync::Arc;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
 use memweir_policy::colors::{ProgramTraits, Supply, names};
-
-use crate::flow::custom::check_names;
+use memweir_policy::policies::check_names;
 
 /// A color assignment from outside the table.
 pub trait CustomAssignment: Send + Sync {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use memweir_core::input::Refusal;
 use memweir_flow::optimal::planned::PLANNED;
-use memweir_policy::{Policy, SchedulerConfig, policies};
+use memweir_policy::policies::{self, check_names};
+use memweir_policy::{Policy, SchedulerConfig};
 
 /// A policy from outside the table.
 pub trait CustomPolicy: Send + Sync {
@@ -36,33 +37,6 @@ impl CustomPolicies {
     pub fn find(&self, name: &str) -> Option<&dyn CustomPolicy> {
         self.0.iter().find(|policy| policy.name() == name).map(|policy| &**policy)
     }
-}
-
-/// Checks the names of policies from outside a table that has the `known` ones.
-///
-/// # Errors
-/// If a name is not a name of a policy, is one of the table, or occurs twice.
-pub(crate) fn check_names(
-    names: &[&str],
-    known: &mut dyn Iterator<Item = &'static str>,
-) -> Result<(), Refusal> {
-    let known: Vec<&str> = known.collect();
-    for (place, name) in names.iter().enumerate() {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.is_empty() || !name.chars().all(allowed) {
-            let help = "letters, digits, `-`, `_` and `.`";
-            return Err(Refusal::new(format!("`{name}` is not a name of a policy"), help));
-        }
-        if known.contains(name) {
-            let reason = format!("`{name}` is the name of a policy of memweir");
-            return Err(Refusal::new(reason, format!("another name: `my-{name}`")));
-        }
-        if names[..place].contains(name) {
-            let reason = format!("two policies are called `{name}`");
-            return Err(Refusal::new(reason, "a name of its own for each"));
-        }
-    }
-    Ok(())
 }
 
 impl fmt::Debug for CustomPolicies {

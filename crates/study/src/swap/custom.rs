@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::input::Refusal;
 use memweir_policy::paging::{VICTIM_POLICIES, VictimSource};
-
-use crate::flow::custom::check_names;
+use memweir_policy::policies::check_names;
 
 /// The victim policies from outside the table that a scenario can name.
 #[derive(Clone, Debug, Default)]

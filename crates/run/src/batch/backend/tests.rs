@@ -421,6 +421,36 @@ fn one_signal_asks_and_kills_later_two_kill_at_once() {
     assert!((0.25..0.4).contains(&turnaround), "{turnaround}");
 }
 
+/// A batch under a program that answers twice, and then that it gives up.
+fn given_up() -> Case {
+    let mut case = Case::new("mine", 1, &[60_000, 60_000, 60_000]);
+    let command = "mine=read setup; for n in 1 2; do read view; echo '{\"jobs\": []}'; done; \
+                   read view; echo '{\"error\": \"no idea\"}'";
+    case.options.programs = vec![command.parse().expect("a command")];
+    case
+}
+
+#[test]
+fn a_policy_that_fails_ends_the_batch_as_a_signal_does() {
+    let (report, control, diary) = given_up().run();
+    let error = report.expect_err("no policy").to_string();
+    assert_eq!(error, "policy `mine` failed in quantum 1: it gave up: no idea");
+    let calls = control.calls();
+    let at = |call: Call| calls.iter().position(|c| *c == call).expect("called");
+    assert!(at(Call::RunAll) < at(Call::Signal(JobId(0), 15)), "SIGTERM needs a thawed job");
+    assert_eq!(control.known().len(), 0, "every place was given back");
+    let events = diary.0.lock().expect("one thread");
+    let ended = events.iter().filter(|event| event.starts_with("JobEnded"));
+    assert_eq!(ended.count(), 3, "those that had not been started too");
+
+    let mut case = given_up();
+    case.options.on_exit = OnExit::Release;
+    let (report, control, _) = case.run();
+    assert!(matches!(report, Err(RunError::Policy(_))));
+    assert_eq!(control.running().len(), 2, "both that were started");
+    assert_eq!(calls_of(&control, CallKind::Signal), 0);
+}
+
 #[test]
 fn a_job_that_ends_with_the_signal_is_not_waited_for() {
     let mut case = Case::new("round-robin", 2, &[150, 60_000]);

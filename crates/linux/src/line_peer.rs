@@ -1,0 +1,162 @@
+//! A process that answers lines with lines.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+#[cfg(test)]
+mod tests;
+
+/// Longest line that is read.
+const LONGEST: usize = 1 << 20;
+
+/// Time that a program gets to end once its input has ended.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Interval at which a program's end is looked for.
+const POLL: Duration = Duration::from_millis(5);
+
+/// A question that got no answer. The texts follow the name of the one who was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// It took too long.
+    #[error("did not answer within {} s", .0.as_secs_f64())]
+    TimedOut(Duration),
+    /// It is over.
+    #[error("ended before it answered{}", .0.map(|status| format!(" ({status})")).unwrap_or_default())]
+    Ended(Option<ExitStatus>),
+    /// Its answer is no line.
+    #[error("answered more than {LONGEST} bytes without a newline")]
+    TooLong,
+    /// The operating system's error.
+    #[error("cannot be asked: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A program that was started for its answers, or a process that listens on a Unix socket.
+///
+/// When it is dropped, the input of the process ends. A program that does not end within a second
+/// is killed, with the processes that it has started.
+#[derive(Debug)]
+pub struct LinePeer {
+    stream: BufReader<UnixStream>,
+    program: Option<Child>,
+}
+
+impl LinePeer {
+    /// Starts a command of the shell, with a socket as its standard input and output. It is in a
+    /// process group of its own: Ctrl-C is for memweir, which ends it.
+    ///
+    /// # Errors
+    /// If there is no shell.
+    pub fn start(command: &str) -> io::Result<Self> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let program = Command::new("sh")
+            .args(["-c", command])
+            .stdin(OwnedFd::from(theirs.try_clone()?))
+            .stdout(OwnedFd::from(theirs))
+            .process_group(0)
+            .spawn()?;
+        Ok(Self { stream: BufReader::new(ours), program: Some(program) })
+    }
+
+    /// Connects to a process that listens at `path`.
+    ///
+    /// # Errors
+    /// If none does.
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        Ok(Self { stream: BufReader::new(UnixStream::connect(path)?), program: None })
+    }
+
+    /// Sends a line, with its newline, that has no answer.
+    ///
+    /// # Errors
+    /// If the process does not take it in time.
+    pub fn tell(&mut self, line: &str, limit: Duration) -> Result<(), AskError> {
+        let mut stream = self.stream.get_ref();
+        stream.set_write_timeout(Some(limit))?;
+        match stream.write_all(line.as_bytes()) {
+            Ok(()) => Ok(()),
+            // A process that is over may have said why.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            Err(error) if timed_out(&error) => Err(AskError::TimedOut(limit)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends a line, with its newline, and returns the answer without it.
+    ///
+    /// # Errors
+    /// If there is no answer within `limit`.
+    pub fn ask(&mut self, line: &str, limit: Duration) -> Result<String, AskError> {
+        let deadline = Instant::now() + limit;
+        self.tell(line, limit)?;
+        let mut answer = Vec::new();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(AskError::TimedOut(limit));
+            }
+            self.stream.get_ref().set_read_timeout(Some(left))?;
+            let read = match self.stream.fill_buf() {
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => &[],
+                Err(error) if timed_out(&error) => continue,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if read.is_empty() {
+                return Err(AskError::Ended(self.status()));
+            }
+            let newline = read.iter().position(|byte| *byte == b'\n');
+            let taken = newline.map_or(read.len(), |place| place + 1);
+            answer.extend_from_slice(&read[..newline.unwrap_or(taken)]);
+            self.stream.consume(taken);
+            if newline.is_some() {
+                return Ok(String::from_utf8_lossy(&answer).into_owned());
+            }
+            if answer.len() > LONGEST {
+                return Err(AskError::TooLong);
+            }
+        }
+    }
+
+    /// Waits for the end of the program, at most for [`GRACE`].
+    fn status(&mut self) -> Option<ExitStatus> {
+        let program = self.program.as_mut()?;
+        let began = Instant::now();
+        loop {
+            match program.try_wait() {
+                Ok(None) if began.elapsed() < GRACE => std::thread::sleep(POLL),
+                ended => return ended.ok().flatten(),
+            }
+        }
+    }
+}
+
+/// Returns true for the errors of a read or write that took too long.
+fn timed_out(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+impl Drop for LinePeer {
+    fn drop(&mut self) {
+        // A process that is over is not connected any more.
+        let _ = self.stream.get_ref().shutdown(Shutdown::Both);
+        if self.status().is_some() {
+            return;
+        }
+        if let Some(program) = &mut self.program {
+            let _ = killpg(Pid::from_raw(program.id() as i32), Signal::SIGKILL);
+            let _ = program.wait();
+        }
+    }
+}
