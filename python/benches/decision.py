@@ -4,15 +4,22 @@
 
 Runs the same batch under `round-robin` in Rust and in Python, on one thread, in turn. The decisions
 are the same, so the difference in time is that of the calls, the views and the answers.
+
+    target/python/venv/bin/python python/benches/decision.py COMMAND
+
+Measures the same of policies that a command asks, by the example `decision_cost` of `memweir-run`.
 """
 
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Iterable, Mapping
 
 import memweir
+from memweir import _serve
 from memweir.policy import Candidate, Policy, View
 
 ROUNDS = 15
@@ -45,7 +52,14 @@ def seconds(scenario: Mapping[str, object], policy: str | Policy) -> tuple[float
     return time.perf_counter() - start, result.rows[0]["quanta"]
 
 
-def main() -> None:
+def over_sockets(command: str) -> None:
+    """Prints the times of decisions that the command asks these policies for."""
+    for policy in (RoundRobin(), Attentive()):
+        with _serve.served([(policy.name, policy)]) as (_, program):
+            subprocess.run([command, program], check=True)
+
+
+def in_process() -> None:
     print("jobs  policy     added per quantum, median of", ROUNDS, "rounds")
     for jobs in JOBS:
         tasks = [{"program": "433.milc", "instances": jobs, "work_s": 30}]
@@ -61,4 +75,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    in_process() if len(sys.argv) == 1 else over_sockets(sys.argv[1])
