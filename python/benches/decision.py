@@ -75,4 +75,7 @@ def in_process() -> None:
 
 
 if __name__ == "__main__":
-    in_process() if len(sys.argv) == 1 else over_sockets(sys.argv[1])
+    if len(sys.argv) > 1:
+        over_sockets(sys.argv[1])
+    else:
+        in_process()

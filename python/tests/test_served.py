@@ -47,8 +47,8 @@ class RoundRobin:
         return view.queue[: view.cores]
 
 
-class Heaviest(RoundRobin):
-    """The job whose company slows it down the least; looks at all of the view."""
+class Attentive(RoundRobin):
+    """The same, which looks at all that it is shown."""
 
     name = "looks"
 
@@ -79,7 +79,7 @@ def runs_of(result: memweir.RunResult) -> list[dict[str, Any]]:
 
 
 def test_a_policy_in_python_decides_in_emulation_as_its_twin(machine: Path) -> None:
-    policies = ["round-robin", RoundRobin(), Heaviest(), "os"]
+    policies = ["round-robin", RoundRobin(), Attentive(), "os"]
     result = memweir.emulate(JOBS, machine=machine, policies=policies, quantum="10ms")
     assert [run["variant"] for run in result.report["runs"]] == [
         "round-robin",
@@ -153,7 +153,7 @@ def test_an_exception_reaches_the_caller(machine: Path, answer: Any, said: str) 
     assert (failed.value.policy, failed.value.quantum) == ("fails", 2)
     assert failed.value.__cause__ is not None
     if isinstance(answer, Exception):
-        assert 'raise self.answer' in "".join(traceback.format_exception(None, failed.value, None))
+        assert "raise self.answer" in "".join(traceback.format_exception(None, failed.value, None))
 
 
 def test_a_policy_that_cannot_start_is_named() -> None:

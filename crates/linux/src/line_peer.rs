@@ -34,7 +34,7 @@ pub enum AskError {
     #[error("ended before it answered{}", .0.map(|status| format!(" ({status})")).unwrap_or_default())]
     Ended(Option<ExitStatus>),
     /// Its answer is no line.
-    #[error("answered more than {LONGEST} bytes without a newline")]
+    #[error("answered more than {} bytes without a newline", LONGEST)]
     TooLong,
     /// The operating system's error.
     #[error("cannot be asked: {0}")]

@@ -183,6 +183,17 @@ class Setup:
     def seed(self) -> int:
         """Seed of the run, for policies that draw random numbers."""
 
+class ServedPolicy:
+    """The policy of one run of the command, which asks in lines of JSON."""
+
+    def __init__(self, name: str, object: object, setup: str) -> None: ...
+    def answer(self, question: str) -> str:
+        """Answers a line with a line."""
+
+    @staticmethod
+    def failure(error: str) -> str:
+        """Returns the answer of a policy that has failed."""
+
 class AddressMap:
     """The functions by which a memory controller chooses channel, rank, bank, row and column."""
 

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
-from memweir._errors import PolicyError
 from memweir._native import ServedPolicy
 
 
@@ -21,7 +21,7 @@ class _Server:
     """Answers for one policy."""
 
     def __init__(self, name: str, policy: object, path: Path) -> None:
-        self.failure: BaseException | None = None
+        self.failure: Exception | None = None
         self._name, self._policy = name, policy
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
@@ -40,24 +40,25 @@ class _Server:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            with connection, connection.makefile("rw", encoding="utf-8", newline="\n") as lines:
-                try:
-                    self._run(lines)
-                except OSError:
-                    # The command has ended in the middle of a run, and says why.
-                    pass
+            try:
+                with connection, connection.makefile(encoding="utf-8", newline="\n") as lines:
+                    for answer in self._answers(lines):
+                        connection.sendall(answer.encode())
+            except OSError:
+                # The command has ended in the middle of a run, and says why.
+                continue
 
-    def _run(self, lines) -> None:  # type: ignore[no-untyped-def]
-        served, setup = None, lines.readline()
+    def _answers(self, lines: TextIO) -> Iterator[str]:
+        """Answers the questions of one run."""
+        served: ServedPolicy | None = None
+        setup = lines.readline()
         for question in lines:
             try:
                 served = served or ServedPolicy(self._name, self._policy, setup)
-                answer = served.answer(question)
-            except BaseException as error:
+                yield served.answer(question)
+            except Exception as error:
                 self.failure = self.failure or error
-                answer = ServedPolicy.failure(repr(error.__cause__ or error))
-            lines.write(answer)
-            lines.flush()
+                yield ServedPolicy.failure(repr(error.__cause__ or error))
 
 
 @contextmanager
@@ -70,7 +71,7 @@ def served(objects: Sequence[tuple[str, object]]) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory(prefix="memweir-") as directory:
         servers: list[_Server] = []
         options: list[str] = []
-        failed: BaseException | None = None
+        failed: Exception | None = None
         try:
             for number, (name, policy) in enumerate(objects):
                 path = Path(directory) / str(number)

@@ -75,7 +75,7 @@ fn nothing_of_a_program_is_left() {
     let mut deaf = peer("echo $$; trap '' HUP TERM; sleep 60 & wait");
     let group: i32 = deaf.ask("\n", SOON).expect("its number").parse().expect("a number");
     drop(deaf);
-    let left = || killpg(Pid::from_raw(group), None).is_ok();
+    let left = || killpg(Pid::from_raw(group), None::<Signal>).is_ok();
     // The shell's child is reaped by init.
     let began = Instant::now();
     while left() && began.elapsed() < SOON {

@@ -138,7 +138,7 @@ fn impossible_choices_are_refused_with_the_reason() {
             queue,
             bus: Bus::default(),
             highest_observed: BytesPerSec::ZERO,
-            batch: &None,
+            batch: &None::<BytesPerSec>,
             speeds: &speeds,
         };
         let chosen: Vec<JobId> = chosen.iter().copied().map(JobId).collect();
