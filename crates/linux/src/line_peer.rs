@@ -31,7 +31,7 @@ pub enum AskError {
     #[error("did not answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
     /// It is over.
-    #[error("ended before it answered{}", .0.map(|status| format!(" ({status})")).unwrap_or_default())]
+    #[error("ended before it answered{}", in_parentheses(*.0))]
     Ended(Option<ExitStatus>),
     /// Its answer is no line.
     #[error("answered more than {} bytes without a newline", LONGEST)]
@@ -140,6 +140,10 @@ impl LinePeer {
             }
         }
     }
+}
+
+fn in_parentheses(status: Option<ExitStatus>) -> String {
+    status.map_or(String::new(), |status| format!(" ({status})"))
 }
 
 /// Returns true for the errors of a read or write that took too long.

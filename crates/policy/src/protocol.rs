@@ -1,12 +1,12 @@
 //! The lines of JSON by which a policy in another process is asked.
 //!
 //! ```text
-//! memweir                                          the policy
-//! {"format":"memweir-policy","version":1,...}  ->                       a Setup, once per run
-//! {"quantum":0,"cores":3,"queue":[...],...}    ->                       a Question, per decision
-//!                                              <-  {"jobs":[4,1]}       its Answer
-//! {"quantum":1,"cores":3,"queue":[...],...}    ->
-//!                                              <-  {"error":"no idea"}  ends the batch
+//! memweir                                        the policy
+//! {"format":"memweir-policy","version":1,...} ->                       PolicySetup, once per run
+//! {"quantum":0,"cores":3,"queue":[...],...}   ->                       PolicyQuestion, per decision
+//!                                             <-  {"jobs":[4,1]}       PolicyAnswer
+//! {"quantum":1,"cores":3,"queue":[...],...}   ->
+//!                                             <-  {"error":"no idea"}  ends the batch
 //! ```
 //!
 //! Each is one line. A policy gets a connection of its own for each run, and a run ends where the
@@ -37,14 +37,14 @@ const SHOWN: usize = 80;
 
 /// The first line: the machine and the batch that the policy is about to schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct PolicySetup {
     format: String,
     version: u32,
     /// Configuration of the scheduler; its `policy` is the name of the policy that is asked.
     pub config: SchedulerConfig,
 }
 
-impl Setup {
+impl PolicySetup {
     /// Creates the first line of a run.
     #[must_use]
     pub fn new(config: SchedulerConfig) -> Self {
@@ -77,9 +77,9 @@ impl Setup {
     }
 }
 
-/// What a policy decides by: a [`QuantumView`] that owns its parts.
+/// The view that a policy decides by: a [`QuantumView`] that owns its parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Question {
+pub struct PolicyQuestion {
     quantum: u64,
     cores: u32,
     committed: BytesPerSec,
@@ -91,7 +91,7 @@ pub struct Question {
     speeds: SpeedModel,
 }
 
-impl Question {
+impl PolicyQuestion {
     /// Copies a view.
     #[must_use]
     pub fn new(view: &QuantumView<'_>) -> Self {
@@ -139,10 +139,10 @@ impl Question {
     }
 }
 
-/// The answer to a [`Question`].
+/// The answer to a [`PolicyQuestion`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-pub enum Answer {
+pub enum PolicyAnswer {
     /// Jobs to run next to those that run in any case.
     Choice {
         /// Their numbers, in the order of choice.
@@ -158,7 +158,7 @@ pub enum Answer {
     },
 }
 
-impl Answer {
+impl PolicyAnswer {
     /// Returns it as a line, with its newline.
     #[must_use]
     pub fn line(&self) -> String {

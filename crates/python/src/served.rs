@@ -1,6 +1,6 @@
 //! A Python object that answers for a policy of the command, which asks in lines of JSON.
 
-use memweir_policy::protocol::{Answer, Question, Setup};
+use memweir_policy::protocol::{PolicyAnswer, PolicyQuestion, PolicySetup};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -22,7 +22,7 @@ impl ServedPolicy {
     /// `memweir.PolicyError` if the object cannot start; `ValueError` for another line.
     #[new]
     fn new(name: String, object: &Bound<'_, PyAny>, setup: &str) -> PyResult<Self> {
-        let setup = Setup::parse(setup).map_err(PyValueError::new_err)?;
+        let setup = PolicySetup::parse(setup).map_err(PyValueError::new_err)?;
         let object = start(object, &setup.config)
             .map_err(|cause| policy_failed(object.py(), &name, None, cause))?;
         Ok(Self { name, object })
@@ -33,17 +33,17 @@ impl ServedPolicy {
     /// # Errors
     /// `memweir.PolicyError` if the object fails; `ValueError` for another line.
     fn answer(&self, py: Python<'_>, question: &str) -> PyResult<String> {
-        let question = Question::parse(question).map_err(PyValueError::new_err)?;
+        let question = PolicyQuestion::parse(question).map_err(PyValueError::new_err)?;
         let view = question.view();
         let (places, target) = decide(self.object.bind(py), &view)
             .map_err(|cause| policy_failed(py, &self.name, Some(view.quantum), cause))?;
         let jobs = places.into_iter().map(|place| view.queue[place].job).collect();
-        Ok(Answer::Choice { jobs, target }.line())
+        Ok(PolicyAnswer::Choice { jobs, target }.line())
     }
 
     /// Returns the answer of a policy that has failed.
     #[staticmethod]
     fn failure(error: String) -> String {
-        Answer::Failure { error }.line()
+        PolicyAnswer::Failure { error }.line()
     }
 }

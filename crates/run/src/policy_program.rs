@@ -13,7 +13,7 @@ use memweir_core::BytesPerSec;
 use memweir_core::input::Refusal;
 use memweir_linux::line_peer::LinePeer;
 use memweir_policy::policies::{check_names, is_name};
-use memweir_policy::protocol::{Answer, Question, Setup};
+use memweir_policy::protocol::{PolicyAnswer, PolicyQuestion, PolicySetup};
 use memweir_policy::{Policy, QuantumView, SchedulerConfig};
 
 use crate::options::policy_names;
@@ -91,7 +91,8 @@ impl PolicyProgram {
             Server::Command(command) => LinePeer::start(command),
             Server::Socket(path) => LinePeer::connect(path),
         };
-        let setup = Setup::new(SchedulerConfig { policy: self.name.clone(), ..config.clone() });
+        let setup =
+            PolicySetup::new(SchedulerConfig { policy: self.name.clone(), ..config.clone() });
         let introduced =
             peer.map_err(|error| format!("could not be started: {error}")).and_then(|mut peer| {
                 match peer.tell(&setup.line(), limit) {
@@ -174,13 +175,13 @@ fn ask(
     view: &QuantumView<'_>,
     limit: Duration,
 ) -> Result<(Vec<usize>, Option<BytesPerSec>), String> {
-    let question = Question::new(view).line();
+    let question = PolicyQuestion::new(view).line();
     let answer = peer.ask(&question, limit).map_err(|error| error.to_string())?;
-    match Answer::parse(&answer)? {
-        Answer::Choice { jobs, target } => {
+    match PolicyAnswer::parse(&answer)? {
+        PolicyAnswer::Choice { jobs, target } => {
             let places = view.places(&jobs).map_err(|impossible| impossible.to_string())?;
             Ok((places, target))
         }
-        Answer::Failure { error } => Err(format!("gave up: {error}")),
+        PolicyAnswer::Failure { error } => Err(format!("gave up: {error}")),
     }
 }

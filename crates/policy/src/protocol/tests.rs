@@ -61,10 +61,10 @@ proptest! {
             batch: &ideal,
             speeds: &speeds,
         };
-        let question = Question::new(&view);
+        let question = PolicyQuestion::new(&view);
         let line = question.line();
         prop_assert_eq!(line.matches('\n').count(), 1);
-        let read = Question::parse(&line).expect("our own line");
+        let read = PolicyQuestion::parse(&line).expect("our own line");
         prop_assert_eq!(&read, &question);
         let (here, there) = (speeds.load(&queue), read.view().speeds.load(&queue));
         prop_assert_eq!(here, there);
@@ -74,16 +74,16 @@ proptest! {
 
 #[test]
 fn the_setup_says_its_version() {
-    let setup = Setup::new(config(Some(BytesPerSec::from_gb(10.0)), None));
+    let setup = PolicySetup::new(config(Some(BytesPerSec::from_gb(10.0)), None));
     let line = setup.line();
     assert!(
         line.starts_with(r#"{"format":"memweir-policy","version":1,"config":{"policy":"mine""#)
     );
-    assert_eq!(Setup::parse(&line), Ok(setup));
+    assert_eq!(PolicySetup::parse(&line), Ok(setup));
     let newer = line.replace("\"version\":1", "\"version\":2");
     let expected = "version 2 of `memweir-policy`, and not 1 of `memweir-policy`";
-    assert_eq!(Setup::parse(&newer).unwrap_err(), expected);
-    assert!(Setup::parse("{}").unwrap_err().starts_with("not the setup of a policy: "));
+    assert_eq!(PolicySetup::parse(&newer).unwrap_err(), expected);
+    assert!(PolicySetup::parse("{}").unwrap_err().starts_with("not the setup of a policy: "));
 }
 
 #[test]
@@ -99,20 +99,20 @@ fn a_model_has_the_peaks_of_one_medium_at_least() {
 
 #[test]
 fn answers_are_read_and_nonsense_is_shown() {
-    let choice = |jobs: &[u32], target: Option<f64>| Answer::Choice {
+    let choice = |jobs: &[u32], target: Option<f64>| PolicyAnswer::Choice {
         jobs: jobs.iter().copied().map(JobId).collect(),
         target: target.map(BytesPerSec),
     };
-    assert_eq!(Answer::parse("{\"jobs\": []}\n"), Ok(choice(&[], None)));
+    assert_eq!(PolicyAnswer::parse("{\"jobs\": []}\n"), Ok(choice(&[], None)));
     let aimed = choice(&[3, 1], Some(2e9));
-    assert_eq!(Answer::parse(&aimed.line()), Ok(aimed));
-    let gives_up = Answer::Failure { error: "no idea".to_owned() };
-    assert_eq!(Answer::parse(r#"{"error":"no idea"}"#), Ok(gives_up));
+    assert_eq!(PolicyAnswer::parse(&aimed.line()), Ok(aimed));
+    let gives_up = PolicyAnswer::Failure { error: "no idea".to_owned() };
+    assert_eq!(PolicyAnswer::parse(r#"{"error":"no idea"}"#), Ok(gives_up));
     for wrong in ["", "[1]", "{\"job\": 1}", "{\"jobs\": [-1]}", "{\"jobs\": [1], \"tarket\": 2}"] {
-        let said = Answer::parse(wrong).unwrap_err();
+        let said = PolicyAnswer::parse(wrong).unwrap_err();
         assert!(said.starts_with(&format!("answered `{wrong}`; write")), "{said}");
     }
-    assert!(Answer::parse(&"x".repeat(5000)).unwrap_err().len() < 200);
+    assert!(PolicyAnswer::parse(&"x".repeat(5000)).unwrap_err().len() < 200);
 }
 
 #[test]
