@@ -3,7 +3,7 @@
 //! ```text
 //! memweir                                        the policy
 //! {"format":"memweir-policy","version":1,...} ->                       PolicySetup, once per run
-//! {"quantum":0,"cores":3,"queue":[...],...}   ->                       PolicyQuestion, per decision
+//! {"quantum":0,"cores":3,"queue":[...],...}   ->                       PolicyQuestion, each time
 //!                                             <-  {"jobs":[4,1]}       PolicyAnswer
 //! {"quantum":1,"cores":3,"queue":[...],...}   ->
 //!                                             <-  {"error":"no idea"}  ends the batch
