@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import memweir
 import pytest
@@ -76,7 +77,7 @@ def test_a_trace_is_replayed(tmp_path: Path) -> None:
     ("options", "said"),
     [({"policy": "max-wait"}, "max-wait"), ({"no_such_option": True}, "--no-such-option")],
 )
-def test_wrong_options_are_refused(options: dict[str, object], said: str) -> None:
+def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
     with pytest.raises(memweir.InputError) as refused:
         memweir.run([["true"]], **options)
     assert said in str(refused.value)

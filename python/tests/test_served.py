@@ -9,7 +9,7 @@ from typing import Any
 
 import memweir
 import pytest
-from memweir.policy import Candidate, Setup, View
+from memweir.policy import Candidate, Policy, Setup, View
 
 MACHINE = """
 name = "trial"
@@ -47,7 +47,7 @@ class RoundRobin:
         return view.queue[: view.cores]
 
 
-class Attentive(RoundRobin):
+class Attentive:
     """The same, which looks at all that it is shown."""
 
     name = "looks"
@@ -79,7 +79,7 @@ def runs_of(result: memweir.RunResult) -> list[dict[str, Any]]:
 
 
 def test_a_policy_in_python_decides_in_emulation_as_its_twin(machine: Path) -> None:
-    policies = ["round-robin", RoundRobin(), Attentive(), "os"]
+    policies: list[str | Policy] = ["round-robin", RoundRobin(), Attentive(), "os"]
     result = memweir.emulate(JOBS, machine=machine, policies=policies, quantum="10ms")
     assert [run["variant"] for run in result.report["runs"]] == [
         "round-robin",

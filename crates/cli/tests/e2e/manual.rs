@@ -248,6 +248,7 @@ macro_rules! pages {
 pages! {
     commands_of_the_readme_run: "README.md",
     commands_of_run_md_run: "docs/run.md",
+    commands_of_policy_programs_md_run: "docs/policy-programs.md",
     commands_of_map_md_run: "docs/map.md",
     commands_of_color_md_run: "docs/color.md",
     commands_of_page_md_run: "docs/page.md",
