@@ -98,7 +98,7 @@ impl LaunchError {
 
 /// Longest time for which a process on its way to its program may say nothing. It may read the
 /// program from a disk that is slow, but one that somebody stops would hold memweir for ever.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Makes the process of `launch` in `target` and leaves it waiting before exec.
 ///
