@@ -17,6 +17,7 @@ use memweir_color::{Colored, Request, Totals};
 use memweir_core::address_map::AddressMap;
 use memweir_core::metrics::{Interval, hodges_lehmann};
 use memweir_core::names::Named;
+use memweir_test_support::rows::record;
 use nix::sys::prctl;
 use nix::time::{ClockId, clock_gettime};
 
@@ -190,15 +191,21 @@ impl Way {
     }
 
     fn print(self) {
-        println!("{}:", self.name);
-        self.one_color.print();
+        let name = self.name;
+        println!("{name}:");
+        self.one_color.print(name);
         for (colors, rates) in self.pooled {
+            let what = format!("{name}: put into the pool, colors {colors}");
+            record(&what, "pages/s", rates.iter().copied());
             println!(
                 "  put into the pool, colors {colors:>4} of 16:    {} thousand pages per second; budget 300",
                 spread(rates, 1e3)
             );
         }
+        record(&format!("{name}: page fault"), "us", self.faults.iter().copied());
         println!("  page fault, served from the pool:     {} us", spread(self.faults, 1.0));
+        let percent = self.beyond.iter().map(|difference| difference * 100.0);
+        record(&format!("{name}: CPU time beyond page faults"), "%", percent);
         print_beyond(&self.beyond);
     }
 }
@@ -211,6 +218,7 @@ fn measure(rounds: usize) -> Result<(), String> {
             way.measure(round, &mut plain)?;
         }
     }
+    record("page fault, plain", "us", plain.iter().copied());
     println!("page fault, plain:                      {} us", spread(plain, 1.0));
     ways.into_iter().for_each(Way::print);
     Ok(())
@@ -236,7 +244,9 @@ impl OneColor {
         Ok(())
     }
 
-    fn print(self) {
+    fn print(self, way: &str) {
+        let what = format!("{way}: one of 16 colors, gathered");
+        record(&what, "MiB/s", self.gathered.iter().copied());
         let pages = self.delivered.len() * ONE_COLOR_MIB * MIB / PAGE;
         println!(
             "  one of 16 colors, gathered:           {} MiB/s; budget 80",

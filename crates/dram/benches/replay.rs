@@ -17,6 +17,7 @@ use memweir_dram::MemorySystem;
 use memweir_dram::drive::{Mode, Offer, drive};
 use memweir_dram::request::{Direction, Source};
 use memweir_dram::trace::{Access, Format, Header, ThreadId, Trace, Writer};
+use memweir_test_support::rows::record;
 
 /// A row: a kind of trace, its number of requests, and the mode.
 const ROWS: [(Kind, usize, Mode); 11] = [
@@ -86,8 +87,10 @@ fn main() {
         let count = if is_test { count / 100 } else { count };
         let path = folder.path().join(format!("{kind:?}"));
         write(kind, count, &path);
-        let runs = (0..3).map(|_| replay(&path, mode));
-        let (cycles, seconds) = runs.min_by(|a, b| a.1.total_cmp(&b.1)).expect("three");
+        let runs: Vec<_> = (0..3).map(|_| replay(&path, mode)).collect();
+        let rates = runs.iter().map(|(_, seconds)| count as f64 / seconds);
+        record(&format!("{kind:?}, {mode}"), "requests/s", rates);
+        let (cycles, seconds) = runs.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("three");
         let (thousands, speed) = (count as f64 / seconds / 1e3, cycles / seconds / 1e6);
         println!(
             "{:<10} {:<8} {thousands:>8.0} k {speed:>14.1}",
@@ -95,5 +98,6 @@ fn main() {
             mode.to_string()
         );
     }
+    record("peak memory", "MiB", [peak_mebibytes() as f64]);
     println!("peak memory: {} MiB", peak_mebibytes());
 }

@@ -21,6 +21,7 @@ use memweir_core::metrics::hodges_lehmann;
 use memweir_linux::blocker::{self, Blocker};
 use memweir_linux::launch::{Launch, Process, launch};
 use memweir_linux::{guardian, leftovers};
+use memweir_test_support::rows::record;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
@@ -59,7 +60,11 @@ fn main() -> ExitCode {
     let pairs = std::env::var("MEMWEIR_PAIRS")
         .map_or(PAIRS, |number| number.parse().expect("MEMWEIR_PAIRS is a number"));
     match measure(pairs) {
-        Ok(differences) => print(&differences),
+        Ok(differences) => {
+            let percent = differences.iter().map(|difference| difference * 100.0);
+            record("CPU time per unit of work", "%", percent);
+            print(&differences)
+        }
         Err(error) => {
             memweir_test_support::skip!(Privilege, "{error}");
             ExitCode::SUCCESS

@@ -17,6 +17,7 @@ use memweir_core::JobId;
 use memweir_linux::blocker::{Blocker, Mechanism};
 use memweir_linux::launch::{Launch, Process, launch};
 use memweir_linux::{blocker, guardian, leftovers};
+use memweir_test_support::rows::record;
 use serde::Serialize;
 
 const JOBS: u32 = 16;
@@ -56,7 +57,11 @@ fn main() -> ExitCode {
         ("BPF scheduler", Mechanism::SchedExt, How::Blocker),
     ] {
         match measure(mechanism, how) {
-            Ok(samples) => rows.push(Row::new(name, samples)),
+            Ok(samples) => {
+                let micros = samples.iter().map(|sample| sample.as_secs_f64() * 1e6);
+                record(name, "us", micros);
+                rows.push(Row::new(name, samples));
+            }
             Err(error) => memweir_test_support::skip!(Privilege, "{name}: {error}"),
         }
     }

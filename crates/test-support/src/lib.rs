@@ -1,10 +1,12 @@
-//! Skipping: how a test says that this machine cannot run it.
+//! How a test says that this machine cannot run it, and how a benchmark leaves its raw [`rows`].
 //!
 //! [`skip!`] prints `SKIPPED` with a reason and appends a line to the file that `MEMWEIR_SKIPS`
 //! names. `make test` lists these lines at its end and compares them with `scripts/skips.allowed`
 //! (`scripts/skips.sh`), so that a test that stops running is noticed.
 
 #![forbid(unsafe_code)]
+
+pub mod rows;
 
 use std::fmt;
 use std::fs::File;
@@ -86,7 +88,7 @@ fn line(test: &str, reason: Reason, why: &str) -> String {
     format!("{test}\t{reason}\t{}\n", why.join(" "))
 }
 
-/// In one write, since tests append at the same time.
+/// In one write, since several programs append at the same time.
 fn append(file: &Path, line: &str) -> io::Result<()> {
     File::options().create(true).append(true).open(file)?.write_all(line.as_bytes())
 }

@@ -22,6 +22,7 @@ use memweir_abi::preload::page::{
 };
 use memweir_core::Bytes;
 use memweir_core::metrics::hodges_lehmann;
+use memweir_test_support::rows::record;
 
 const PAGE: usize = PAGE_BYTES;
 const MIB: usize = 1 << 20;
@@ -48,16 +49,22 @@ fn main() -> ExitCode {
 
 fn measure() {
     let alone = NvmPlace::File { path: "/dev/shm".into() };
-    for (place, what) in [(NvmPlace::Memfd, "huge pages"), (alone, "single pages")] {
+    for place in [NvmPlace::Memfd, alone] {
         warm();
+        let what = slots(&place);
         println!("slots in {what}:");
         let counters = paged("faults", 128, place).expect("root, and userfaultfd");
-        println!("  eviction of a page for the first time{:8.3} us", eviction(&counters));
+        let micros = eviction(&counters);
+        record(&format!("first eviction into {what}"), "us", [micros]);
+        println!("  eviction of a page for the first time{micros:8.3} us");
     }
     println!("written in a row, again and again:");
     paged("rounds", 128, NvmPlace::Memfd).expect("as before");
     match zram() {
-        Ok(micros) => println!("swap-in of a page from zram            {micros:8.3} us"),
+        Ok(micros) => {
+            record("swap-in from zram", "us", [micros]);
+            println!("swap-in of a page from zram            {micros:8.3} us");
+        }
         Err(reason) => memweir_test_support::skip!(Kernel, "zram: {reason}"),
     }
     pairs();
@@ -69,22 +76,24 @@ fn pairs() {
     let pairs = std::env::var("MEMWEIR_PAIRS")
         .map_or(PAIRS, |number| number.parse().expect("MEMWEIR_PAIRS is a number"));
     let added = |[native, paged]: [f64; 2]| (paged - native) * 1000.0;
-    let (more, within) = compare("nothing", 1024, pairs, added);
+    let (differences, more, within) = compare("nothing", 1024, pairs, added);
+    record("starting a program", "ms", differences);
     println!("starting a program                     {more:+8.2} ms{within}");
     let change = |[native, paged]: [f64; 2]| (paged / native - 1.0) * 100.0;
     for (dram, how) in [(1024, "easily"), (96, "just  ")] {
-        let (change, within) = compare("fits", dram, pairs, change);
+        let (differences, change, within) = compare("fits", dram, pairs, change);
+        record(&format!("a program that fits {}", how.trim_end()), "%", differences);
         println!("a program that fits {how}, to native {change:+8.2} %{within}, 1 % allowed");
     }
 }
 
-/// Measures the difference of CPU times, native and paged; returns the median and its interval.
+/// Measures differences of CPU times, native and paged; returns them, what is usual, and its interval.
 fn compare(
     work: &str,
     dram: u64,
     pairs: usize,
     difference: impl Fn([f64; 2]) -> f64,
-) -> (f64, String) {
+) -> (Vec<f64>, f64, String) {
     let native = || used(|| drop(itself(work).status()));
     let paged = || used(|| drop(paged(work, dram, NvmPlace::Memfd)));
     let pair = |number: usize| match number % 2 {
@@ -96,7 +105,8 @@ fn compare(
     };
     let differences: Vec<f64> = (0..pairs).map(|number| difference(pair(number))).collect();
     let (middle, interval) = hodges_lehmann(&differences, LEVEL).expect("pairs");
-    (middle, interval.map_or(String::new(), |i| format!(" [{:+.2}, {:+.2}]", i.low, i.high)))
+    let within = interval.map_or(String::new(), |i| format!(" [{:+.2}, {:+.2}]", i.low, i.high));
+    (differences, middle, within)
 }
 
 /// Returns the microseconds that the eviction of a page took.
@@ -233,16 +243,32 @@ fn faults() {
     let away: Vec<usize> = arena.into_iter().filter(|page| is_away(&pagemap, *page)).collect();
     assert!(away.len() > 1000, "{} pages were evicted", away.len());
     let (direct, straight) = away.split_at(away.len() / 2);
-    println!("  read of an evicted page, in place    {:8.3} us", per_page(direct, read));
-    println!("  write to a page read in place        {:8.3} us", per_page(direct, write));
-    println!("  write to an evicted page             {:8.3} us", per_page(straight, write));
+    let place = slots(&order().nvm);
+    for (what, pages, access) in [
+        ("read of an evicted page, in place", direct, read as fn(&[usize])),
+        ("write to a page read in place", direct, write),
+        ("write to an evicted page", straight, write),
+    ] {
+        let micros = per_page(pages, access);
+        record(&format!("{what}, {place}"), "us", [micros]);
+        println!("  {what:<35} {micros:8.3} us");
+    }
+}
+
+/// Returns the order with which this program runs.
+fn order() -> PageOrder {
+    std::env::var(PAGE_ORDER_VARIABLE).expect("an order").parse().expect("an order")
+}
+
+/// Names the slots of the stores that are measured here.
+fn slots(place: &NvmPlace) -> &'static str {
+    if *place == NvmPlace::Memfd { "huge pages" } else { "single pages" }
 }
 
 /// Writes to more memory than there is room for, so that pages are evicted that were evicted
 /// before.
 fn rounds() {
-    let order: PageOrder =
-        std::env::var(PAGE_ORDER_VARIABLE).expect("an order").parse().expect("an order");
+    let order = order();
     let counted = || PageCounters::of(&std::fs::read(&order.counters).expect("counters"));
     let arena = pages_of(map(160 * MIB), 160 * MIB);
     write(&arena);
@@ -251,6 +277,7 @@ fn rounds() {
     let after = counted();
     let more = |counter| (after.get(counter) - before.get(counter)) as f64;
     let micros = more(PageCounter::EvictionNanos) / more(PageCounter::Evictions) / 1000.0;
+    record("later eviction", "us", [micros]);
     println!("  eviction of a page                   {micros:8.3} us");
 }
 

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use memweir_linux::leftovers::groups;
 
+use memweir_test_support::rows::record;
+
 use crate::{MEMWEIR, budgeted, median, row};
 
 /// Times that memweir is killed.
@@ -20,6 +22,7 @@ pub(crate) fn measure(place: &Path) {
     else {
         return row("SIGKILL to the last job thawed", "no cgroups", "1000 ms");
     };
+    record("SIGKILL to the last job thawed", "ms", thaws.iter().map(|thaw| thaw * 1e3));
     let longest = thaws.iter().copied().fold(0.0, f64::max);
     row("SIGKILL to the last job thawed, median", &format!("{:.1} ms", median(thaws) * 1e3), "");
     let measured = format!("{:.1} ms", longest * 1e3);

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use memweir_core::metrics::hodges_lehmann;
+use memweir_test_support::rows::record;
 use serde_json::Value;
 
 use crate::{MEMWEIR, budgeted, children_cpu, row};
@@ -49,6 +50,7 @@ pub(crate) fn measure(place: &Path, policy: &str, batch: &[&str], pairs: u32) ->
 /// the logarithm is the share.
 pub(crate) fn print(what: &str, differences: impl Iterator<Item = f64>, budget: Option<f64>) {
     let differences: Vec<f64> = differences.collect();
+    record(what, "%", differences.iter().map(|difference| difference * 100.0));
     let (usual, interval) = hodges_lehmann(&differences, LEVEL).expect("at least one pair");
     // Too few pairs for an interval show no difference.
     let low = interval.as_ref().map_or(f64::NEG_INFINITY, |interval| interval.low);

@@ -33,7 +33,7 @@ pub(crate) fn measure(place: &Path) {
         let what = format!("8 jobs in their caches, {policy} against os");
         pairs::print(&format!("{what}: CPU"), differences.iter().map(|d| d.cpu), Some(0.005));
         let turnarounds = differences.iter().map(|difference| difference.turnaround);
-        pairs::print("the same: turnaround", turnarounds, None);
+        pairs::print(&format!("{what}: turnaround"), turnarounds, None);
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use memweir_core::JobId;
 use memweir_daemon::client::Client;
 use memweir_daemon::protocol::{Array, Initial, Listing, Reply, Request, Submission, Work};
+use memweir_test_support::rows::record;
 
 use super::{Daemon, socket};
 
@@ -48,6 +49,9 @@ fn submit(daemon: &Daemon, jobs: u32) -> Vec<Duration> {
 }
 
 fn report(what: &str, mut times: Vec<Duration>) {
+    // Enough rows for a percentile.
+    let some = times.iter().step_by(times.len().div_ceil(1000));
+    record(what, "us", some.map(|time| time.as_secs_f64() * 1e6));
     times.sort_unstable();
     let mean = times.iter().sum::<Duration>() / times.len() as u32;
     let of = |percent: usize| times[(times.len() - 1) * percent / 100];
@@ -75,8 +79,10 @@ fn load_of_ten_thousand_jobs() {
         crowd.into_iter().flat_map(|client| client.join().expect("it ends")).collect()
     });
     report("submit, 32 clients", times);
-    println!("{} jobs of 32 clients took {:?}", JOBS / 32 * 32, start.elapsed());
-    println!("with 20,000 jobs: {}", resident(&daemon));
+    let elapsed = start.elapsed();
+    record("9,984 jobs of 32 clients", "s", [elapsed.as_secs_f64()]);
+    println!("{} jobs of 32 clients took {elapsed:?}", JOBS / 32 * 32);
+    report_memory("with 20,000 jobs", &daemon);
 }
 
 #[test]
@@ -88,28 +94,32 @@ fn load_beside_a_history_of_100_000_jobs() {
     let array = Some(Array { first: 1, last: HISTORY, limit: None });
     let start = Instant::now();
     client.request(&Request::Submit(Box::new(Submission { array, ..*one }))).expect("accepted");
-    println!("an array of {HISTORY} jobs took {:?}", start.elapsed());
+    report("submit an array of 100,000 jobs", vec![start.elapsed()]);
     let start = Instant::now();
     let ids = vec![(JobId(1), JobId(HISTORY))];
     client.request(&Request::Cancel { ids }).expect("canceled");
-    println!("their cancellation took {:?}", start.elapsed());
-    report("submit", submit(&daemon, 1000));
+    report("cancel them", vec![start.elapsed()]);
+    report("submit beside 100,000", submit(&daemon, 1000));
     let list = |_| {
         let start = Instant::now();
         let jobs = client.jobs(&Request::Queue { which: Listing::Unfinished }).expect("a list");
         assert_eq!(jobs.len(), 1000);
         start.elapsed()
     };
-    report("list the 1,000 that have not ended", (0..20).map(list).collect());
-    println!("with 101,000 jobs: {}", resident(&daemon));
+    report("list 1,000 beside 100,000", (0..20).map(list).collect());
+    report_memory("with 101,000 jobs", &daemon);
     let start = Instant::now();
     daemon.succeed(&["--keep-jobs", "100000"]);
-    println!("a successor serves after {:?}", start.elapsed());
+    report("a successor serves", vec![start.elapsed()]);
 }
 
-/// Returns the memory that the daemon has.
-fn resident(daemon: &Daemon) -> String {
+/// Prints the memory that the daemon has.
+fn report_memory(what: &str, daemon: &Daemon) {
     let status = std::fs::read_to_string(format!("/proc/{}/status", daemon.process.id()));
     let status = status.expect("the daemon lives");
-    status.lines().find(|line| line.starts_with("VmRSS")).unwrap_or_default().to_owned()
+    let kib =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+    let mib = kib.and_then(|kib| kib.parse::<f64>().ok()).expect("Linux") / 1024.0;
+    record(what, "MiB", [mib]);
+    println!("{what}: {mib:.1} MiB");
 }
