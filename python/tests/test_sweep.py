@@ -119,6 +119,33 @@ def test_a_sweep_is_taken_up_where_it_ended(
     assert set(kept(partition).values()) == {6}, "the older files are gone"
 
 
+class Again(ThreadPoolExecutor):
+    """Runs a part of each task, then the task, then the task again: so do engines whose workers
+    die while they run it, and with its result."""
+
+    def submit(self, function: Any, /, *arguments: Any, **_: Any) -> Any:
+        work, points = arguments
+
+        def run() -> Any:
+            function(work, points[:1])
+            function(work, points)
+            return function(work, points)
+
+        return super().submit(run)
+
+
+def test_a_task_that_runs_again_writes_no_point_twice(
+    scenario: dict[str, Any], tmp_path: Path
+) -> None:
+    once = memweir.sweep(scenario, GRID, progress=False)
+    with Again(2) as executor:
+        swept = memweir.sweep(
+            scenario, GRID, executor=executor, out=tmp_path, points_per_task=4, progress=False
+        )
+    assert swept.rows == once.rows
+    assert len(files(tmp_path)) == 2 and set(kept(tmp_path).values()) == {6}
+
+
 def test_tasks_have_several_points(scenario: dict[str, Any], tmp_path: Path) -> None:
     swept = memweir.sweep(scenario, GRID, out=tmp_path, points_per_task=4)
     assert len(files(tmp_path)) == 2

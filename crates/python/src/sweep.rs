@@ -19,8 +19,6 @@ use crate::scenario::Scenario;
 use crate::simulate;
 use crate::supervise::Supervision;
 
-/// Beginning of the names of files that workers write.
-const STEM: &str = "points";
 /// Beginning of the names of files with points of another partition.
 const ADOPTED: &str = "adopted";
 
@@ -116,14 +114,15 @@ fn cloned(py: Python<'_>, policies: &Policies) -> Policies {
     policies.iter().map(|(name, object)| (name.clone(), object.clone_ref(py))).collect()
 }
 
-/// Simulates points of a sweep on the thread of a worker. They are written to a file of the
-/// partition, if there is one, or returned as JSON otherwise.
+/// Simulates points of a sweep on the thread of a worker. They are written to the file `task` of the
+/// partition, if there is one, or returned as JSON otherwise. Points that the file has are not
+/// simulated again.
 ///
 /// # Errors
 /// `memweir.InputError` if a point is refused, `memweir.PolicyError` if a policy failed, and
 /// `OSError` if the file cannot be written. Points that ended before are kept.
 #[pyfunction]
-#[pyo3(signature = (scenario, policies, versions, points, partition))]
+#[pyo3(signature = (scenario, policies, versions, points, partition, task))]
 pub(crate) fn run_points(
     py: Python<'_>,
     scenario: Scenario,
@@ -131,18 +130,23 @@ pub(crate) fn run_points(
     versions: Vec<String>,
     points: Vec<usize>,
     partition: Option<PathBuf>,
+    task: &str,
 ) -> PyResult<Vec<String>> {
     let supervision = Supervision::default();
     let read = simulate::Simulation::read_at(&scenario, &points, policies, &supervision);
     let simulation = read.map_err(|error| refused(py, &error))?;
     let plan = Plan::new(simulation.points(), &versions);
     let partition = partition.as_deref().map(Partition::at);
-    let new = |partition| ShardFile::new(partition, STEM, plan.columns());
-    let mut file = partition.as_ref().map(new).transpose().map_err(|error| failed(py, error))?;
+    let resume = |partition| ShardFile::resume(partition, task, plan.columns());
+    let resumed = partition.as_ref().map(resume).transpose().map_err(|error| failed(py, error))?;
+    let (mut file, there) = resumed.unzip();
+    let there = there.unwrap_or_default();
+    let grid = simulation.points().grid();
+    let missing: Vec<usize> =
+        (0..points.len()).filter(|point| !there.contains(&grid.number(*point))).collect();
     let mut reports = vec![String::new(); points.len()];
-    let all: Vec<usize> = (0..points.len()).collect();
-    let ran = supervision.run(py, None, points.len(), |stop, done| {
-        simulate(&plan, &all, NonZeroUsize::MIN, stop, |point, results| {
+    let ran = supervision.run(py, None, missing.len(), |stop, done| {
+        simulate(&plan, &missing, NonZeroUsize::MIN, stop, |point, results| {
             match &mut file {
                 Some(file) => file.add(plan.rows(point, &results)),
                 None => reports[point] = results.report,

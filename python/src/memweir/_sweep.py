@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -38,6 +39,8 @@ class _Work:
     policies: list[tuple[str, object]]
     versions: list[str]
     partition: Path | None
+    # Beginning of the names of this call's files, which another call does not choose.
+    stem: str
 
 
 def sweep(
@@ -133,7 +136,7 @@ def _swept(
         begun = _native.begin(read, objects, versions, os.fspath(out), resume)
         partition, count, missing = begun
         old = [] if resume else sorted(partition.glob("*.parquet"))
-    work = _Work(read, objects, versions, partition)
+    work = _Work(read, objects, versions, partition, f"points-{secrets.token_hex(8)}")
     texts = [""] * count
     with _progress.shown(progress, "point") as shown:
         done = count - len(missing)
@@ -202,7 +205,12 @@ def _as_completed(running: Mapping[Any, object]) -> Iterable[Any]:
 
 
 def _points(work: _Work, points: list[int]) -> list[str]:
-    """Runs points in turn, in whatever process the executor has."""
+    """Runs points in turn, in whatever process the executor has.
+
+    Some engines run a task again if a worker dies that had its result; its first point tells the
+    task, whose file has the points already.
+    """
+    task = f"{work.stem}-{points[0]:08}"
     return _native.run_points(
-        work.scenario, work.policies, work.versions, points, work.partition
+        work.scenario, work.policies, work.versions, points, work.partition, task
     )

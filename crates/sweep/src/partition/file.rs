@@ -1,5 +1,6 @@
 //! The file of one process in a partition.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use memweir_run::files::Replacement;
 use memweir_run::table::{Cell, Column, parquet};
 
-use super::Partition;
+use super::{Partition, by_point};
 use crate::SweepError;
 
 /// Time after which new points are saved: at most this much work is lost with a process.
@@ -37,14 +38,41 @@ impl ShardFile {
     pub fn new(partition: &Partition, stem: &str, columns: &[Column]) -> Result<Self, SweepError> {
         let directory = partition.directory();
         let unique = random().map_err(|error| SweepError::write(directory, error))?;
-        Ok(Self {
-            path: directory.join(format!("{stem}-{unique:016x}.parquet")),
+        Ok(Self::empty(partition, &format!("{stem}-{unique:016x}"), columns))
+    }
+
+    /// Goes on with the file `name` of a partition, which appears with its first points if it is
+    /// not there. Also returns the numbers of its points. Whoever runs a task again after its worker
+    /// died thus writes none of its points twice.
+    ///
+    /// # Errors
+    /// If the file is there and cannot be read.
+    pub fn resume(
+        partition: &Partition,
+        name: &str,
+        columns: &[Column],
+    ) -> Result<(Self, HashSet<usize>), SweepError> {
+        let mut file = Self::empty(partition, name, columns);
+        let mut done = HashSet::new();
+        if file.path.exists() {
+            for (number, found) in by_point(&file.path, columns)? {
+                done.insert(number);
+                file.rows.extend(found.rows);
+            }
+            file.saved = file.rows.len();
+        }
+        Ok((file, done))
+    }
+
+    fn empty(partition: &Partition, name: &str, columns: &[Column]) -> Self {
+        Self {
+            path: partition.directory().join(format!("{name}.parquet")),
             columns: columns.to_owned(),
             rows: Vec::new(),
             saved: 0,
             last: Instant::now(),
             interval: SAVE_EVERY,
-        })
+        }
     }
 
     /// Adds the rows of one or several whole points, and saves them if it is time to. A failure is
