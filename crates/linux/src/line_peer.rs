@@ -2,15 +2,20 @@
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
+
+use crate::signals::END_SIGNALS;
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +35,9 @@ pub enum AskError {
     /// It took too long.
     #[error("did not answer within {} s", .0.as_secs_f64())]
     TimedOut(Duration),
+    /// An end signal is pending, for which the caller has the others end.
+    #[error("did not answer before a signal came")]
+    Interrupted,
     /// It is over.
     #[error("ended before it answered{}", in_parentheses(*.0))]
     Ended(Option<ExitStatus>),
@@ -43,11 +51,17 @@ pub enum AskError {
 
 /// A program that was started for its answers, or a process that listens on a Unix socket.
 ///
+/// While the end signals are blocked in the calling thread, one that is pending ends a wait for the
+/// process. It stays pending, for whoever takes it.
+///
 /// When it is dropped, the input of the process ends. A program that does not end within a second
 /// is killed, with the processes that it has started.
 #[derive(Debug)]
 pub struct LinePeer {
+    /// Does not block.
     stream: BufReader<UnixStream>,
+    /// Readable while an end signal is pending; never read.
+    signals: SignalFd,
     program: Option<Child>,
 }
 
@@ -65,7 +79,7 @@ impl LinePeer {
             .stdout(OwnedFd::from(theirs))
             .process_group(0)
             .spawn()?;
-        Ok(Self { stream: BufReader::new(ours), program: Some(program) })
+        Self::new(ours, Some(program))
     }
 
     /// Connects to a process that listens at `path`.
@@ -73,7 +87,14 @@ impl LinePeer {
     /// # Errors
     /// If none does.
     pub fn connect(path: &Path) -> io::Result<Self> {
-        Ok(Self { stream: BufReader::new(UnixStream::connect(path)?), program: None })
+        Self::new(UnixStream::connect(path)?, None)
+    }
+
+    fn new(stream: UnixStream, program: Option<Child>) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let mask = SigSet::from_iter(END_SIGNALS);
+        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { stream: BufReader::new(stream), signals, program })
     }
 
     /// Sends a line, with its newline, that has no answer.
@@ -82,14 +103,21 @@ impl LinePeer {
     /// If the process does not take it in time.
     pub fn tell(&mut self, line: &str, limit: Duration) -> Result<(), AskError> {
         let mut stream = self.stream.get_ref();
-        stream.set_write_timeout(Some(limit))?;
-        match stream.write_all(line.as_bytes()) {
-            Ok(()) => Ok(()),
-            // A process that is over may have said why.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-            Err(error) if timed_out(&error) => Err(AskError::TimedOut(limit)),
-            Err(error) => Err(error.into()),
+        let began = Instant::now();
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            match stream.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                // A process that is over may have said why.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::POLLOUT, began, limit)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
         }
+        Ok(())
     }
 
     /// Sends a line, with its newline, and returns the answer without it.
@@ -97,19 +125,17 @@ impl LinePeer {
     /// # Errors
     /// If there is no answer within `limit`.
     pub fn ask(&mut self, line: &str, limit: Duration) -> Result<String, AskError> {
-        let deadline = Instant::now() + limit;
+        let began = Instant::now();
         self.tell(line, limit)?;
         let mut answer = Vec::new();
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(AskError::TimedOut(limit));
-            }
-            self.stream.get_ref().set_read_timeout(Some(left))?;
             let read = match self.stream.fill_buf() {
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => &[],
-                Err(error) if timed_out(&error) => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::POLLIN, began, limit)?;
+                    continue;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -129,6 +155,28 @@ impl LinePeer {
         }
     }
 
+    /// Waits until the stream can be read or written without blocking.
+    fn wait(&self, what: PollFlags, began: Instant, limit: Duration) -> Result<(), AskError> {
+        loop {
+            let left = limit.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(AskError::TimedOut(limit));
+            }
+            let mut fds = [
+                PollFd::new(self.stream.get_ref().as_fd(), what),
+                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            ];
+            // Rounded up, so that the last millisecond is not polled for.
+            let timeout = PollTimeout::try_from(left + Duration::from_millis(1));
+            match poll(&mut fds, timeout.unwrap_or(PollTimeout::MAX)) {
+                Ok(0) | Err(Errno::EINTR) => {}
+                Ok(_) if fds[0].any() == Some(true) => return Ok(()),
+                Ok(_) => return Err(AskError::Interrupted),
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+        }
+    }
+
     /// Waits for the end of the program, at most for [`GRACE`].
     fn status(&mut self) -> Option<ExitStatus> {
         let program = self.program.as_mut()?;
@@ -144,11 +192,6 @@ impl LinePeer {
 
 fn in_parentheses(status: Option<ExitStatus>) -> String {
     status.map_or(String::new(), |status| format!(" ({status})"))
-}
-
-/// Returns true for the errors of a read or write that took too long.
-fn timed_out(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 impl Drop for LinePeer {

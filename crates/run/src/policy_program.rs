@@ -2,7 +2,8 @@
 //!
 //! They answer the lines of [`memweir_policy::protocol`]. A policy that dies, answers nonsense or
 //! says nothing for too long chooses nothing from then on, and leaves the reason in a
-//! [`PolicyFailure`], by which the batch ends in order.
+//! [`PolicyFailure`], by which the batch ends in order. A signal that comes while an answer is due
+//! is no failure: the policy chooses nothing from then on, and the batch takes the signal.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,10 +12,11 @@ use std::time::Duration;
 
 use memweir_core::BytesPerSec;
 use memweir_core::input::Refusal;
-use memweir_linux::line_peer::LinePeer;
+use memweir_linux::line_peer::{AskError, LinePeer};
 use memweir_policy::policies::{check_names, is_name};
 use memweir_policy::protocol::{PolicyAnswer, PolicyQuestion, PolicySetup};
 use memweir_policy::{Policy, QuantumView, SchedulerConfig};
+use serde::{Deserialize, Serialize};
 
 use crate::options::policy_names;
 
@@ -93,15 +95,12 @@ impl PolicyProgram {
         };
         let setup =
             PolicySetup::new(SchedulerConfig { policy: self.name.clone(), ..config.clone() });
-        let introduced =
-            peer.map_err(|error| format!("could not be started: {error}")).and_then(|mut peer| {
-                match peer.tell(&setup.line(), limit) {
-                    Ok(()) => Ok(peer),
-                    Err(error) => Err(error.to_string()),
-                }
-            });
+        let introduced = peer
+            .map_err(|error| NoChoice::Failed(format!("could not be started: {error}")))
+            .and_then(|mut peer| Ok(peer.tell(&setup.line(), limit).map(|()| peer)?));
         let peer = introduced.map_err(|reason| failure.set(&self.name, None, reason)).ok();
-        Box::new(RemotePolicy { name: self.name.clone(), peer, limit, failure, target: None })
+        let (name, over) = (self.name.clone(), peer.is_none());
+        Box::new(RemotePolicy { name, peer, over, limit, failure, target: None })
     }
 }
 
@@ -110,7 +109,7 @@ impl PolicyProgram {
 pub struct PolicyFailure(Arc<Mutex<Option<FailedPolicy>>>);
 
 /// A policy that could not decide.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("policy `{policy}` failed{}: it {reason}", in_quantum(*quantum))]
 pub struct FailedPolicy {
     /// Its name.
@@ -132,26 +131,48 @@ impl PolicyFailure {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, policy: &str, quantum: Option<u64>, reason: String) {
+    fn set(&self, policy: &str, quantum: Option<u64>, reason: NoChoice) {
+        let NoChoice::Failed(reason) = reason else { return };
         let failed = FailedPolicy { policy: policy.to_owned(), quantum, reason };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(failed);
+    }
+}
+
+/// Reason for which a policy chose nothing.
+enum NoChoice {
+    /// A signal came, and the batch is about to take it.
+    Interrupted,
+    /// The policy failed, for this reason after its name.
+    Failed(String),
+}
+
+impl From<AskError> for NoChoice {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Interrupted => Self::Interrupted,
+            error => Self::Failed(error.to_string()),
+        }
     }
 }
 
 /// The policy of one run.
 struct RemotePolicy {
     name: String,
-    /// Absent once the policy has failed.
+    /// Absent if it could not be started. It stays until the end of the run, because ending a
+    /// program may take a while for which jobs would stay blocked.
     peer: Option<LinePeer>,
+    /// True once it is not asked any more.
+    over: bool,
     limit: Duration,
     failure: PolicyFailure,
     target: Option<BytesPerSec>,
 }
 
 impl Policy for RemotePolicy {
-    /// Asks the process. After a failure the batch is about to end, and nothing is chosen.
+    /// Asks the process. After a failure or a signal the batch is about to end, and nothing is
+    /// chosen.
     fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
-        let Some(peer) = &mut self.peer else { return };
+        let Some(peer) = self.peer.as_mut().filter(|_| !self.over) else { return };
         match ask(peer, view, self.limit) {
             Ok((places, target)) => {
                 chosen.extend(places);
@@ -159,7 +180,7 @@ impl Policy for RemotePolicy {
             }
             Err(reason) => {
                 self.failure.set(&self.name, Some(view.quantum), reason);
-                self.peer = None;
+                self.over = true;
             }
         }
     }
@@ -169,19 +190,18 @@ impl Policy for RemotePolicy {
     }
 }
 
-/// Returns the places of the chosen jobs, and the target; the error follows the policy's name.
+/// Returns the places of the chosen jobs, and the target.
 fn ask(
     peer: &mut LinePeer,
     view: &QuantumView<'_>,
     limit: Duration,
-) -> Result<(Vec<usize>, Option<BytesPerSec>), String> {
-    let question = PolicyQuestion::new(view).line();
-    let answer = peer.ask(&question, limit).map_err(|error| error.to_string())?;
-    match PolicyAnswer::parse(&answer)? {
+) -> Result<(Vec<usize>, Option<BytesPerSec>), NoChoice> {
+    let answer = peer.ask(&PolicyQuestion::new(view).line(), limit)?;
+    match PolicyAnswer::parse(&answer).map_err(NoChoice::Failed)? {
         PolicyAnswer::Choice { jobs, target } => {
-            let places = view.places(&jobs).map_err(|impossible| impossible.to_string())?;
-            Ok((places, target))
+            let places = view.places(&jobs);
+            Ok((places.map_err(|impossible| NoChoice::Failed(impossible.to_string()))?, target))
         }
-        PolicyAnswer::Failure { error } => Err(format!("gave up: {error}")),
+        PolicyAnswer::Failure { error } => Err(NoChoice::Failed(format!("gave up: {error}"))),
     }
 }

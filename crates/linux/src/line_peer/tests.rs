@@ -1,6 +1,9 @@
 use std::os::unix::net::UnixListener;
 
+use nix::sys::signal::raise;
+
 use super::*;
+use crate::signals::block_end_signals;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -60,6 +63,29 @@ fn the_last_words_of_a_process_are_heard() {
     let mut peer = peer("echo farewell");
     peer.status().expect("it ends");
     assert_eq!(peer.ask("well?\n", SOON).expect("it has spoken"), "farewell");
+}
+
+#[test]
+fn a_pending_end_signal_ends_a_wait_and_stays_pending() {
+    let asking = || {
+        block_end_signals().expect("a mask");
+        let (mut silent, mut deaf, mut quick) =
+            (peer("sleep 60"), peer("sleep 60"), peer("echo 1"));
+        quick.status().expect("it ends");
+        // To this thread alone.
+        raise(Signal::SIGHUP).expect("a signal");
+        for _ in 0..2 {
+            let error = silent.ask("well?\n", SOON).expect_err("no answer");
+            assert!(matches!(error, AskError::Interrupted), "{error}");
+        }
+        let line = "x".repeat(1 << 22) + "\n";
+        let error = deaf.tell(&line, SOON).expect_err("no reader");
+        assert!(matches!(error, AskError::Interrupted), "{error}");
+        assert_eq!(quick.ask("well?\n", SOON).expect("it has spoken"), "1");
+        let taken = SigSet::from_iter(END_SIGNALS).wait();
+        assert_eq!(taken, Ok(Signal::SIGHUP));
+    };
+    std::thread::spawn(asking).join().expect("no panic");
 }
 
 #[test]
