@@ -171,6 +171,8 @@ def test_failures_outside_of_this_process_are_policy_errors_too() -> None:
         memweir.run([["sleep", "60"]], policy_program="mine=exit 3")
     assert (failed.value.policy, failed.value.quantum) == ("mine", 0)
     assert failed.value.reason == "it ended before it answered (exit status: 3)"
+    assert failed.value.report is not None
+    assert failed.value.report["outcome"] == "policy-failed"
 
 
 def test_what_is_no_policy_is_refused() -> None:

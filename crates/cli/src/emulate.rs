@@ -42,10 +42,12 @@ fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     let plot = plot.map(|(path, rows)| plot_run(&report.batch, rows, path));
     let written = output::each([Some(printed), json, plot].into_iter().flatten());
     let written = written.and(whole(&report.batch));
-    match args.verify && outcome(&report.batch) != Outcome::Interrupted {
-        true => ended(verify(args, plan, &report)?, written),
-        false => ended(outcome(&report.batch), written),
-    }
+    let outcome = outcome(&report.batch).and_then(|outcome| match outcome {
+        Outcome::Interrupted => Ok(outcome),
+        _ if args.verify => verify(args, plan, &report),
+        _ => Ok(outcome),
+    });
+    ended(outcome, written)
 }
 
 fn several(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
@@ -82,6 +84,7 @@ fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, 
         ..plan.options.clone()
     };
     let second = again(&plan.batch, &options)?;
+    let again = outcome(&second.batch)?;
     let differences = first.differences(&second);
     let verdict = match differences.as_slice() {
         [] => "verified: a second run gave the same result\n".to_owned(),
@@ -93,7 +96,7 @@ fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, 
         true => eprint!("{verdict}"),
         false => output::print(&verdict)?,
     }
-    Ok(if differences.is_empty() { outcome(&first.batch) } else { Outcome::Different })
+    Ok(if differences.is_empty() { again } else { Outcome::Different })
 }
 
 fn again(batch: &Batch, options: &EmulateOptions) -> Result<EmulationReport, Failure> {

@@ -130,7 +130,6 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Input(input) => Self::Input(input),
-            RunError::Policy(failed) => Self::Policy(failed),
             RunError::Output { path, source } => Self::write(&path, source),
             other => Self::Machine(other.to_string()),
         }

@@ -37,7 +37,7 @@ use crate::logs::Logs;
 use crate::observer::{Event, Observer};
 use crate::options::RunOptions;
 use crate::platform::PlatformError;
-use crate::policy_program::{FailedPolicy, PolicyFailure};
+use crate::policy_program::PolicyFailure;
 use crate::report::BatchReport;
 use crate::store::StoreError;
 use crate::timeline::Timeline;
@@ -66,9 +66,6 @@ pub enum RunError {
     /// The named calibration cannot be used.
     #[error(transparent)]
     Platform(#[from] PlatformError),
-    /// A policy in another process could not decide; the jobs were ended or released.
-    #[error(transparent)]
-    Policy(#[from] FailedPolicy),
     /// A file of results, or the directory of logs, cannot be made.
     #[error("making {path}: {source}", path = path.display())]
     Output {
@@ -98,7 +95,8 @@ pub fn check(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
 ///
 /// SIGINT, SIGTERM and SIGHUP are blocked in the calling thread for the duration: the first ends
 /// the batch in an orderly way, as [`RunOptions::on_exit`] says, the second at once. Other threads
-/// of the caller must have them blocked already.
+/// of the caller must have them blocked already. The failure of a policy in another process ends
+/// it in the same way, and is in the report.
 pub fn run_batch(
     batch: &Batch,
     options: &RunOptions,
@@ -186,7 +184,7 @@ impl Plan<'_> {
         let used_before = clock::process_cpu_time();
         let recorder = QuantumRecorder::new(observer, self.options.media.clone());
         let recorder = recorder.with_files(timeline, decisions);
-        let mut backend = ProcessBackend::new(self, mechanisms, &logs, recorder, failure.clone());
+        let mut backend = ProcessBackend::new(self, mechanisms, &logs, recorder, failure);
         let mut quanta = QuantumLoop::new(scheduler, self.options.quantum);
         let driven = quanta.run(&mut backend);
         let calls = quanta.take_calls();
@@ -195,9 +193,6 @@ impl Plan<'_> {
             return Err(error);
         }
         let report = backend.finish(&calls);
-        if let Some(failed) = failure.get() {
-            return Err(failed.into());
-        }
         let ideal_average = quanta.ideal_average_bandwidth();
         Ok(BatchReport {
             predictor,

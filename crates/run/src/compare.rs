@@ -39,7 +39,8 @@ impl Default for CompareOptions {
 ///
 /// Every round starts with another variant, so that a drift of the machine affects all alike. Each
 /// run has its own directory of logs (`round-1/os`) and its own timeline (`FILE.os-1.csv`). A
-/// signal ends the comparison; the conclusions from the rounds before are returned.
+/// signal or a failed policy ends the comparison; the conclusions from the rounds before are
+/// returned.
 pub fn compare(
     batch: &Batch,
     options: &RunOptions,
@@ -77,7 +78,7 @@ pub fn compare_with(
             let rounds = compare.rounds;
             observer.event(Event::RunStarted { variant, round, rounds });
             let report = run(&of_run(options, variant, round), round, observer)?;
-            let stopped = report.outcome == Outcome::Interrupted;
+            let stopped = report.outcome.is_cut_short();
             let mut run = ComparedRun { round, variant: variant.clone(), report };
             if let Err((path, error)) = compare.keep(&run) {
                 let reason = format!("the result of a run is not kept: {error}");
@@ -157,7 +158,7 @@ impl Comparison {
     pub fn conclude(options: &CompareOptions, runs: Vec<ComparedRun>) -> Self {
         let of_variant = |variant: &str| -> Vec<&BatchReport> {
             runs.iter()
-                .filter(|run| run.variant == variant && run.report.outcome != Outcome::Interrupted)
+                .filter(|run| run.variant == variant && !run.report.outcome.is_cut_short())
                 .map(|run| &run.report)
                 .collect()
         };
@@ -339,6 +340,7 @@ mod tests {
             peak_bandwidth: None,
             media: Vec::new(),
             outcome: Outcome::Finished,
+            policy_failure: None,
             notices: Vec::new(),
             lost: Vec::new(),
             jobs: Vec::new(),
@@ -400,11 +402,13 @@ mod tests {
     #[test]
     fn an_incomplete_round_does_not_count() {
         let mut runs = runs(&[&[10.0, 9.0], &[10.0, 9.0], &[10.0, 9.0]]);
-        runs[5].report.outcome = Outcome::Interrupted;
-        let comparison = Comparison::conclude(&options(&["a", "b"], 3), runs);
-        assert_eq!(comparison.rounds, 2);
-        assert_eq!(comparison.variants[0].turnaround_s, [10.0, 10.0]);
-        assert_eq!(comparison.runs.len(), 6);
+        for cut_short in [Outcome::Interrupted, Outcome::PolicyFailed] {
+            runs[5].report.outcome = cut_short;
+            let comparison = Comparison::conclude(&options(&["a", "b"], 3), runs.clone());
+            assert_eq!(comparison.rounds, 2);
+            assert_eq!(comparison.variants[0].turnaround_s, [10.0, 10.0]);
+            assert_eq!(comparison.runs.len(), 6);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use memweir_core::medium::MediumKind;
 use serde::{Deserialize, Serialize};
 
+use crate::policy_program::FailedPolicy;
 use crate::recording::Recording;
 use crate::store::MediumLines;
 
@@ -55,6 +56,9 @@ pub struct BatchReport {
     pub media: Vec<MediumReport>,
     /// End of the batch.
     pub outcome: Outcome,
+    /// Failure of the policy, which ended the batch; absent unless it was a program that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_failure: Option<FailedPolicy>,
     /// Notices for the user: fallbacks taken, meters that failed.
     pub notices: Vec<String>,
     /// Requested files that could not be written to their end.
@@ -83,6 +87,16 @@ pub enum Outcome {
     Interrupted,
     /// A job failed and the others were killed.
     FailedFast,
+    /// The policy, a program, failed; jobs were killed or released.
+    PolicyFailed,
+}
+
+impl Outcome {
+    /// Returns true if the batch was cut short for no reason of its own.
+    #[must_use]
+    pub fn is_cut_short(self) -> bool {
+        matches!(self, Self::Interrupted | Self::PolicyFailed)
+    }
 }
 
 /// One band of the breakdown.

@@ -80,7 +80,12 @@ def report(before: Sequence[str], after: Sequence[str] = ()) -> tuple[dict[str, 
     """
     with tempfile.TemporaryDirectory(prefix="memweir-") as directory:
         file = Path(directory) / "report.json"
-        text, exit_code = call([*before, "--json", str(file), *after])
+        try:
+            text, exit_code = call([*before, "--json", str(file), *after])
+        except PolicyError as error:
+            if file.exists():
+                error.report = json.loads(file.read_text(encoding="utf-8"))
+            raise
         return json.loads(file.read_text(encoding="utf-8")), text, exit_code
 
 

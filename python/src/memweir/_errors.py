@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Error(Exception):
     """Base of all exceptions that memweir raises on purpose."""
@@ -55,12 +57,15 @@ class PolicyError(Error):
     """Quantum in which it failed; `None` outside of quanta."""
     reason: str
     """Text of the exception."""
+    report: dict[str, Any] | None
+    """What was measured before, in batches; `None` in simulations."""
 
     def __init__(self, policy: str, quantum: int | None, reason: str) -> None:
         super().__init__(policy, quantum, reason)
         self.policy = policy
         self.quantum = quantum
         self.reason = reason
+        self.report = None
 
     def __str__(self) -> str:
         when = "" if self.quantum is None else f" in quantum {self.quantum}"

@@ -268,6 +268,7 @@ mod tests {
             notices: vec![],
             lost: vec![],
             outcome: Outcome::Finished,
+            policy_failure: None,
             jobs,
         }
     }

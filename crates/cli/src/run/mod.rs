@@ -49,7 +49,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     for notice in colored::notices(&colored) {
         eprintln!("memweir: {notice}");
     }
-    outcome.and_then(|outcome| ended(outcome, exported))
+    ended(outcome, exported)
 }
 
 fn batch_metrics(metrics: Metrics, plan: &Plan) -> BatchMetrics {

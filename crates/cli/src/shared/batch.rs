@@ -16,17 +16,18 @@ pub(crate) fn whole(report: &BatchReport) -> Result<(), Failure> {
     lost.map_or(Ok(()), |lost| Err(Failure::write(&lost.path, io::Error::other(&*lost.reason))))
 }
 
-/// Outcome of a command whose results were `written`. An interruption outranks a missing file.
+/// Outcome of a command whose results were `written`. An interruption and a failed policy outrank a
+/// missing file.
 pub(crate) fn ended(
-    outcome: failure::Outcome,
+    outcome: Result<failure::Outcome, Failure>,
     written: Result<(), Failure>,
 ) -> Result<failure::Outcome, Failure> {
     match (outcome, written) {
-        (failure::Outcome::Interrupted, Err(failure)) => {
+        (outcome @ (Ok(failure::Outcome::Interrupted) | Err(_)), Err(failure)) => {
             eprintln!("memweir: {failure}");
-            Ok(failure::Outcome::Interrupted)
+            outcome
         }
-        (outcome, written) => written.map(|()| outcome),
+        (outcome, written) => written.and(outcome),
     }
 }
 
@@ -89,23 +90,23 @@ pub(crate) fn with_notes(notes: &[String], text: &str) -> String {
     whole + text
 }
 
-/// Outcome of a command with this report.
-pub(crate) fn outcome(report: &BatchReport) -> failure::Outcome {
-    match report.outcome {
+/// Outcome of a command with this report; an error if the policy failed.
+pub(crate) fn outcome(report: &BatchReport) -> Result<failure::Outcome, Failure> {
+    if let Some(failed) = &report.policy_failure {
+        return Err(failed.clone().into());
+    }
+    Ok(match report.outcome {
         report::Outcome::Interrupted => failure::Outcome::Interrupted,
         _ if report.succeeded() => failure::Outcome::Success,
         _ => failure::Outcome::JobFailed,
-    }
+    })
 }
 
 /// Outcome of a command with this comparison.
-pub(crate) fn worst(comparison: &Comparison) -> failure::Outcome {
+pub(crate) fn worst(comparison: &Comparison) -> Result<failure::Outcome, Failure> {
     let outcomes: Vec<failure::Outcome> =
-        comparison.runs.iter().map(|run| outcome(&run.report)).collect();
-    for bad in [failure::Outcome::Interrupted, failure::Outcome::JobFailed] {
-        if outcomes.contains(&bad) {
-            return bad;
-        }
-    }
-    failure::Outcome::Success
+        comparison.runs.iter().map(|run| outcome(&run.report)).collect::<Result<_, _>>()?;
+    let bad = [failure::Outcome::Interrupted, failure::Outcome::JobFailed];
+    let bad = bad.into_iter().find(|bad| outcomes.contains(bad));
+    Ok(bad.unwrap_or(failure::Outcome::Success))
 }

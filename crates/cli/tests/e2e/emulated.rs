@@ -282,13 +282,15 @@ fn a_program_decides_as_the_policy_that_it_copies() {
     assert!(said.contains("policy `program` failed in quantum 0: it ended before it"), "{said}");
 }
 
-/// The message of an emulation whose policy fails.
+/// The message of an emulation whose policy fails, and that leaves a report.
 fn refused_policy(world: &World, arguments: &[&str]) -> String {
-    let fixed = ["emulate", "--machine", "m.toml", "--json", "r.json"];
-    let said = refusal(world.memweir().args(fixed).args(arguments), 6);
-    assert!(!world.has("r.json"), "no report");
+    let fixed = ["emulate", "--machine", "m.toml", "--json", "-"];
+    let mut command = world.memweir();
+    let output = command.args(fixed).args(arguments).assert().code(6).get_output().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["outcome"], "policy-failed");
     wait_until("nothing is left", || world.processes().is_empty());
-    said
+    String::from_utf8(output.stderr).expect("messages are UTF-8")
 }
 
 #[test]

@@ -67,6 +67,26 @@ fn a_job_that_ignores_the_request_is_killed() {
 }
 
 #[test]
+fn an_interrupt_does_not_wait_for_a_policy_program() {
+    let world = World::new();
+    let program = "read setup; read view; echo > asked; sleep 600";
+    let options = ["run", "--policy-program", program, "--policy-timeout", "10m"];
+    let report = ["--json", "report.json", "--", "sleep", "600"];
+    let mut memweir = world.start(&[&options[..], &report].concat());
+    wait_until("the program is asked", || world.has("asked"));
+    send(&memweir, Signal::SIGINT);
+    let mut ended = None;
+    wait_until("memweir ends", || {
+        ended = memweir.try_wait().expect("a child can be waited for");
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(code), Some(130), "{}", world.read("stderr"));
+    let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
+    assert_eq!(report["outcome"], "interrupted");
+    wait_until("nothing is left", || world.processes().is_empty());
+}
+
+#[test]
 fn a_second_interrupt_does_not_wait() {
     let world = World::new();
     let mut memweir = world.start(&["run", "--policy", "round-robin", "--", "sh", "-c", STUBBORN]);

@@ -104,6 +104,7 @@ impl<'a> ProcessBackend<'a> {
             meter: self.mechanisms.meter.as_deref(),
             mechanism: &self.mechanisms.mechanism,
             outcome: self.outcome,
+            policy_failure: &self.policy_failure,
             at: self.mechanisms.world.now(),
             target: self.target,
             notices: &self.notices,
@@ -243,8 +244,7 @@ impl Backend for ProcessBackend<'_> {
             return Ok(vec![quantum_loop::Event::Stop]);
         }
         if self.policy_failure.get().is_some() {
-            // The jobs end as by an interruption.
-            self.outcome = Outcome::Interrupted;
+            self.outcome = Outcome::PolicyFailed;
             return Ok(vec![quantum_loop::Event::Stop]);
         }
         let stopped = self.watch(until)?;

@@ -201,7 +201,7 @@ impl Ledger {
     pub(super) fn turnaround(&self, outcome: Outcome, now: Nanos) -> Nanos {
         self.elapsed(match outcome {
             Outcome::Finished => self.last_end,
-            Outcome::Interrupted | Outcome::FailedFast => now,
+            Outcome::Interrupted | Outcome::FailedFast | Outcome::PolicyFailed => now,
         })
     }
 

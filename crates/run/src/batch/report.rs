@@ -8,6 +8,7 @@ use super::plan::Plan;
 use crate::jobs::Job;
 use crate::logs::Logs;
 use crate::options::Pinning;
+use crate::policy_program::PolicyFailure;
 use crate::report::{Band, BatchReport, JobReport, LostOutput, MediumReport, Outcome};
 use crate::store::MediumLines;
 
@@ -22,6 +23,7 @@ pub(super) struct Ending<'a> {
     pub(super) meter: Option<&'a dyn Meter>,
     pub(super) mechanism: &'a str,
     pub(super) outcome: Outcome,
+    pub(super) policy_failure: &'a PolicyFailure,
     pub(super) at: Nanos,
     /// Target of the last decision.
     pub(super) target: Option<BytesPerSec>,
@@ -61,6 +63,7 @@ impl Ending<'_> {
             target: self.target.map(|rate| rate.0),
             peak_bandwidth: peak.map(|rate| rate.0),
             outcome: self.outcome,
+            policy_failure: self.policy_failure.get(),
             notices: self.notices.to_vec(),
             lost: self.lost.to_vec(),
             jobs: jobs.map(|(job, id)| self.job_report(id, job, sees.as_ref())).collect(),

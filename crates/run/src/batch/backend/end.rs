@@ -9,7 +9,6 @@ use super::ProcessBackend;
 use crate::batch::RunError;
 use crate::observer;
 use crate::options::OnExit;
-use crate::report::Outcome;
 
 /// Polling interval for a job whose first process has ended and whose children go on.
 const CHILDREN_POLL: Nanos = Nanos::from_millis(5);
@@ -95,7 +94,7 @@ impl ProcessBackend<'_> {
             self.leave(job, None);
         }
         match self.plan.options.on_exit {
-            OnExit::Release if self.outcome == Outcome::Interrupted => {
+            OnExit::Release if self.outcome.is_cut_short() => {
                 self.release();
                 Ok(Vec::new())
             }

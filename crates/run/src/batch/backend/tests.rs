@@ -433,8 +433,11 @@ fn given_up() -> Case {
 #[test]
 fn a_policy_that_fails_ends_the_batch_as_a_signal_does() {
     let (report, control, diary) = given_up().run();
-    let error = report.expect_err("no policy").to_string();
+    let report = report.expect("what was measured until then");
+    assert_eq!(report.outcome, Outcome::PolicyFailed);
+    let error = report.policy_failure.expect("a failure").to_string();
     assert_eq!(error, "policy `mine` failed in quantum 1: it gave up: no idea");
+    assert_eq!((report.quanta, report.jobs[0].exit_code), (1, Some(143)));
     let calls = control.calls();
     let at = |call: Call| calls.iter().position(|c| *c == call).expect("called");
     assert!(at(Call::RunAll) < at(Call::Signal(JobId(0), 15)), "SIGTERM needs a thawed job");
@@ -446,7 +449,7 @@ fn a_policy_that_fails_ends_the_batch_as_a_signal_does() {
     let mut case = given_up();
     case.options.on_exit = OnExit::Release;
     let (report, control, _) = case.run();
-    assert!(matches!(report, Err(RunError::Policy(_))));
+    assert_eq!(report.expect("an orderly end").outcome, Outcome::PolicyFailed);
     assert_eq!(control.running().len(), 2, "both that were started");
     assert_eq!(calls_of(&control, CallKind::Signal), 0);
 }
