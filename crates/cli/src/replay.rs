@@ -1,18 +1,19 @@
 //! `memweir replay`: re-runs the recorded decisions of a scheduler.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use memweir_core::{BytesPerSec, JobId};
-use memweir_policy::SchedulerConfig;
-use memweir_policy::record::{Answer, Difference, Record, Replay, replay};
-use memweir_run::decisions;
-use memweir_run::options;
+use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_policy::record::{Answer, Difference, Record, Replay, replay, replay_by};
+use memweir_policy::{QuantumScheduler, SchedulerConfig};
+use memweir_run::policy_program::{DECISION_TIMEOUT, PolicyFailure, PolicyProgram};
+use memweir_run::{decisions, options};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::replay as render;
-use crate::value::refused;
+use crate::value::{duration, parsed, refused};
 
 /// Options of `memweir replay`.
 #[derive(Debug, clap::Args)]
@@ -24,6 +25,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME")]
     #[arg(value_parser = |name: &str| options::policy(name).map_err(refused))]
     policy: Option<String>,
+    /// Ask a program for each decision, in lines of JSON. If the record is of a program with this
+    /// name, it must decide the same
+    #[arg(long, value_name = "[NAME=]CMD", conflicts_with = "policy")]
+    #[arg(value_parser = parsed::<PolicyProgram>)]
+    policy_program: Option<PolicyProgram>,
+    /// Time limit of each of its answers [default: 10s]
+    #[arg(long, value_name = "TIME", requires = "policy_program")]
+    #[arg(value_parser = duration)]
+    policy_timeout: Option<Nanos>,
     /// Differences that are shown
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
@@ -37,10 +47,15 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let record = decisions::read(&args.record)?;
     let recorded = &record.header.config.policy;
-    let policy = args.policy.as_deref().unwrap_or(recorded);
+    let program = args.policy_program.as_ref();
+    let other = program.map(|program| program.name.as_str()).or(args.policy.as_deref());
+    let policy = other.unwrap_or(recorded);
     let same = policy == recorded;
-    let mut outcome = replay(&record, Some(policy))
-        .map_err(|refusal| refusal.written_in(&args.record.display().to_string()))?;
+    let mut outcome = match program {
+        Some(program) => args.asking(program, &record)?,
+        None => replay(&record, Some(policy))
+            .map_err(|refusal| refusal.written_in(&args.record.display().to_string()))?,
+    };
     if !same {
         // Two policies predict and target other bandwidths even where they select the same jobs.
         outcome.differences.retain(Difference::concerns_jobs);
@@ -52,6 +67,20 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output::print(&render::report(&record, policy, &outcome, args.limit))?;
     }
     Ok(if same && !outcome.differences.is_empty() { Outcome::Different } else { Outcome::Success })
+}
+
+impl Args {
+    /// Replays the record by a scheduler that asks a program.
+    fn asking(&self, program: &PolicyProgram, record: &Record) -> Result<Replay, Failure> {
+        PolicyProgram::check_all(std::slice::from_ref(program))
+            .map_err(|refusal| refusal.written_in("command line").key("policy-program"))?;
+        let config = record.header.config.clone();
+        let limit = self.policy_timeout.map_or(DECISION_TIMEOUT, Duration::from);
+        let failure = PolicyFailure::default();
+        let policy = program.start(&config, limit, failure.clone());
+        let replayed = replay_by(record, QuantumScheduler::with_policy(config, policy));
+        failure.get().map_or(Ok(replayed), |failed| Err(failed.into()))
+    }
 }
 
 /// A replay in JSON.

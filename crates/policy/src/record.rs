@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scheduler::{Decision, JobSpec, Observation, QuantumSummary, SchedulerConfig};
 
-pub use replay::{Answer, Difference, Replay, replay};
+pub use replay::{Answer, Difference, Replay, replay, replay_by};
 pub use scheduler::RecordingScheduler;
 
 #[cfg(test)]

@@ -68,10 +68,66 @@ fn a_program_that_stops_deciding_leaves_no_job_blocked() {
     let jobs = ["--quantum", "20ms", "--cores", "1", "--", "sleep", "600", ":::", "sleep", "600"];
     for program in ["exit 0", "read setup; read view; echo '{\"jobs\": []}'; sleep 600"] {
         let options = ["run", "--policy-program", program, "--policy-timeout", "1s"];
-        let said = refusal(world.memweir().args(options).args(jobs), 6);
+        let mut command = world.memweir();
+        let output = command.args(options).args(["--json", "r.json"]).args(jobs).assert().code(6);
+        let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
         assert!(said.contains("memweir: policy `program` failed in quantum "), "{said}");
+        let table = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        assert!(table.contains("143 (signal 15)"), "{table}");
+        let report: Value = serde_json::from_str(&world.read("r.json")).expect("JSON");
+        assert_eq!(report["outcome"], "policy-failed");
+        assert_eq!(report["policy_failure"]["policy"], "program");
+        assert_eq!(report["jobs"][0]["exit_code"], 143);
         wait_until("nothing is left", || world.processes().is_empty());
     }
+}
+
+#[test]
+fn a_comparison_that_a_program_ends_keeps_the_rounds_before() {
+    let world = World::new();
+    let file = world.file("jobs.toml", &declared_jobs());
+    // The program is started for each run, and fails in the second.
+    let program = format!("mine=read setup; if [ -e ran ]; then exit 1; fi; > ran; {HEAD_ALONE}");
+    let mut command = world.memweir();
+    command.args(["run", "--policy-program", &program, "--compare", "os,mine", "--repeat", "2"]);
+    let compared = json(command.args(["--json", "-"]).arg(&file), 6);
+    assert_eq!((&compared["rounds"], &compared["baseline"]), (&1.into(), &"os".into()));
+    let last = &compared["runs"][2];
+    assert_eq!((&last["round"], &last["variant"]), (&1.into(), &"mine".into()));
+    assert_eq!(last["report"]["outcome"], "policy-failed");
+}
+
+#[test]
+fn the_decisions_of_a_program_are_replayed_by_it() {
+    let world = World::new();
+    let file = world.file("jobs.toml", &declared_jobs());
+    let head_alone = format!("mine=read setup; {HEAD_ALONE}");
+    let run = ["run", "--record", "d.jsonl", "--policy-program", &head_alone];
+    world.memweir().args(run).arg(&file).assert().success();
+    let replay = |program: &str, code| {
+        let mut command = world.memweir();
+        command.args(["replay", "d.jsonl", "--json", "-", "--policy-program", program]);
+        json(command.args(["--policy-timeout", "20s"]), code)
+    };
+    assert_eq!(replay(&head_alone, 0)["differences"], Value::Array(Vec::new()));
+    // All that wait, and there are cores for them, in the order of their numbers.
+    let all = "read setup; while read -r view; do
+        jobs=$(echo \"$view\" | sed 's/.*\"queue\":\\[//; s/\\],\"bus\".*//' |
+            grep -o '\"job\":[0-9]*' | cut -d: -f2 | head -n 1)
+        echo \"{\\\"jobs\\\": [$jobs]}\"
+    done";
+    let differences = replay(&format!("mine={all}"), 1)["differences"].clone();
+    assert!(!differences[0]["replayed"]["chosen"].is_null(), "{differences}");
+    assert_eq!(replay(&format!("other={all}"), 0)["policy"], "other");
+    let refused = |options: &[&str], code| {
+        refusal(world.memweir().args(["replay", "d.jsonl"]).args(options), code)
+    };
+    let said = refused(&["--policy-program", "exit 3"], 6);
+    assert!(said.contains("policy `program` failed in quantum 0: it ended before it"), "{said}");
+    let said = refused(&["--policy-program", "os=true"], 2);
+    assert!(said.contains("`os` is the name of a policy of memweir"), "{said}");
+    let said = refused(&[], 2);
+    assert!(said.contains("unknown policy `mine`"), "{said}");
 }
 
 #[test]

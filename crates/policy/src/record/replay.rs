@@ -3,7 +3,7 @@
 use memweir_core::{JobId, Nanos};
 
 use super::{Call, Record};
-use crate::scheduler::{Decision, QuantumScheduler, QuantumSummary, SchedulerConfig};
+use crate::scheduler::{Decision, QuantumScheduler, QuantumSummary};
 use memweir_core::input::Refusal;
 
 /// A scheduler's answer to a call.
@@ -68,7 +68,7 @@ pub struct Replay {
 }
 
 /// Feeds the recorded calls to a new scheduler and compares the answers, under the policy of the
-/// record or another one.
+/// record or another one of the table.
 ///
 /// Another policy diverges from its first different decision on: each observation still describes
 /// the jobs that were chosen in the record, not those that the policy chose itself.
@@ -76,11 +76,17 @@ pub struct Replay {
 /// # Errors
 /// If there is no such policy, or it has no such option.
 pub fn replay(record: &Record, policy: Option<&str>) -> Result<Replay, Refusal> {
-    let mut config: SchedulerConfig = record.header.config.clone();
+    let mut config = record.header.config.clone();
     if let Some(policy) = policy {
         policy.clone_into(&mut config.policy);
     }
-    let mut scheduler = QuantumScheduler::new(config)?;
+    Ok(replay_by(record, QuantumScheduler::new(config)?))
+}
+
+/// Feeds the recorded calls to `scheduler`, which is new, and compares the answers. Its policy may
+/// be one from outside the table.
+#[must_use]
+pub fn replay_by(record: &Record, mut scheduler: QuantumScheduler) -> Replay {
     let (mut replay, mut quantum) = (Replay::default(), 0);
     for (line, call) in &record.calls {
         let Some((recorded, replayed)) = answers(&mut scheduler, call) else { continue };
@@ -101,7 +107,7 @@ pub fn replay(record: &Record, policy: Option<&str>) -> Result<Replay, Refusal> 
             replay.time = Nanos(replay.time.0.saturating_add(elapsed.0));
         }
     }
-    Ok(replay)
+    replay
 }
 
 /// Makes a call, and returns the recorded and the new answer if the call has one.
