@@ -2,7 +2,9 @@
 //! row and column, one file for each channel, with `END` as the last command.
 //!
 //! A bank is counted over the groups of its rank, and a column in beats, not in bursts. Entries of
-//! power-down are told apart by open banks, as DRAMPower wants it.
+//! power-down are told apart by open banks, as DRAMPower wants it. Reads and writes have an empty
+//! eighth field, the place of the data: DRAMPower refuses a trace without it, and takes its toggling
+//! rates where it is empty.
 
 use std::io::{self, Write};
 
@@ -64,9 +66,10 @@ impl<W: Write> DrampowerWriter<W> {
         let place = usize::from(channel) * self.ranks_of_channel + usize::from(rank);
         let name = self.ranks[place].name(*kind, bank, self.same_bank);
         let column = column * self.burst_length;
+        let data = if matches!(name, "RD" | "RDA" | "WR" | "WRA") { "," } else { "" };
         self.line(
             usize::from(channel),
-            format_args!("{},{name},{rank},{group},{bank},{row},{column}", at.0),
+            format_args!("{},{name},{rank},{group},{bank},{row},{column}{data}", at.0),
         );
     }
 
@@ -172,7 +175,7 @@ mod tests {
         let bank = (0, 0, 0, 0);
         let commands = [(0, Activate), (15, Write), (20, Read), (40, Precharge)]
             .map(|(cycle, kind)| at(cycle, kind, bank, 0, 0));
-        let wanted = "0,ACT,0,0,0,0,0\n15,WR,0,0,0,0,0\n20,RD,0,0,0,0,0\n40,PRE,0,0,0,0,0\n\
+        let wanted = "0,ACT,0,0,0,0,0\n15,WR,0,0,0,0,0,\n20,RD,0,0,0,0,0,\n40,PRE,0,0,0,0,0\n\
                       45,END,0,0,0,0,0\n";
         assert_eq!(written(&config, &commands, 45), [wanted]);
     }
@@ -195,7 +198,7 @@ mod tests {
             at(90, Refresh, rank, 0, 0),
         ];
         let wanted = "10,ACT,0,2,11,77,0\n11,PDEA,0,0,0,0,0\n20,PDXA,0,0,0,0,0\n\
-                      30,RDA,0,2,11,77,40\n60,PDEP,0,0,0,0,0\n70,PDXP,0,0,0,0,0\n\
+                      30,RDA,0,2,11,77,40,\n60,PDEP,0,0,0,0,0\n70,PDXP,0,0,0,0,0\n\
                       71,PREA,0,0,0,0,0\n90,REFA,0,0,0,0,0\n500,END,0,0,0,0,0\n";
         assert_eq!(written(&config, &commands, 500), ["500,END,0,0,0,0,0\n", wanted]);
     }

@@ -107,10 +107,11 @@ fn simple_o3(
     }
 }
 
+/// Ramulator takes a hexadecimal number for its digits before the `x`.
 fn line_o3(out: &mut impl Write, read: &Access, write: Option<&Access>) -> io::Result<()> {
     let bubbles = read.gap.saturating_sub(1);
     match write {
-        Some(write) => writeln!(out, "{bubbles} {:#x} {:#x}", read.address, write.address),
-        None => writeln!(out, "{bubbles} {:#x}", read.address),
+        Some(write) => writeln!(out, "{bubbles} {} {}", read.address, write.address),
+        None => writeln!(out, "{bubbles} {}", read.address),
     }
 }
