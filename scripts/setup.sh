@@ -33,6 +33,7 @@ programs() {
     need openssl openssl
     need python3 python3
     need redis-server redis-server redis-tools
+    need valgrind valgrind
 }
 
 # A server and its checker, for the tests of metrics.

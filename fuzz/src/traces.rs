@@ -50,6 +50,7 @@ pub(crate) static DRMEMTRACE: Target = Target::new(
     |data| drained(data, Some(Format::Drmemtrace)),
     &[Texts(&["Output format:\n<--record#-> <--instr#->: <---tid---> <record details>\n\
      1 0: 7 <marker: version 6>\n2 1: 7 ifetch 4 byte(s) @ 0x401000 48 8b\n\
+     3: T7 <marker: version 4>\n4: T7 ifetch 2 byte(s) @ 0x40 f3 a4\n\
      3 1: W0.T7 read 8 byte(s) @ 0x7fdf64e2adc8 by PC 0x401000\n\
      4 2: T8 write 16 byte(s) @ 0x601038 by PC 0x401000\nView tool results:\n"])],
 );

@@ -148,6 +148,67 @@ View tool results:
                4 : total instructions
 ";
 
+/// Lines as DynamoRIO's `tools/view.cpp` prints them: bytes of a long instruction on a second line,
+/// a string instruction that is fetched once, an instruction without its text, a kernel's marker
+/// without a thread, prefetches and flushes.
+const RARE: &str = "\
+           1           1:     2765543 ifetch      10 byte(s) @ 0x0000000000404a78 48 b8 88 77 66 55 44 mov    $0x1122334455667788, %rax
+           1           1:     2765543                                            33 22 11
+           2           2:     2765543 ifetch       3 byte(s) @ 0x0000000000402680 f3 48 a5             rep movsq
+           3           2:     2765543 read         8 byte(s) @ 0x00007f8881e37c70 by PC 0x0000000000402680
+           4           2:     2765543 write        8 byte(s) @ 0x00007f8881e37a70 by PC 0x0000000000402680
+           5           2:     2765543 ifetch       3 byte(s) @ 0x0000000000402680 non-fetched instruction
+           6           2:     2765543 read         8 byte(s) @ 0x00007f8881e37c78 by PC 0x0000000000402680
+------------------------------------------------------------
+<marker: core is idle>
+           7           3:     2765543 ifetch       4 byte(s) @ 0x0000000000402683 non-branch
+           8           3:     2765543 pref-r-L1    1 byte(s) @ 0x00007f8881e37cc0 by PC 0x0000000000402683
+           9           3:     2765543 dflush      64 byte(s) @ 0x00007f8881e37cc0 by PC 0x0000000000402683
+          10           4:     2765543 ifetch       2 byte(s) @ 0x0000000000402687 conditional jump
+          11           5:     2765543 ifetch       4 byte(s) @ 0x0000000000402689 non-branch
+          12           5:     2765543 read        64 byte(s) @ 0x00007f8881e37d00 by PC 0x0000000000402689
+View tool results:
+              6 : total instructions
+";
+
+/// The form before version 5 of the traces.
+const OLD: &str = "\
+Output format:
+<record#>: T<tid> <record details>
+------------------------------------------------------------
+        1: T1774669 <marker: version 4>
+   173369: T1774669 ifetch       3 byte(s) @ 0x0000000000402680 f3 48 a5             rep movsq
+   173370: T1774669 read         8 byte(s) @ 0x00007f8881e37c70 by PC 0x0000000000402680
+";
+
+#[test]
+fn rare_and_old_lines_of_the_view_are_read() {
+    let of = |thread, access| Access { thread: ThreadId { process: 0, thread }, ..access };
+    let wanted = [
+        of(2_765_543, access(2, 0x7f88_81e3_7c70, R)),
+        of(2_765_543, access(0, 0x7f88_81e3_7a70, W)),
+        of(2_765_543, access(0, 0x7f88_81e3_7c78, R)),
+        of(2_765_543, access(3, 0x7f88_81e3_7d00, R)),
+    ];
+    for text in [RARE, &RARE.replace(" 2765543", "W0.T2765543")] {
+        assert_eq!(all(&mut open(text, None).unwrap()).unwrap(), wanted);
+    }
+    let wanted = [of(1_774_669, access(1, 0x7f88_81e3_7c70, R))];
+    assert_eq!(all(&mut open(OLD, None).unwrap()).unwrap(), wanted);
+}
+
+/// Ramulator 2 reads the three fields by `std::stoi` and `std::stoll`, to which `0x1a40` is 0.
+#[test]
+fn simple_o3_is_written_in_decimal() {
+    let header = Format::SimpleO3.header();
+    let mut writer = Writer::start(Vec::new(), Format::SimpleO3, &header).unwrap();
+    for access in [access(11, 0x1a40, R), access(0, 0x2b80, W), access(1, 0x40, R)] {
+        writer.push(&access).unwrap();
+    }
+    let (text, _) = writer.finish().unwrap();
+    assert_eq!(String::from_utf8(text).unwrap(), "10 6720 11136\n0 64\n");
+}
+
 #[test]
 fn the_view_of_drmemtrace_has_threads() {
     let of = |thread, access| Access { thread: ThreadId { process: 0, thread }, ..access };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{World, refusal};
+use crate::support::{World, exists, refusal};
 
 /// A log of Valgrind's lackey: `lackey.s` beside it is the program.
 const LACKEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dram/tests/data/lackey.txt");
@@ -47,6 +47,34 @@ fn loads_and_stores_go_through_caches_unless_told_otherwise() {
     let message =
         refusal(world.memweir().args(["dram", "convert", LACKEY, "x", "--to", "lackey"]), 2);
     assert!(message.contains("`lackey` is read and not written"), "{message}");
+}
+
+/// Counted here are the lines of memory that each line of the log touches.
+#[test]
+fn a_log_of_the_installed_valgrind_is_read_to_its_end() {
+    if !exists("valgrind") {
+        return;
+    }
+    let world = World::new();
+    let lackey = ["--tool=lackey", "--trace-mem=yes", "--log-file=true.lackey", "true"];
+    let mut valgrind = std::process::Command::new("valgrind");
+    let status = valgrind.args(lackey).current_dir(world.path()).status();
+    assert!(status.expect("it starts").success());
+    let (mut accesses, mut writes) = (0, 0);
+    for line in world.read("true.lackey").lines().filter(|line| line.starts_with(' ')) {
+        let (kind, place) = line.trim_start().split_once(' ').expect("a kind");
+        let (address, size) = place.split_once(',').expect("an address");
+        let address = u64::from_str_radix(address, 16).expect("hexadecimal");
+        let last = address + size.parse::<u64>().expect("a size") - 1;
+        let touched = last / 64 - address / 64 + 1;
+        accesses += touched * (1 + u64::from(kind == "M"));
+        writes += touched * u64::from(kind != "L");
+    }
+    assert!(writes > 1_000, "{writes} writes: a program is loaded");
+    let said = stdout(&world, &["dram", "convert", "true.lackey", "t.mwt", "--caches", "none"]);
+    let said: String = said.chars().filter(|c| *c != ',').collect();
+    let wanted = format!("{accesses} accesses {writes} of them writes as memweir\n");
+    assert_eq!(said, wanted);
 }
 
 #[test]

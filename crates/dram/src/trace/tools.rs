@@ -17,17 +17,31 @@ const LARGEST: u64 = 1 << 16;
 /// Instructions of each thread since its last access.
 #[derive(Default)]
 pub(super) struct Instructions {
-    of_thread: HashMap<u32, u64>,
-    /// The thread of the last line, and its instructions, which `of_thread` lacks.
-    current: (u32, u64),
+    of_thread: HashMap<u32, Course>,
+    /// The thread of the last line, and its course, which `of_thread` lacks.
+    current: (u32, Course),
+}
+
+/// The course of a thread.
+#[derive(Clone, Copy, Default)]
+struct Course {
+    gap: u64,
+    /// Number that the tool gave its last instruction.
+    number: Option<u64>,
+}
+
+impl Course {
+    fn step(&mut self) {
+        self.gap = self.gap.saturating_add(1);
+    }
 }
 
 impl Instructions {
     fn turn_to(&mut self, thread: u32) {
         if self.current.0 != thread {
-            let (before, gap) = self.current;
-            self.of_thread.insert(before, gap);
-            self.current = (thread, self.of_thread.remove(&thread).unwrap_or(0));
+            let (before, course) = self.current;
+            self.of_thread.insert(before, course);
+            self.current = (thread, self.of_thread.remove(&thread).unwrap_or_default());
         }
     }
 
@@ -47,7 +61,7 @@ impl Instructions {
         let thread = ThreadId { process: 0, thread: self.current.0 };
         for line in address / LINE..=last / LINE {
             let address = address.max(line * LINE);
-            let gap = std::mem::take(&mut self.current.1);
+            let gap = std::mem::take(&mut self.current.1.gap);
             batch.push(Access { address, gap, thread, direction });
         }
         Ok(())
@@ -70,7 +84,7 @@ impl Instructions {
         }
         let place = place(fields.require("address")?)?;
         match operation {
-            b"I" => self.current.1 = self.current.1.saturating_add(1),
+            b"I" => self.current.1.step(),
             b"L" => self.access(place, Direction::Read, batch)?,
             b"S" => self.access(place, Direction::Write, batch)?,
             _ => {
@@ -81,8 +95,12 @@ impl Instructions {
         Ok(())
     }
 
-    /// Decodes a line of drmemtrace's `view` tool: record number, instruction number with a colon,
-    /// thread, kind, and for an access size and address.
+    /// Decodes a line of drmemtrace's `view` tool: record number, instruction number, a colon,
+    /// thread, kind, and for an access size and address. Before version 5 of its traces the tool
+    /// gave no instruction number.
+    ///
+    /// The iterations of a string instruction are fetches with the number of the first, and are one
+    /// instruction.
     pub(super) fn drmemtrace(
         &mut self,
         fields: &mut Fields<'_>,
@@ -97,13 +115,19 @@ impl Instructions {
                 false => Err(FieldError::new("record", "is no line of the `view` tool")),
             };
         }
-        fields.nth(1);
+        let instruction = match fields.next() {
+            Some([.., b':']) => None,
+            _ => {
+                let [digits @ .., _] = fields.require("instruction")? else { return Ok(()) };
+                Some(number(digits, Base::Decimal, "instruction")?)
+            }
+        };
         let thread = thread(fields.require("thread")?)?;
         let direction = match fields.require("kind")? {
             b"ifetch" => None,
             b"read" => Some(Direction::Read),
             b"write" => Some(Direction::Write),
-            // Markers, prefetches and instructions that are not fetched anew.
+            // Markers, prefetches, flushes and the rest of a long instruction's bytes.
             _ => {
                 fields.by_ref().for_each(drop);
                 return Ok(());
@@ -111,7 +135,13 @@ impl Instructions {
         };
         self.turn_to(thread);
         match direction {
-            None => self.current.1 = self.current.1.saturating_add(1),
+            None => {
+                let course = &mut self.current.1;
+                if instruction.is_none() || instruction != course.number {
+                    course.step();
+                }
+                course.number = instruction;
+            }
             Some(direction) => {
                 let size = number(fields.require("size")?, Base::Decimal, "size")?;
                 if fields.next() != Some(b"byte(s)") || fields.next() != Some(b"@") {
@@ -154,17 +184,23 @@ fn thread(field: &[u8]) -> Result<u32, FieldError> {
 /// Returns true if a line is a record of drmemtrace's `view` tool.
 pub(super) fn is_record(mut line: Fields<'_>) -> bool {
     let digits = |field: &[u8]| !field.is_empty() && field.iter().all(u8::is_ascii_digit);
-    let (record, instruction) = (line.next(), line.next());
-    let is_number = |field: Option<&[u8]>| field.is_some_and(digits);
-    is_number(record) && is_number(instruction.and_then(|field| field.strip_suffix(b":")))
+    let numbered = |field: &[u8]| field.strip_suffix(b":").is_some_and(digits);
+    match line.next() {
+        Some(record) if digits(record) => line.next().is_some_and(numbered),
+        Some(record) => numbered(record),
+        None => false,
+    }
 }
 
-/// Returns true if a line is a heading or the summary of drmemtrace's `view` tool.
+/// Returns true if a line is a heading, the summary, or a marker without a thread of drmemtrace's
+/// `view` tool.
 pub(super) fn is_remark(mut line: Fields<'_>) -> bool {
     match (line.next(), line.next()) {
         (Some(b"Output"), Some(b"format:")) | (Some(b"View"), Some(b"tool")) => true,
         (Some(_), Some(b":")) => true,
-        (Some(heading), _) => heading.starts_with(b"<--record") || heading.starts_with(b"---"),
+        (Some(heading), _) => [&b"<--record"[..], b"<record#>", b"<marker:", b"---"]
+            .iter()
+            .any(|s| heading.starts_with(s)),
         _ => false,
     }
 }
