@@ -15,11 +15,15 @@ pub const SOURCES: &str = env!("MEMWEIR_SOURCES");
 /// files that it names.
 #[must_use]
 pub fn key(at: &[(String, String)], scenario: &impl Debug) -> String {
+    key_of(env!("CARGO_PKG_VERSION"), SOURCES, at, scenario)
+}
+
+fn key_of(version: &str, sources: &str, at: &[(String, String)], scenario: &impl Debug) -> String {
     let mut at: Vec<_> = at.iter().collect();
     at.sort();
     let mut hasher = Hasher(Sha256::new());
     // Writing to a hasher never fails.
-    let _ = write!(hasher, "{} {SOURCES} {at:?} {scenario:?}", env!("CARGO_PKG_VERSION"));
+    let _ = write!(hasher, "{version} {sources} {at:?} {scenario:?}");
     shortened(&hasher.0.finalize())
 }
 
@@ -42,6 +46,15 @@ impl Write for Hasher {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_version_and_changed_sources_have_other_keys() {
+        let at = [("cores".to_owned(), "2".to_owned())];
+        let of = |version, sources| key_of(version, sources, &at, &"scenario");
+        assert_eq!(key(&at, &"scenario"), of(env!("CARGO_PKG_VERSION"), SOURCES));
+        assert_ne!(of("0.1.0", "1f"), of("0.1.1", "1f"));
+        assert_ne!(of("0.1.0", "1f"), of("0.1.0", "2f"));
+    }
 
     #[test]
     fn a_key_follows_from_values_and_content_alone() {

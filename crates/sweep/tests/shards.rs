@@ -19,6 +19,8 @@ use memweir_sweep::{Shard, SweepError, merge};
 struct Squares {
     grid: Grid,
     bias: f64,
+    /// Stands for the code and the data of a simulation, on which its keys depend.
+    data: u32,
     /// The points that have been simulated, by value.
     simulated: Arc<Mutex<Vec<String>>>,
     /// A value that is refused.
@@ -32,13 +34,13 @@ impl Squares {
     fn of(sweeps: &[&str]) -> Self {
         let sweeps = sweeps.iter().map(|text| text.parse::<Sweep>().expect("a sweep")).collect();
         let grid = Grid::new(sweeps).expect("a grid");
-        Self { grid, bias: 0.0, simulated: Arc::default(), refused: None }
+        Self { grid, bias: 0.0, data: 0, simulated: Arc::default(), refused: None }
     }
 
     /// Returns the same at the points of another grid.
     fn at(&self, grid: Grid) -> Self {
         let simulated = Arc::clone(&self.simulated);
-        Self { grid, bias: self.bias, simulated, refused: self.refused }
+        Self { grid, bias: self.bias, data: self.data, simulated, refused: self.refused }
     }
 
     fn shard(&self, shard: &Shard) -> Self {
@@ -67,7 +69,7 @@ impl Simulation for Squares {
         let key = |point| {
             let mut at = self.grid.at(point);
             at.sort();
-            format!("{at:?}")
+            format!("{at:?} by {}", self.data)
         };
         (0..self.grid.len()).map(key).collect()
     }
@@ -147,6 +149,19 @@ fn another_division_takes_what_is_there() {
     assert_eq!((rest.simulated, rest.adopted), (4, 0));
     let none = run(out.path(), &squares, "1/1").expect("space");
     assert_eq!((none.simulated, none.file), (0, None));
+}
+
+#[test]
+fn points_of_other_code_or_data_are_run_anew() {
+    let out = tempfile::tempdir().expect("a directory");
+    let before = Squares::of(&["n=1..3"]);
+    run(out.path(), &before, "1/1").expect("space");
+    let after = Squares { data: 1, ..Squares::of(&["n=1..3"]) };
+    let anew = run(out.path(), &after, "1/1").expect("space");
+    assert_eq!((anew.simulated, anew.adopted), (3, 0));
+    assert_eq!(after.simulated(), ["1", "2", "3"]);
+    let none = run(out.path(), &before, "1/1").expect("space");
+    assert_eq!((none.simulated, none.adopted), (0, 0), "those of before are still there");
 }
 
 #[test]

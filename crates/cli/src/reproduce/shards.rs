@@ -43,13 +43,15 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         .and_then(|sweep| Grid::new(vec![sweep]))
         .map_err(on_command_line)?;
     let effort = if args.quick { Effort::Quick } else { Effort::Full };
-    let read = |grid| Ok(Figures { paper: args.paper.0, effort, grid });
+    let read = |grid| Ok(Figures { data: FIGURES, paper: args.paper.0, effort, grid });
     let name = args.paper.0.name().to_owned();
     args.shards.execute(&grid, read, &Origin { name, ..Origin::default() }, &output)
 }
 
 /// The figures of a paper.
 struct Figures {
+    /// Hash of the code and the data of the figures.
+    data: &'static str,
     paper: PaperName,
     effort: Effort,
     grid: Grid,
@@ -65,7 +67,7 @@ impl Simulation for Figures {
     }
 
     fn keys(&self) -> Vec<String> {
-        let key = |point| key(&self.grid.at(point), &(FIGURES, self.paper, self.effort));
+        let key = |point| key(&self.grid.at(point), &(self.data, self.paper, self.effort));
         (0..self.grid.len()).map(key).collect()
     }
 
@@ -112,5 +114,32 @@ fn word(value: &impl Serialize) -> Cell {
         Ok(serde_json::Value::String(text)) => Cell::Text(text),
         Ok(serde_json::Value::Null) | Err(_) => Cell::Empty,
         Ok(other) => Cell::Text(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// A resumed shard takes the points whose keys are its own.
+    #[test]
+    fn changed_figures_another_paper_and_another_effort_have_keys_of_their_own() {
+        let of = |data, paper, effort| {
+            let figures = vec!["table2".to_owned(), "fig9".to_owned()];
+            let sweep = Sweep::new("figure".parse().expect("a path"), figures).expect("figures");
+            let grid = Grid::new(vec![sweep]).expect("a grid");
+            Figures { data, paper, effort, grid }.keys()
+        };
+        let all = [
+            of("1f", PaperName::Iabw, Effort::Full),
+            of("2f", PaperName::Iabw, Effort::Full),
+            of("1f", PaperName::Bpm, Effort::Full),
+            of("1f", PaperName::Iabw, Effort::Quick),
+        ]
+        .concat();
+        assert_eq!(all.iter().collect::<HashSet<_>>().len(), all.len());
+        assert_eq!(of("1f", PaperName::Iabw, Effort::Full), all[..2]);
     }
 }
