@@ -110,12 +110,13 @@ fn the_decisions_of_a_program_are_replayed_by_it() {
         json(command.args(["--policy-timeout", "20s"]), code)
     };
     assert_eq!(replay(&head_alone, 0)["differences"], Value::Array(Vec::new()));
-    // All that wait, and there are cores for them, in the order of their numbers.
-    let all = "read setup; while read -r view; do
-        jobs=$(echo \"$view\" | sed 's/.*\"queue\":\\[//; s/\\],\"bus\".*//' |
-            grep -o '\"job\":[0-9]*' | cut -d: -f2 | head -n 1)
-        echo \"{\\\"jobs\\\": [$jobs]}\"
-    done";
+    // The queue in its order, for as many as have cores.
+    let all = r#"read setup; while read -r view; do
+        cores=$(echo "$view" | sed 's/.*"cores":\([0-9]*\),"committed".*/\1/')
+        jobs=$(echo "$view" | sed 's/.*"queue":\[//; s/\],"bus".*//' | grep -o '"job":[0-9]*' |
+            cut -d: -f2 | head -n "$cores" | paste -sd, -)
+        echo "{\"jobs\": [$jobs]}"
+    done"#;
     let differences = replay(&format!("mine={all}"), 1)["differences"].clone();
     assert!(!differences[0]["replayed"]["chosen"].is_null(), "{differences}");
     assert_eq!(replay(&format!("other={all}"), 0)["policy"], "other");

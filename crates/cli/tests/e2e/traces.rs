@@ -94,7 +94,11 @@ fn commands_for_drampower_come_channel_by_channel() {
     for file in ["c-0.csv", "c-1.csv"] {
         let text = world.read(file);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
-        assert!(lines.iter().all(|fields| fields.len() == 7), "{text}");
+        for fields in &lines {
+            // DRAMPower refuses reads and writes without a field for their data.
+            let data = matches!(fields[1], "RD" | "RDA" | "WR" | "WRA").then_some("");
+            assert_eq!(fields[7..], data.into_iter().collect::<Vec<_>>(), "{text}");
+        }
         assert_eq!(lines.last().map(|fields| fields[1]), Some("END"), "{text}");
     }
 }

@@ -437,7 +437,7 @@ fn a_policy_that_fails_ends_the_batch_as_a_signal_does() {
     assert_eq!(report.outcome, Outcome::PolicyFailed);
     let error = report.policy_failure.expect("a failure").to_string();
     assert_eq!(error, "policy `mine` failed in quantum 1: it gave up: no idea");
-    assert_eq!((report.quanta, report.jobs[0].exit_code), (1, Some(143)));
+    assert_eq!((report.quanta, report.jobs[0].exit_code), (2, Some(137)));
     let calls = control.calls();
     let at = |call: Call| calls.iter().position(|c| *c == call).expect("called");
     assert!(at(Call::RunAll) < at(Call::Signal(JobId(0), 15)), "SIGTERM needs a thawed job");
