@@ -3,10 +3,11 @@
 //! [`open()`] chooses a mechanism by trying it and returns it as a [`Blocker`]. Cgroups of both
 //! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, the BPF scheduler in
 //! `blocker/sched_ext.rs`, a job's processes as `/proc` shows them in `blocker/processes.rs`, the
-//! CPU share that a batch with blocked jobs keeps beside other programs in `blocker/share.rs`. The
-//! choice of the jobs is made elsewhere.
+//! CPU share that a batch with blocked jobs keeps beside other programs in `blocker/share.rs`,
+//! limits of bandwidth in `blocker/limits.rs`. The choice of the jobs is made elsewhere.
 
 mod cgroup;
+mod limits;
 mod open;
 pub(crate) mod processes;
 mod sched_ext;
@@ -18,7 +19,8 @@ use std::path::PathBuf;
 
 use memweir_core::{JobId, Nanos};
 
-pub use open::{OpenError, Opened, open, probe};
+pub use limits::{BandwidthLimits, LimitUse};
+pub use open::{OpenError, Opened, open, open_limited, probe};
 pub use share::Demand;
 
 /// The ways to block, in the order in which they are tried. [`SchedExt`](Self::SchedExt) is used on
@@ -133,6 +135,12 @@ pub trait Blocker: Send {
     /// Releases the place of a job that is over. Fails with `EBUSY` while processes are left in it;
     /// the place is then released when they are gone, at the latest by the guardian.
     fn retire(&mut self, job: JobId) -> Result<(), BlockError>;
+
+    /// Returns the use of a job's limit of bandwidth, also after it is retired; `None` if it has
+    /// none. The default knows no limits.
+    fn limit_use(&mut self, _job: JobId) -> Option<LimitUse> {
+        None
+    }
 
     /// Takes the messages that the user has not seen yet, such as that a guardian died.
     fn notices(&mut self) -> Vec<String> {

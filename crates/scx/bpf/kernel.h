@@ -35,11 +35,23 @@ typedef _Bool bool;
 
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };
 enum { BPF_F_MMAPABLE = 1 << 10 };
+enum { BPF_F_TIMER_ABS = 1 << 0 };
+enum { CLOCK_MONOTONIC = 1 };
+
+/* Opaque; in the value of a map. */
+struct bpf_timer {
+	u64 opaque[2];
+} __attribute__((aligned(8)));
 
 /* Numbers of helpers are part of the kernel's interface. */
 static void *(*const bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static u64 (*const bpf_ktime_get_ns)(void) = (void *)5;
 static u32 (*const bpf_get_smp_processor_id)(void) = (void *)8;
 static long (*const bpf_probe_read_kernel_str)(void *to, u32 size, const void *from) = (void *)115;
+static long (*const bpf_timer_init)(struct bpf_timer *timer, void *map, u64 flags) = (void *)169;
+static long (*const bpf_timer_set_callback)(struct bpf_timer *timer, void *callback) = (void *)170;
+static long (*const bpf_timer_start)(struct bpf_timer *timer, u64 nsecs, u64 flags) = (void *)171;
+static u64 (*const bpf_get_attach_cookie)(void *ctx) = (void *)174;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

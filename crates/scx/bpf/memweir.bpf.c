@@ -7,6 +7,11 @@
  * of selected slots alone. User space writes a selection into shared memory, makes it the active one
  * by a store, and calls kick(), so that tasks of deselected jobs lose their CPUs and idle CPUs look
  * for tasks. Tasks that belong to no job run freely.
+ *
+ * A slot may have a budget: the lines that its job may draw from memory in each period. Counters of
+ * the job's cgroup call charge() every few lines. Once the budget is used up, charge() takes the
+ * CPUs from the job's tasks, which wait in their queue as if the slot was not selected, until
+ * begin_period() makes idle CPUs look for them.
  */
 #include "kernel.h"
 
@@ -17,6 +22,12 @@
 /* Groups that a job's own groups may lie below each other. */
 #define MAX_DEPTH 16
 #define NO_SLOT (-1)
+/* Length of a period in nanoseconds; PERIOD in src/budgets.rs. */
+#define PERIOD_NS 1000000
+/* Periods for which a job is held at most for what it has used beyond its budgets. */
+#define MAX_DEBT 100
+/* Attempts to charge a budget that other CPUs charge at the same time. */
+#define CHARGE_ATTEMPTS 16
 
 /* `Selection` in src/selection.rs. */
 struct selection {
@@ -60,6 +71,43 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } running_slots SEC(".maps");
+
+/* `Account` in src/budgets.rs. */
+struct budget {
+	/* Lines that the job may use in a period; 0 if there is no limit. */
+	u32 limit;
+	/* The most that it has used in a period, debt included. */
+	u32 most;
+	/* Number of a period in the upper half, the lines that count in it in the lower. */
+	u64 used;
+	/* Lines that were counted. */
+	u64 lines;
+	/* Periods in which the budget was used up. */
+	u64 exhausted;
+};
+
+/* The budget of each slot. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, MAX_SLOTS);
+	__type(key, u32);
+	__type(value, struct budget);
+} budgets SEC(".maps");
+
+struct period_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct period_timer);
+} period_timer SEC(".maps");
+
+/* 1 if a task was held by its budget since the last period began. */
+u32 any_exhausted;
 
 /* Position in the selection at which the next search for a task begins. Races only cost order. */
 u32 cursor;
@@ -142,9 +190,45 @@ static __always_inline s32 slot_of(struct task_struct *p)
 	return slot;
 }
 
+static __always_inline u32 this_period(void)
+{
+	return bpf_ktime_get_ns() / PERIOD_NS;
+}
+
+/*
+ * Returns what counts of `used` in a period. Each period since then has paid `limit` of it. A CPU
+ * whose clock is late counts in the newer period.
+ */
+static __always_inline u32 used_in(u64 used, u32 limit, u32 period)
+{
+	s32 elapsed = period - (u32)(used >> 32);
+	u64 lines = (u32)used, paid;
+
+	if (elapsed <= 0)
+		return lines;
+	paid = (u64)elapsed * limit;
+	return lines > paid ? lines - paid : 0;
+}
+
+/* Returns true if a job's budget is used up, and has begin_period() wake the CPU that asks. */
+static __always_inline bool is_exhausted(s32 slot)
+{
+	u32 index = slot;
+	struct budget *budget = bpf_map_lookup_elem(&budgets, &index);
+	u32 limit;
+
+	if (!budget)
+		return false;
+	limit = READ_ONCE(budget->limit);
+	if (!limit || used_in(READ_ONCE(budget->used), limit, this_period()) < limit)
+		return false;
+	WRITE_ONCE(any_exhausted, 1);
+	return true;
+}
+
 static __always_inline bool may_run(s32 slot)
 {
-	return slot == NO_SLOT || is_selected(slot);
+	return slot == NO_SLOT || (is_selected(slot) && !is_exhausted(slot));
 }
 
 static __always_inline void note_running(s32 slot)
@@ -214,9 +298,13 @@ static __always_inline bool take_selected(void)
 	bpf_iter_num_new(&it, 0, count);
 	while ((step = bpf_iter_num_next(&it))) {
 		u32 at = (begin + (u32)*step) % count;
+		u16 slot;
 
 		FORGET(at);
-		if (at < MAX_SLOTS && move_to_local(READ_ONCE(selection->slots[at]))) {
+		if (at >= MAX_SLOTS)
+			break;
+		slot = READ_ONCE(selection->slots[at]);
+		if (!is_exhausted(slot) && move_to_local(slot)) {
 			WRITE_ONCE(cursor, at + 1);
 			taken = true;
 			break;
@@ -245,7 +333,7 @@ void running(u64 *ctx)
 	s32 slot = slot_of(p);
 
 	note_running(slot);
-	/* Deselected after it left its queue. A task that exits is let do so. */
+	/* Held since it left its queue. A task that exits is let do so. */
 	if (!may_run(slot) && !(p->flags & PF_EXITING))
 		scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 }
@@ -325,6 +413,116 @@ s32 kick(void *ctx)
 	}
 	bpf_iter_num_destroy(&it);
 	return 0;
+}
+
+/* Adds lines to what a job has used in this period, and returns what that was before. */
+static __always_inline u32 add_lines(struct budget *budget, u32 limit, u32 lines)
+{
+	u32 period = this_period();
+	int attempt;
+
+	for (attempt = 0; attempt < CHARGE_ATTEMPTS; attempt++) {
+		u64 before = READ_ONCE(budget->used);
+		u32 start = before >> 32, used = used_in(before, limit, period);
+		u64 sum = (u64)used + lines, most = (u64)limit * MAX_DEBT;
+
+		if ((s32)(period - start) > 0)
+			start = period;
+		if (sum > most)
+			sum = most;
+		if (sum > 0xffffffff)
+			sum = 0xffffffff;
+		if (__sync_val_compare_and_swap(&budget->used, before, (u64)start << 32 | sum) !=
+		    before)
+			continue;
+		/* A race costs a figure of the report. */
+		if (sum > READ_ONCE(budget->most))
+			WRITE_ONCE(budget->most, sum);
+		return used;
+	}
+	return 0;
+}
+
+static __always_inline void preempt_slot(u32 cpu, u32 slot)
+{
+	u32 *running = bpf_map_lookup_elem(&running_slots, &cpu);
+
+	if (running && READ_ONCE(*running) == slot + 1)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/*
+ * A counter of a job's cgroup has counted some lines more; the cookie holds how many, and below
+ * them the slot. Runs in an NMI where the counter is the processor's.
+ */
+SEC("perf_event")
+int charge(void *ctx)
+{
+	u64 cookie = bpf_get_attach_cookie(ctx);
+	u32 slot = (u32)cookie, lines = cookie >> 32, limit, used;
+	struct budget *budget = bpf_map_lookup_elem(&budgets, &slot);
+	struct bpf_iter_num it;
+	int *cpu;
+
+	if (!budget)
+		return 0;
+	__sync_fetch_and_add(&budget->lines, lines);
+	limit = READ_ONCE(budget->limit);
+	if (!limit)
+		return 0;
+	used = add_lines(budget, limit, lines);
+	if ((u64)used + lines < limit)
+		return 0;
+	/* The kick of the CPU that has used up the budget is on its way. */
+	if (used >= limit) {
+		preempt_slot(bpf_get_smp_processor_id(), slot);
+		return 0;
+	}
+	__sync_fetch_and_add(&budget->exhausted, 1);
+	/*
+	 * The exchange in add_lines() was a full barrier: a CPU whose slot is not seen here has
+	 * seen the budget in running().
+	 */
+	bpf_iter_num_new(&it, 0, scx_bpf_nr_cpu_ids());
+	while ((cpu = bpf_iter_num_next(&it)))
+		preempt_slot(*cpu, slot);
+	bpf_iter_num_destroy(&it);
+	return 0;
+}
+
+/* Idle CPUs look for tasks of jobs that were held by their budgets. */
+static int begin_period(void *map, u32 *key, struct period_timer *each)
+{
+	struct bpf_iter_num it;
+	int *cpu;
+
+	if (__sync_lock_test_and_set(&any_exhausted, 0)) {
+		bpf_iter_num_new(&it, 0, scx_bpf_nr_cpu_ids());
+		while ((cpu = bpf_iter_num_next(&it)))
+			scx_bpf_kick_cpu(*cpu, SCX_KICK_IDLE);
+		bpf_iter_num_destroy(&it);
+	}
+	bpf_timer_start(&each->timer, (bpf_ktime_get_ns() / PERIOD_NS + 1) * PERIOD_NS,
+			BPF_F_TIMER_ABS);
+	return 0;
+}
+
+/* Starts the timer of the periods, before the first job has a budget. */
+SEC("syscall")
+s32 start_periods(void *ctx)
+{
+	u32 zero = 0;
+	struct period_timer *each = bpf_map_lookup_elem(&period_timer, &zero);
+	s32 error;
+
+	if (!each)
+		return -1;
+	error = bpf_timer_init(&each->timer, &period_timer, CLOCK_MONOTONIC);
+	if (!error)
+		error = bpf_timer_set_callback(&each->timer, begin_period);
+	if (!error)
+		error = bpf_timer_start(&each->timer, 0, 0);
+	return error;
 }
 
 SEC(".struct_ops.link")

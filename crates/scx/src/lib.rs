@@ -7,12 +7,16 @@
 //! memory that the kernel shares, makes it active by one store, and kicks the CPUs, so that tasks
 //! of deselected jobs stop and idle CPUs look for others. A held job sees no signal and no freezer.
 //!
+//! A job may have a budget of lines that it draws from memory in each [`PERIOD`], as in MemGuard:
+//! [`Scheduler::limit`]. Perf events of its cgroup charge the budget in the kernel, which holds the
+//! job from the moment at which it is used up to the next period.
+//!
 //! The decision which jobs are selected is made elsewhere. So is the choice of the tasks: whoever
 //! holds a [`Scheduler`] gives them the policy [`SCHED_EXT`].
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut scheduler = memweir_scx::load()?;
+//! let mut scheduler = memweir_scx::load(memweir_scx::Budgets::Off)?;
 //! let group = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata("/sys/fs/cgroup/job")?);
 //! let slot = scheduler.admit(group)?;
 //! scheduler.select(&[])?; // held
@@ -28,6 +32,7 @@
 //! Loading needs the feature `libbpf`. The program is compiled ahead of time (`bpf/build.sh`), and
 //! CO-RE adapts it to the running kernel.
 
+mod budgets;
 mod host;
 #[cfg(feature = "libbpf")]
 mod loader;
@@ -38,6 +43,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+pub use budgets::{Budgets, Counter, PERIOD, Usage};
 pub use selection::SLOTS;
 pub use slots::Slot;
 
@@ -67,6 +73,16 @@ pub trait Scheduler: Send {
     /// # Errors
     /// If the CPUs cannot be kicked. The selection is active even then, but takes effect late.
     fn select(&mut self, slots: &[Slot]) -> io::Result<()>;
+
+    /// Limits a job to so many lines in each [`PERIOD`], 0 for no limit. `counters` count them: one
+    /// for each event and CPU. Each call replaces the limit and the counters.
+    ///
+    /// # Errors
+    /// If the scheduler was loaded with [`Budgets::Off`], or the kernel refuses a counter.
+    fn limit(&mut self, slot: Slot, lines: u32, counters: Vec<Counter>) -> io::Result<()>;
+
+    /// Returns what the job of a slot has used since it was admitted, as its counters have counted.
+    fn usage(&self, slot: Slot) -> Usage;
 
     /// Returns the reason for which the kernel has ended the scheduler, if it has.
     fn ended(&self) -> Option<Ended>;
@@ -129,12 +145,15 @@ impl LoadError {
 /// # Errors
 /// If it was not built in, or the kernel has no `sched_ext`, runs another scheduler, or refuses
 /// this one.
-pub fn load() -> Result<Box<dyn Scheduler>, LoadError> {
+pub fn load(budgets: Budgets) -> Result<Box<dyn Scheduler>, LoadError> {
     host::check()?;
     #[cfg(feature = "libbpf")]
-    return Ok(Box::new(loader::Loaded::load()?));
+    return Ok(Box::new(loader::Loaded::load(budgets)?));
     #[cfg(not(feature = "libbpf"))]
-    Err(LoadError::NotBuilt)
+    {
+        let _ = budgets;
+        Err(LoadError::NotBuilt)
+    }
 }
 
 #[cfg(test)]

@@ -1,15 +1,21 @@
 //! Loading the scheduler with libbpf.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::AsFd;
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::sync::Mutex;
 
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, ProgramInput};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, Object, ObjectBuilder, PerfEventOpts, PrintLevel, ProgramInput,
+    ProgramMut,
+};
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::budgets::Account;
 use crate::selection::Shared;
 use crate::slots::Slots;
-use crate::{Ended, LoadError, SLOTS, Scheduler, Slot};
+use crate::{Budgets, Counter, Ended, LoadError, SLOTS, Scheduler, Slot, Usage};
 
 /// The compiled program, at an address that an ELF file may have.
 #[repr(align(8))]
@@ -23,26 +29,33 @@ const QUOTED_LINES: usize = 12;
 /// Messages of libbpf since the last load began.
 static MESSAGES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
+/// Programs that are loaded with [`Budgets::On`] alone.
+const BUDGET_PROGRAMS: [&str; 2] = ["charge", "start_periods"];
+
 /// A scheduler in the kernel. The fields are dropped in this order: first the link, upon which the
 /// kernel ends the scheduler.
 pub(crate) struct Loaded {
     _link: Link,
-    memory: Memory,
+    /// Ends the charging of each slot with a budget.
+    charging: BTreeMap<Slot, Vec<Link>>,
+    memory: Memory<Shared>,
+    accounts: Memory<[Account; SLOTS]>,
+    budgets: Budgets,
     slots: Slots,
     object: Object,
 }
 
 impl Loaded {
     /// Loads the program and makes it the scheduler of its class.
-    pub(crate) fn load() -> Result<Self, LoadError> {
+    pub(crate) fn load(budgets: Budgets) -> Result<Self, LoadError> {
         MESSAGES.lock().expect("no panic while it is locked").clear();
         let printed_before = libbpf_rs::set_print(Some((PrintLevel::Warn, remember)));
-        let loaded = Self::try_load();
+        let loaded = Self::try_load(budgets);
         libbpf_rs::set_print(printed_before);
         loaded.map_err(|error| LoadError::Refused(explain(&error)))
     }
 
-    fn try_load() -> Result<Self, libbpf_rs::Error> {
+    fn try_load(budgets: Budgets) -> Result<Self, libbpf_rs::Error> {
         let mut open = ObjectBuilder::default().open_memory(&PROGRAM.0)?;
         let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?).unwrap_or(u32::MAX);
         for mut map in open.maps_mut() {
@@ -50,21 +63,61 @@ impl Loaded {
                 map.set_max_entries(cpus)?;
             }
         }
+        for mut program in open.progs_mut() {
+            if BUDGET_PROGRAMS.iter().any(|name| program.name() == *name) {
+                program.set_autoload(budgets == Budgets::On);
+            }
+        }
         let mut object = open.load()?;
         let memory = Memory::map(&find(&object, "shared")?)?;
+        let accounts = Memory::map(&find(&object, "budgets")?)?;
         let mut operations = object
             .maps_mut()
             .find(|map| map.name() == "scheduler")
             .ok_or_else(|| missing("scheduler"))?;
         let link = operations.attach_struct_ops()?;
-        Ok(Self { _link: link, memory, slots: Slots::default(), object })
+        let loaded = Self {
+            _link: link,
+            charging: BTreeMap::new(),
+            memory,
+            accounts,
+            budgets,
+            slots: Slots::default(),
+            object,
+        };
+        if budgets == Budgets::On {
+            loaded.run("start_periods")?;
+        }
+        Ok(loaded)
     }
 
-    /// Runs the program that makes CPUs follow the selection.
-    fn kick(&self) -> Result<(), libbpf_rs::Error> {
+    fn program(&self, name: &str) -> Result<ProgramMut<'_>, libbpf_rs::Error> {
         let mut programs = self.object.progs_mut();
-        let kick = programs.find(|program| program.name() == "kick");
-        kick.ok_or_else(|| missing("kick"))?.test_run(ProgramInput::default()).map(drop)
+        programs.find(|program| program.name() == name).ok_or_else(|| missing(name))
+    }
+
+    /// Runs a program that is a system call.
+    fn run(&self, name: &str) -> Result<(), libbpf_rs::Error> {
+        let output = self.program(name)?.test_run(ProgramInput::default())?;
+        match i32::from_ne_bytes(output.return_value.to_ne_bytes()) {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(-error).into()),
+        }
+    }
+
+    /// Lets a counter charge the budget of a slot until the link is dropped.
+    fn charge(&self, slot: Slot, counter: Counter) -> Result<Link, libbpf_rs::Error> {
+        let cookie = u64::from(counter.lines) << 32 | u64::from(slot.number());
+        let options = PerfEventOpts { cookie, ..PerfEventOpts::default() };
+        let event = counter.event.as_raw_fd();
+        let link = self.program("charge")?.attach_perf_event_with_opts(event, options)?;
+        // The link closes it.
+        let _ = counter.event.into_raw_fd();
+        Ok(link)
+    }
+
+    fn account(&self, slot: Slot) -> &Account {
+        &self.accounts.content()[slot.index()]
     }
 }
 
@@ -85,39 +138,61 @@ impl Scheduler for Loaded {
     fn dismiss(&mut self, group: u64, slot: Slot) -> io::Result<()> {
         let jobs = find(&self.object, "jobs").map_err(io::Error::other)?;
         jobs.delete(&group.to_ne_bytes()).map_err(io::Error::other)?;
+        self.charging.remove(&slot);
+        self.account(slot).clear();
         self.slots.give_back(slot);
         Ok(())
     }
 
     fn select(&mut self, slots: &[Slot]) -> io::Result<()> {
-        self.memory.shared().select(slots);
-        self.kick().map_err(io::Error::other)
+        self.memory.content().select(slots);
+        self.run("kick").map_err(io::Error::other)
+    }
+
+    fn limit(&mut self, slot: Slot, lines: u32, counters: Vec<Counter>) -> io::Result<()> {
+        if self.budgets == Budgets::Off {
+            return Err(io::Error::other("the scheduler was loaded without budgets"));
+        }
+        let links: Result<Vec<Link>, _> =
+            counters.into_iter().map(|counter| self.charge(slot, counter)).collect();
+        self.charging.insert(slot, links.map_err(io::Error::other)?);
+        self.account(slot).limit(lines);
+        Ok(())
+    }
+
+    fn usage(&self, slot: Slot) -> Usage {
+        self.account(slot).usage()
     }
 
     fn ended(&self) -> Option<Ended> {
-        self.memory.shared().ended()
+        self.memory.content().ended()
     }
 }
 
-/// The mapped memory of the map `shared`.
-struct Memory(MmapRaw);
+/// The mapped memory of a map whose content is a `T`.
+struct Memory<T>(MmapRaw, PhantomData<T>);
 
-impl Memory {
+impl<T: Atomics> Memory<T> {
     fn map(map: &libbpf_rs::Map<'_>) -> Result<Self, libbpf_rs::Error> {
-        let size = std::mem::size_of::<Shared>();
-        if (map.value_size() as usize) < size {
-            return Err(missing("shared"));
+        let size = std::mem::size_of::<T>();
+        if (map.value_size() as usize) * (map.max_entries() as usize) < size {
+            return Err(missing(&map.name().to_string_lossy()));
         }
-        Ok(Self(MmapOptions::new().len(size).map_raw(&map.as_fd())?))
+        Ok(Self(MmapOptions::new().len(size).map_raw(&map.as_fd())?, PhantomData))
     }
 
-    fn shared(&self) -> &Shared {
-        // SAFETY: the mapping is page-aligned, zeroed at first, as long as `Shared`, and lives as
-        // long as `self`. `Shared` consists of atomics alone, so the kernel may write to it, too,
-        // and every content is valid.
-        unsafe { &*self.0.as_ptr().cast::<Shared>() }
+    fn content(&self) -> &T {
+        // SAFETY: the mapping is page-aligned, zeroed at first, as long as `T`, and lives as long
+        // as `self`. `T` consists of atomics alone, so the kernel may write to it, too, and every
+        // content is valid.
+        unsafe { &*self.0.as_ptr().cast::<T>() }
     }
 }
+
+/// Memory that consists of atomics alone, in the layout of the program's.
+trait Atomics {}
+impl Atomics for Shared {}
+impl Atomics for [Account; SLOTS] {}
 
 fn find<'object>(
     object: &'object Object,

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memweir_core::JobId;
+use memweir_scx::{Budgets, Scheduler};
 
 use super::cgroup::CgroupBlocker;
+use super::limits::BandwidthLimits;
 use super::processes;
 use super::sched_ext::{LONG_WAIT, SchedExtBlocker};
 use super::sigstop::SigstopBlocker;
@@ -67,7 +69,7 @@ pub fn open(
             Mechanism::CgroupV2 => open_group(Version::V2, batch_name, guardian).map(Opened::from),
             Mechanism::CgroupV1 => open_group(Version::V1, batch_name, guardian).map(Opened::from),
             Mechanism::Sigstop => open_sigstop(guardian),
-            Mechanism::SchedExt => open_sched_ext(batch_name, guardian),
+            Mechanism::SchedExt => open_sched_ext(batch_name, guardian, None),
         };
         match opened {
             Ok(mut opened) => {
@@ -78,12 +80,28 @@ pub fn open(
                 return Ok(opened);
             }
             Err(failure) => {
-                reasons.push(format!("{mechanism} does not work here: {}", failure.reason));
+                reasons.push(failure.of(mechanism));
                 help = help.or(failure.remedy);
             }
         }
     }
     Err(OpenError { reasons, help })
+}
+
+/// Opens the blocker over the BPF scheduler, the only one that limits the bandwidth of jobs.
+///
+/// # Errors
+///
+/// If it does not work here.
+pub fn open_limited(
+    batch_name: &str,
+    guardian: &guardian::Command,
+    limits: BandwidthLimits,
+) -> Result<Opened, OpenError> {
+    open_sched_ext(batch_name, guardian, Some(limits)).map_err(|failure| OpenError {
+        reasons: vec![failure.of(Mechanism::SchedExt)],
+        help: failure.remedy,
+    })
 }
 
 /// Tries a mechanism on a trial process and leaves nothing behind.
@@ -119,6 +137,11 @@ impl Failure {
     fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), remedy: None }
     }
+
+    /// The reason as that of a mechanism.
+    fn of(&self, mechanism: Mechanism) -> String {
+        format!("{mechanism} does not work here: {}", self.reason)
+    }
 }
 
 /// Opens the SIGSTOP blocker. Jobs and guardian stay in memweir's own groups: SIGKILL ends a
@@ -137,15 +160,19 @@ fn start_guardian(
 }
 
 /// Opens the blocker over a BPF scheduler, which takes the groups of the v2 freezer.
-fn open_sched_ext(batch: &str, guardian: &guardian::Command) -> Result<Opened, Failure> {
-    let scheduler = load_scheduler()?;
+fn open_sched_ext(
+    batch: &str,
+    guardian: &guardian::Command,
+    limits: Option<BandwidthLimits>,
+) -> Result<Opened, Failure> {
+    let scheduler = load_scheduler(if limits.is_some() { Budgets::On } else { Budgets::Off })?;
     let OpenedGroup { blocker, notices } = open_group(Version::V2, batch, guardian)?;
     let blocker = SchedExtBlocker::new(scheduler, blocker, Arc::new(KernelFiles), LONG_WAIT);
-    Ok(Opened { blocker: Box::new(blocker), notices })
+    Ok(Opened { blocker: Box::new(blocker.with_limits(limits)), notices })
 }
 
-fn load_scheduler() -> Result<Box<dyn memweir_scx::Scheduler>, Failure> {
-    memweir_scx::load().map_err(|error| Failure {
+fn load_scheduler(budgets: Budgets) -> Result<Box<dyn Scheduler>, Failure> {
+    memweir_scx::load(budgets).map_err(|error| Failure {
         reason: error.to_string(),
         remedy: error.remedy().map(str::to_owned),
     })
@@ -153,7 +180,7 @@ fn load_scheduler() -> Result<Box<dyn memweir_scx::Scheduler>, Failure> {
 
 /// Loads a scheduler and gives it a process.
 fn try_sched_ext() -> Result<(), Failure> {
-    let scheduler = load_scheduler()?;
+    let scheduler = load_scheduler(Budgets::Off)?;
     let newborn = trial_process(&SpawnTarget::Session).map_err(Failure::new)?;
     let entered = scheduling_class::enter(newborn.pid());
     entered.map_err(|error| Failure::new(format!("the policy SCHED_EXT: {error}")))?;

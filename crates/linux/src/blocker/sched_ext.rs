@@ -9,6 +9,8 @@
 //! that was blocked for [`LONG_WAIT`] is released into the freezer: its tasks run as far as that,
 //! and then they are no longer runnable. Without a guardian, which would thaw it if memweir died,
 //! it runs for a quantum instead.
+//!
+//! The scheduler also keeps the [`BandwidthLimits`] of the jobs, until the kernel ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,9 +20,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memweir_core::{JobId, Nanos};
-use memweir_scx::{Scheduler, Slot, WATCHDOG};
+use memweir_scx::{Scheduler, Slot, Usage, WATCHDOG};
 
 use super::cgroup::CgroupBlocker;
+use super::limits::{BandwidthLimits, Budget, LimitUse};
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 use crate::files::Files;
 use crate::scheduling_class::{enter, enter_all};
@@ -43,6 +46,10 @@ pub(super) struct SchedExtBlocker {
     long_wait: Duration,
     /// Gives a thread to the scheduler's class.
     enter: fn(i32) -> io::Result<()>,
+    /// Absent if no job has one.
+    limits: Option<BandwidthLimits>,
+    /// Usage of jobs that have left the scheduler.
+    past_usage: BTreeMap<JobId, Usage>,
     notices: Vec<String>,
 }
 
@@ -87,19 +94,34 @@ impl SchedExtBlocker {
             all_blocked: false,
             long_wait,
             enter,
+            limits: None,
+            past_usage: BTreeMap::new(),
             notices: Vec::new(),
         }
+    }
+
+    /// Keeps these limits, for which the scheduler must have been loaded.
+    pub(super) fn with_limits(mut self, limits: Option<BandwidthLimits>) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// Returns the scheduler, unless the kernel has ended it.
     fn scheduler(&mut self) -> Option<&mut Box<dyn Scheduler>> {
         if let Some(ended) = self.scheduler.as_ref().and_then(|scheduler| scheduler.ended()) {
+            let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+            jobs.into_iter().for_each(|job| self.keep_usage(job));
             self.scheduler = None;
             let then = match self.groups.is_unguarded() {
                 true => "no job is blocked from here on, since there is no guardian",
                 false => "jobs are blocked by the freezer from here on",
             };
-            self.notices.push(format!("the kernel ended the BPF scheduler ({ended}); {then}"));
+            let limits = match self.limits {
+                Some(_) => ", and no bandwidth is limited",
+                None => "",
+            };
+            self.notices
+                .push(format!("the kernel ended the BPF scheduler ({ended}); {then}{limits}"));
         }
         self.scheduler.as_mut()
     }
@@ -183,12 +205,30 @@ impl SchedExtBlocker {
     /// Gives a job that has a group its place in the scheduler.
     fn admit(&mut self, job: JobId) -> Result<(), BlockError> {
         let failed = |source| BlockError::new(format!("admitting job {job}"), source);
-        let group = std::fs::metadata(self.groups.group(job)?).map_err(failed)?.ino();
-        let Some(scheduler) = self.scheduler() else { return Ok(()) };
+        let path = self.groups.group(job)?.to_owned();
+        let group = std::fs::metadata(&path).map_err(failed)?.ino();
+        if self.scheduler().is_none() {
+            return Ok(());
+        }
+        let budget = self.limits.as_ref().map_or(Ok(None), |limits| limits.budget(job, &path));
+        let budget = budget.map_err(failed)?;
+        let Some(scheduler) = &mut self.scheduler else { return Ok(()) };
         let slot = scheduler.admit(group).map_err(failed)?;
+        let limited = budget
+            .map_or(Ok(()), |Budget { lines, counters }| scheduler.limit(slot, lines, counters));
+        if let Err(error) = limited {
+            let _ = scheduler.dismiss(group, slot);
+            return Err(failed(error));
+        }
         let place = Place { slot, group };
         self.jobs.insert(job, Job { place, state: State::Running, dying: false });
         self.select()
+    }
+
+    /// Notes what a job has used, before its slot is another's.
+    fn keep_usage(&mut self, job: JobId) {
+        let (Some(scheduler), Some(found)) = (&self.scheduler, self.jobs.get(&job)) else { return };
+        self.past_usage.insert(job, scheduler.usage(found.place.slot));
     }
 
     fn enter_all(&self, group: &Path) -> io::Result<()> {
@@ -290,11 +330,20 @@ impl Blocker for SchedExtBlocker {
     fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
         let path = self.groups.group(job)?.to_owned();
         let retired = self.groups.retire(job);
+        self.keep_usage(job);
         let Some(Job { place, .. }) = self.jobs.remove(&job) else { return retired };
         // A group that is gone is dismissed at once.
         self.left_behind.push((path, place));
         let selected = self.select();
         retired.and(selected)
+    }
+
+    fn limit_use(&mut self, job: JobId) -> Option<LimitUse> {
+        if self.limits.is_some() {
+            self.keep_usage(job);
+        }
+        let usage = self.past_usage.get(&job).copied().unwrap_or_default();
+        self.limits.as_ref()?.used(job, usage)
     }
 
     fn notices(&mut self) -> Vec<String> {
@@ -315,7 +364,7 @@ impl Drop for SchedExtBlocker {
 mod tests {
     use std::sync::Mutex;
 
-    use memweir_scx::Ended;
+    use memweir_scx::{Counter, Ended};
 
     use super::*;
     use crate::cgroup::{Version, names};
@@ -365,6 +414,14 @@ mod tests {
             let slots = slots.iter().map(|slot| slot.number()).collect();
             self.0.lock().unwrap().selections.push(slots);
             Ok(())
+        }
+
+        fn limit(&mut self, _: Slot, _: u32, _: Vec<Counter>) -> io::Result<()> {
+            Err(io::Error::other("it was loaded without budgets"))
+        }
+
+        fn usage(&self, _: Slot) -> Usage {
+            Usage::default()
         }
 
         fn ended(&self) -> Option<Ended> {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
 use memweir_core::JobId;
 use perf_event::events::{Hardware, Raw, Software};
@@ -48,6 +49,21 @@ fn group_builder(encoding: Encoding, scope: Scope, group: &File, cpu: usize) -> 
     let mut builder = builder(encoding, scope);
     builder.observe_cgroup(group).one_cpu(cpu).enabled(true);
     builder
+}
+
+/// Opens `event` on `cpu` for the control group of this directory, to overflow each time that it
+/// has counted `period`. It keeps its counter: one that took turns would miss lines.
+pub(super) fn overflowing(
+    event: &EventSpec,
+    scope: Scope,
+    group: &File,
+    cpu: usize,
+    period: u64,
+) -> io::Result<OwnedFd> {
+    let mut builder = group_builder(event.encoding, scope, group, cpu);
+    let counter = builder.sample_period(period).pinned(true).build()?;
+    // SAFETY: the descriptor is the counter's own, which gives it up.
+    Ok(unsafe { OwnedFd::from_raw_fd(counter.into_raw_fd()) })
 }
 
 /// Opens each event on this process for a moment. Returns the first that is refused, and the error.

@@ -11,7 +11,7 @@ use std::path::Path;
 use memweir_core::Media;
 
 use super::counters::{self, EventCounter, Scope};
-use super::events::{EventFile, Source};
+use super::events::{EventFile, Quantity, Source};
 use super::media::{self, ByMedium, Sorted};
 use super::probe::{self, Privileges};
 use super::{PerfOpenError, describe, entry_for_this_cpu, first_sources, seen};
@@ -89,6 +89,33 @@ impl PerfGroupMeter {
         describe(&self.cpu_name, &self.sources)
     }
 
+    /// Opens counters of the lines that a control group reads and writes, which overflow about each
+    /// time that one of them has counted `lines`, at least 1.
+    ///
+    /// # Errors
+    /// The event that the kernel refuses, or the directory, and its error.
+    pub(crate) fn overflow_counters(
+        &self,
+        directory: &Path,
+        lines: u32,
+    ) -> Result<Vec<memweir_scx::Counter>, (String, io::Error)> {
+        let name = directory.display().to_string();
+        let group = File::open(directory).map_err(|error| (name.clone(), error))?;
+        let cpus = online_cpus().map_err(|error| (name, error))?;
+        let sources = self.sources.iter().filter(|source| source.counts != Quantity::Instructions);
+        let mut counters = Vec::new();
+        for event in sources.flat_map(|source| &source.events) {
+            let period = events_of(lines, event.weight);
+            let lines = (period as f64 * event.weight).round().max(1.0) as u32;
+            for cpu in &cpus {
+                let opened = counters::overflowing(event, self.scope, &group, *cpu, period);
+                let event = opened.map_err(|error| (event.name.clone(), error))?;
+                counters.push(memweir_scx::Counter { event, lines });
+            }
+        }
+        Ok(counters)
+    }
+
     fn open_counters(&self, directory: &Path) -> Result<Vec<EventCounter>, (String, io::Error)> {
         let name = directory.display().to_string();
         let group = File::open(directory).map_err(|error| (name.clone(), error))?;
@@ -105,6 +132,11 @@ impl PerfGroupMeter {
         }
         Ok(counters)
     }
+}
+
+/// Returns the number of events that stand for at most `lines`, at least 1.
+fn events_of(lines: u32, weight: f64) -> u64 {
+    (f64::from(lines) / weight).floor().max(1.0) as u64
 }
 
 impl GroupMeter for PerfGroupMeter {
@@ -158,5 +190,18 @@ impl GroupMeter for PerfGroupMeter {
 
     fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overflow_stands_for_no_more_lines_than_asked_for_where_an_event_does_not() {
+        assert_eq!(events_of(488, 1.0), 488);
+        assert_eq!(events_of(488, 64.0), 7);
+        assert_eq!(events_of(488, 0.5), 976);
+        assert_eq!(events_of(3, 64.0), 1);
     }
 }
