@@ -74,6 +74,19 @@ pub(crate) fn bandwidth(text: &str) -> Result<BytesPerSec, String> {
     Ok(BytesPerSec(bytes as f64))
 }
 
+/// A job and the limit of its bandwidth, such as `sort=4GB/s`; 0 is none.
+pub(crate) fn limit(text: &str) -> Result<(String, Option<BytesPerSec>), String> {
+    let help = "write a job's name and a rate, such as `sort=4GB/s`";
+    match text.rsplit_once('=') {
+        Some((name, "0")) if !name.is_empty() => Ok((name.to_owned(), None)),
+        Some((name, rate)) if !name.is_empty() => {
+            let rate = options::bandwidth_limit(bandwidth(rate)?).map_err(refused)?;
+            Ok((name.to_owned(), rate))
+        }
+        _ => Err(format!("`{text}` is no limit: {help}")),
+    }
+}
+
 /// A cache such as `8M:16`.
 pub(crate) fn cache(text: &str) -> Result<CacheGeometry, String> {
     let refuse = || format!("`{text}` is no cache: write its size and ways, as `8M:16`");
@@ -154,6 +167,16 @@ mod tests {
         for wrong in ["", "0", "-1GB/s", "fast"] {
             assert!(bandwidth(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn limits_name_a_job_and_a_rate() {
+        assert_eq!(limit("sort=4GB/s"), Ok(("sort".to_owned(), Some(BytesPerSec(4e9)))));
+        assert_eq!(limit("sort.1=0"), Ok(("sort.1".to_owned(), None)));
+        for wrong in ["", "sort", "=1GB/s", "sort=", "sort=fast", "sort=1kB/s"] {
+            assert!(limit(wrong).is_err(), "{wrong}");
+        }
+        assert!(limit("sort=1kB/s").unwrap_err().contains("the lowest is 64e3"));
     }
 
     #[test]

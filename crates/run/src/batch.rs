@@ -88,6 +88,7 @@ pub enum RunError {
 pub fn check(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
     let plan = Plan::new(batch, options)?;
     plan.meter()?;
+    plan.limits()?;
     Ok(())
 }
 
@@ -104,13 +105,17 @@ pub fn run_batch(
 ) -> Result<BatchReport, RunError> {
     let plan = Plan::new(batch, options)?;
     let Chosen { meter, reason, notices: of_meter } = plan.meter()?;
+    let limits = plan.limits()?;
     let mut told = leftovers::clean();
     // From here on a signal must end the jobs in an orderly way.
     let world = Live::new().map_err(|source| RunError::Os {
         what: "preparing to wait for events".to_owned(),
         source,
     })?;
-    let Opened { blocker, notices } = blocker::open(options.mechanism, "run", &options.guardian)?;
+    let Opened { blocker, notices } = match limits {
+        None => blocker::open(options.mechanism, "run", &options.guardian)?,
+        Some(limits) => blocker::open_limited("run", &options.guardian, limits)?,
+    };
     let mechanism = blocker.mechanism();
     match &meter {
         Some(meter) => observer.event(Event::MeterChosen { kind: meter.kind(), reason: &reason }),

@@ -445,6 +445,7 @@ mod tests {
             predicted_speed: None,
             measured_speed: None,
             media: Vec::new(),
+            limit: None,
             profile: None,
             stdout: None,
             stderr: None,

@@ -59,6 +59,8 @@ pub struct Job {
     pub placement: Option<PlacementSpec>,
     /// Page colors that its memory is to have; all if absent.
     pub colors: Option<ColorSet>,
+    /// Bandwidth that it may draw in each millisecond; unlimited if absent.
+    pub bandwidth_limit: Option<BytesPerSec>,
     /// Number of banks beyond which it is no faster, for the planning of colors.
     pub demanded_banks: Option<u32>,
     /// Priority, for policies with an objective.
@@ -95,6 +97,7 @@ impl Job {
             profile: None,
             placement: None,
             colors: None,
+            bandwidth_limit: None,
             demanded_banks: None,
             priority: Priority::default(),
             cpus: Vec::new(),

@@ -13,7 +13,7 @@ pub use memweir_core::input::Refusal;
 use memweir_core::input::{Document, InputError};
 use memweir_core::names::choose;
 use memweir_core::placement::PlacementSpec;
-use memweir_core::{Media, Nanos};
+use memweir_core::{BytesPerSec, Media, Nanos};
 use memweir_linux::Mechanism;
 use memweir_linux::guardian;
 use memweir_linux::launch::resolve_program;
@@ -31,6 +31,9 @@ pub const SHORTEST_QUANTUM: Nanos = Nanos::from_millis(10);
 pub const LONGEST_QUANTUM: Nanos = Nanos::from_millis(10_000);
 /// The quantum of iabw section 2.2.
 pub const DEFAULT_QUANTUM: Nanos = Nanos::from_millis(100);
+
+/// The lowest limit of a job's bandwidth: one line in each millisecond.
+pub const LOWEST_LIMIT: BytesPerSec = BytesPerSec(64e3);
 
 /// Argument with which the command becomes a guardian.
 pub const GUARDIAN_ARGUMENT: &str = "guardian";
@@ -334,6 +337,17 @@ pub fn quantum(milliseconds: f64) -> Result<Nanos, Refusal> {
         ));
     }
     Ok(quantum)
+}
+
+/// Checks a limit of a job's bandwidth; 0 is none.
+pub fn bandwidth_limit(rate: BytesPerSec) -> Result<Option<BytesPerSec>, Refusal> {
+    if rate > BytesPerSec::ZERO && rate < LOWEST_LIMIT {
+        return Err(Refusal::new(
+            format!("a limit of {} bytes per second is too low", rate.0),
+            "the lowest is 64e3, one line in each millisecond; 0 is no limit",
+        ));
+    }
+    Ok(Some(rate).filter(|rate| *rate > BytesPerSec::ZERO))
 }
 
 /// Checks a number of cores against those that this process may use.

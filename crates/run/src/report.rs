@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use memweir_core::medium::MediumKind;
+use memweir_linux::blocker::LimitUse;
 use serde::{Deserialize, Serialize};
 
 use crate::policy_program::FailedPolicy;
@@ -164,6 +165,9 @@ pub struct JobReport {
     /// Lines by medium, the local DRAM first; absent where media were not told apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<MediumLines>,
+    /// Its limit of bandwidth; absent where it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<LimitReport>,
     /// The recorded profile from which its behavior is expected; absent where there is none, or the
     /// jobs file states figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,6 +176,30 @@ pub struct JobReport {
     pub stdout: Option<PathBuf>,
     /// File with its standard error.
     pub stderr: Option<PathBuf>,
+}
+
+/// A limit of a job's bandwidth, and how it was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LimitReport {
+    /// The limit in bytes per second.
+    pub bandwidth: f64,
+    /// 64-byte lines that were charged.
+    pub lines: u64,
+    /// Most lines of a millisecond, with what the job had used beyond its budget before.
+    pub lines_per_ms_peak: u32,
+    /// Milliseconds in which the job used up its budget and was held.
+    pub held_ms: u64,
+}
+
+impl From<LimitUse> for LimitReport {
+    fn from(used: LimitUse) -> Self {
+        Self {
+            bandwidth: used.limit.0,
+            lines: used.lines,
+            lines_per_ms_peak: used.most,
+            held_ms: used.held,
+        }
+    }
 }
 
 /// A recorded profile that a batch uses.

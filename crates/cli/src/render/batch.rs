@@ -21,6 +21,7 @@ pub(crate) fn report(batch: &BatchReport) -> String {
         batch.policy, batch.predictor, batch.meter, batch.mechanism, batch.cores, batch.quantum_ms
     );
     jobs(&batch.jobs, &mut text);
+    limits(&batch.jobs, &mut text);
     text.push_str(&profiles(&batch.jobs));
     summary(batch, &mut text);
     media(&batch.media, &mut text);
@@ -83,6 +84,26 @@ fn exit(code: Option<i32>) -> String {
         None => "left running".into(),
         Some(code @ 129..=192) => format!("{code} (signal {})", code - 128),
         Some(code) => code.to_string(),
+    }
+}
+
+/// The limits of bandwidth, one line for each job that has one.
+fn limits(jobs: &[JobReport], text: &mut String) {
+    let limited: Vec<_> = jobs.iter().filter_map(|job| Some((&job.name, job.limit?))).collect();
+    for (name, limit) in limited.iter().take(ROWS_SHOWN) {
+        let _ = writeln!(
+            text,
+            "limit of {name}: {}, used up and held in {} ms; at most {} lines in one",
+            rate(limit.bandwidth),
+            count(limit.held_ms),
+            count(limit.lines_per_ms_peak.into())
+        );
+    }
+    if let Some(hidden) = limited.len().checked_sub(ROWS_SHOWN).filter(|hidden| *hidden > 0) {
+        let _ = writeln!(text, "... and {hidden} more limits (every one is in --json)");
+    }
+    if !limited.is_empty() {
+        text.push('\n');
     }
 }
 
@@ -219,7 +240,7 @@ fn breakdown(bands: &[Band], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_run::report::Outcome;
+    use memweir_run::report::{LimitReport, Outcome};
 
     fn job(name: &str, wall_s: f64, exit_code: Option<i32>) -> JobReport {
         JobReport {
@@ -237,6 +258,7 @@ mod tests {
             predicted_speed: Some(0.82),
             measured_speed: Some(0.8),
             media: Vec::new(),
+            limit: None,
             profile: None,
             stdout: None,
             stderr: None,
@@ -332,6 +354,21 @@ mod tests {
         assert_eq!(row[3..5], ["-".to_owned(), "-".to_owned()]);
         let blind = BatchReport { bandwidth_mean: None, bandwidth_std: None, ..batch(Vec::new()) };
         assert!(report(&blind).contains("turnaround 15.70 s, 157 quanta\n"));
+    }
+
+    #[test]
+    fn each_limit_has_a_line() {
+        let limit = LimitReport {
+            bandwidth: 500e6,
+            lines: 9_000_000,
+            lines_per_ms_peak: 7_900,
+            held_ms: 1_234,
+        };
+        let limited = JobReport { limit: Some(limit), ..job("a", 1.0, Some(0)) };
+        let text = report(&batch(vec![limited, job("b", 1.0, Some(0))]));
+        let line =
+            "limit of a: 500.0 MB/s, used up and held in 1,234 ms; at most 7,900 lines in one\n";
+        assert!(text.contains(line) && !text.contains("limit of b"), "{text}");
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use memweir_abi::softpmu::Sampling;
-use memweir_core::Nanos;
 use memweir_core::input::InputError;
 use memweir_core::placement::PlacementSpec;
+use memweir_core::{BytesPerSec, Nanos};
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
 use memweir_run::compare::CompareOptions;
@@ -15,7 +15,7 @@ use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, Softw
 use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::export::ExportArgs;
 use crate::shared::batch_args::{Ending, JobSource, confidence};
-use crate::value::{available_cores, cores_or_auto, named, parsed, quantum};
+use crate::value::{available_cores, cores_or_auto, limit, named, parsed, quantum};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
        memweir run [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -55,6 +55,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     #[arg(value_parser = named::<Mechanism>)]
     mechanism: Option<Mechanism>,
+    /// Limit the bandwidth of a job, and of all instances of it, in every millisecond, such as
+    /// `4GB/s`; 0 is no limit. Needs `--mechanism sched-ext`
+    #[arg(long = "limit", value_name = "JOB=RATE", help_heading = "Scheduling")]
+    #[arg(value_parser = limit)]
+    limits: Vec<(String, Option<BytesPerSec>)>,
     /// Seed of everything random [default: 1]
     #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
     seed: Option<u64>,
@@ -149,7 +154,10 @@ pub(super) struct Plan {
 impl Args {
     /// Reads the jobs and puts the options of the command line over those of the jobs file.
     pub(super) fn plan(&self) -> Result<Plan, InputError> {
-        let (batch, of_file) = self.jobs.read(available_cores().get() as u32, "memweir run")?;
+        let (mut batch, of_file) = self.jobs.read(available_cores().get() as u32, "memweir run")?;
+        for (name, rate) in &self.limits {
+            batch.limit(name, *rate)?;
+        }
         let base = RunOptions {
             logs: self.logs.clone(),
             timeline: self.timeline.clone(),

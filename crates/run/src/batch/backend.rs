@@ -97,8 +97,12 @@ impl<'a> ProcessBackend<'a> {
     pub(super) fn finish(mut self, calls: &[Call]) -> BatchReport {
         let notices = [self.recorder.decided(calls), self.recorder.finish()].concat();
         self.notify(notices);
+        let jobs = (0..self.plan.batch.jobs.len() as u32).map(JobId);
+        let blocker = &mut self.mechanisms.blocker;
+        let limits: Vec<_> = jobs.map(|job| blocker.limit_use(job)).collect();
         let ending = Ending {
             plan: self.plan,
+            limits: &limits,
             ledger: &self.ledger,
             logs: self.logs,
             meter: self.mechanisms.meter.as_deref(),

@@ -231,6 +231,7 @@ impl Ledger {
             predicted_speed: account.speed(Some(account.predicted_s)),
             measured_speed: account.speed(account.expected_s()),
             media: Vec::new(),
+            limit: None,
             profile: None,
             stdout: None,
             stderr: None,

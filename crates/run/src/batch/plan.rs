@@ -1,11 +1,14 @@
 //! Everything about a batch that is checked, found and read before anything starts.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
 use memweir_core::{BytesPerSec, JobId, MAX_MEDIA};
+use memweir_linux::Mechanism;
+use memweir_linux::blocker::BandwidthLimits;
+use memweir_linux::meter::perf::PerfOpenError;
 use memweir_linux::topology::allowed_cpus;
 use memweir_policy::policies::{self, AUTO_CORES};
 use memweir_policy::{Bus, TargetCurve};
@@ -72,10 +75,31 @@ impl Frame {
 }
 
 impl<'a> Plan<'a> {
+    /// Opens the limits of the jobs' bandwidth; `None` if no job has one.
+    pub(super) fn limits(&self) -> Result<Option<BandwidthLimits>, RunError> {
+        let jobs = (0..).map(JobId).zip(&self.batch.jobs);
+        let rates: BTreeMap<JobId, BytesPerSec> =
+            jobs.filter_map(|(id, job)| Some((id, job.bandwidth_limit?))).collect();
+        if rates.is_empty() {
+            return Ok(None);
+        }
+        match BandwidthLimits::open(rates, self.options.perf_events.as_deref()) {
+            Ok(limits) => Ok(Some(limits)),
+            Err(PerfOpenError::Input(error)) => Err(error.into()),
+            Err(PerfOpenError::Unavailable(probe)) => {
+                let why = format!("no counter of memory traffic works here: {}", probe.reason);
+                let refusal = InputError::new("run", why).key("bandwidth_limit");
+                let help = "`memweir doctor` says what this machine offers".to_owned();
+                Err(RunError::NoMeter(refusal.help(probe.remedy.unwrap_or(help))))
+            }
+        }
+    }
+
     /// Checks a batch that runs here and its options, and gathers what is known of them.
     pub(super) fn new(batch: &'a Batch, options: &'a RunOptions) -> Result<Self, RunError> {
         let mut notices = Vec::new();
         let frame = Frame::here(options, &mut notices)?;
+        check_limits(batch, options)?;
         Self::on(frame, batch, options, notices)
     }
 
@@ -92,6 +116,13 @@ impl<'a> Plan<'a> {
         if options.policy == PINNED || options.pinning != Pinning::Free {
             return Err(InputError::new("run", "jobs cannot be bound to CPUs of another machine")
                 .key("pinning")
+                .help("leave it out")
+                .into());
+        }
+        if batch.jobs.iter().any(|job| job.bandwidth_limit.is_some()) {
+            let reason = "the bandwidth of jobs on another machine cannot be limited";
+            return Err(InputError::new("run", reason)
+                .key("bandwidth_limit")
                 .help("leave it out")
                 .into());
         }
@@ -208,6 +239,22 @@ fn check_names(batch: &Batch) -> Result<(), InputError> {
     }
 }
 
+/// Checks that the mechanism can keep the jobs' limits.
+fn check_limits(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
+    match batch.jobs.iter().find(|job| job.bandwidth_limit.is_some()) {
+        Some(job) if options.mechanism != Some(Mechanism::SchedExt) => Err(InputError::new(
+            "run",
+            format!(
+                "only the mechanism `sched-ext` limits bandwidth, and `{}` has a limit",
+                job.name
+            ),
+        )
+        .key("bandwidth_limit")
+        .help("add `--mechanism sched-ext`, or leave the limit out")),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the CPUs that the batch may use, and true if they are fewer than this process may use.
 fn cpus(options: &RunOptions) -> Result<(Vec<usize>, bool), RunError> {
     let allowed = allowed_cpus().map_err(|source| RunError::Os {
@@ -251,5 +298,36 @@ fn open_store(options: &RunOptions, notices: &mut Vec<String>) -> Result<Option<
             notices.push(format!("no profile is taken from the store: {error}"));
             Ok(None)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Command;
+
+    fn limited() -> Batch {
+        let command = Command::Exec(vec!["true".into()]);
+        let job = Job { bandwidth_limit: Some(BytesPerSec(1e9)), ..Job::new("a", command) };
+        Batch { jobs: vec![job] }
+    }
+
+    #[test]
+    fn a_limit_needs_the_mechanism_that_keeps_it() {
+        let with = |mechanism| RunOptions { mechanism, ..RunOptions::default() };
+        assert!(check_limits(&limited(), &with(Some(Mechanism::SchedExt))).is_ok());
+        for mechanism in [None, Some(Mechanism::CgroupV2)] {
+            let error = check_limits(&limited(), &with(mechanism)).unwrap_err();
+            assert!(error.help.unwrap().contains("--mechanism sched-ext"));
+            assert!(check_limits(&Batch::default(), &with(mechanism)).is_ok());
+        }
+    }
+
+    #[test]
+    fn no_job_of_another_machine_is_limited() {
+        let (batch, options) = (limited(), RunOptions::default());
+        let frame = Frame::elsewhere(1, Bus { peak: None, saturation: None }, [None; MAX_MEDIA]);
+        let Err(error) = Plan::elsewhere(&batch, &options, frame) else { panic!("it is planned") };
+        assert!(error.to_string().contains("another machine"), "{error}");
     }
 }

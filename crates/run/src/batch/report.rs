@@ -1,6 +1,7 @@
 //! The report of a batch that is over.
 
 use memweir_core::{BytesPerSec, Counts, JobId, Medium, MediumId, Nanos, metrics};
+use memweir_linux::blocker::LimitUse;
 use memweir_linux::{Capabilities, Meter, MeterKind};
 
 use super::ledger::Ledger;
@@ -9,7 +10,7 @@ use crate::jobs::Job;
 use crate::logs::Logs;
 use crate::options::Pinning;
 use crate::policy_program::PolicyFailure;
-use crate::report::{Band, BatchReport, JobReport, LostOutput, MediumReport, Outcome};
+use crate::report::{Band, BatchReport, JobReport, LimitReport, LostOutput, MediumReport, Outcome};
 use crate::store::MediumLines;
 
 /// Bands of equal width below the peak in the breakdown of bandwidth, as in iabw Fig. 10.
@@ -18,6 +19,8 @@ const BANDS: usize = 10;
 /// The end of a batch, from which its report is made.
 pub(super) struct Ending<'a> {
     pub(super) plan: &'a Plan<'a>,
+    /// Use of each job's limit, if it has one.
+    pub(super) limits: &'a [Option<LimitUse>],
     pub(super) ledger: &'a Ledger,
     pub(super) logs: &'a Logs,
     pub(super) meter: Option<&'a dyn Meter>,
@@ -77,6 +80,7 @@ impl Ending<'_> {
         JobReport {
             name: job.name.clone(),
             command: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            limit: self.limits[id.index()].map(LimitReport::from),
             profile: self.plan.knowledge.jobs[id.index()].source.clone(),
             stdout: Some(logs.stdout_path(&job.name)),
             stderr: Some(logs.stderr_path(&job.name)),

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
+use memweir_core::names::choose;
 
 use super::{Batch, Command, Job};
 
@@ -62,6 +64,25 @@ impl Batch {
         Self { jobs }.with_unique_names()
     }
 
+    /// Limits the bandwidth of the job `name`, or of all its instances: `name` with a number
+    /// behind it.
+    ///
+    /// # Errors
+    /// If there is no such job; the refusal suggests the nearest name.
+    pub fn limit(&mut self, name: &str, rate: Option<BytesPerSec>) -> Result<(), InputError> {
+        let names: Vec<String> = self.jobs.iter().map(|job| job.name.clone()).collect();
+        let mut found = false;
+        for job in self.jobs.iter_mut().filter(|job| is_instance(&job.name, name)) {
+            job.bandwidth_limit = rate;
+            found = true;
+        }
+        if found {
+            return Ok(());
+        }
+        choose("job", name, names.iter().map(|known| (known.as_str(), ())))
+            .map_err(|refusal| refusal.written_in("command line").key("limit"))
+    }
+
     /// The same jobs; names that occur several times get a number behind them.
     #[must_use]
     pub(super) fn with_unique_names(mut self) -> Self {
@@ -87,6 +108,12 @@ impl Batch {
         }
         self
     }
+}
+
+/// Returns true if `name` is `job`, or `job` with a number behind it.
+fn is_instance(name: &str, job: &str) -> bool {
+    let number = name.strip_prefix(job).and_then(|rest| rest.strip_prefix('.'));
+    name == job || number.is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// A name for a job that runs `program`: its last component, reduced to what suits a file name.
@@ -144,6 +171,24 @@ mod tests {
         );
         assert!(Batch::from_lines("list", "\n# nothing\n").is_err());
         assert_eq!(Batch::from_lines("list", "a\n\0").unwrap_err().line, Some(2));
+    }
+
+    #[test]
+    fn a_limit_holds_for_a_job_or_for_all_its_instances() {
+        let mut batch = Batch::from_arguments(&arguments("gzip a ::: sort b ::: gzip c")).unwrap();
+        let rate = |mega: f64| Some(BytesPerSec(mega * 1e6));
+        let limits = |batch: &Batch| -> Vec<Option<BytesPerSec>> {
+            batch.jobs.iter().map(|job| job.bandwidth_limit).collect()
+        };
+        batch.limit("gzip", rate(500.0)).unwrap();
+        assert_eq!(limits(&batch), [rate(500.0), None, rate(500.0)]);
+        batch.limit("gzip.2", None).unwrap();
+        batch.limit("sort", rate(1.0)).unwrap();
+        assert_eq!(limits(&batch), [rate(500.0), rate(1.0), None]);
+        for wrong in ["gzi", "sort.1", "gzip.", ""] {
+            let error = batch.limit(wrong, None).unwrap_err();
+            assert!(error.help.unwrap().contains("gzip.1, sort, gzip.2"), "{wrong}");
+        }
     }
 
     #[test]

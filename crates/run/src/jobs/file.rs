@@ -34,7 +34,7 @@ const BATCH_KEYS: [&str; 14] = [
 ];
 
 /// Keys of one job.
-const JOB_KEYS: [&str; 16] = [
+const JOB_KEYS: [&str; 17] = [
     "name",
     "command",
     "directory",
@@ -45,6 +45,7 @@ const JOB_KEYS: [&str; 16] = [
     "expected_time_s",
     "read_bandwidth",
     "write_bandwidth",
+    "bandwidth_limit",
     "profile",
     "placement",
     "colors",
@@ -193,6 +194,7 @@ impl JobReader<'_> {
             profile: section.map("profile", |v| self.existing(&v, Path::is_file, "file"))?,
             placement: section.map("placement", |v| v.checked(v.string()?.parse()))?,
             colors: section.map("colors", |v| v.checked(v.string()?.parse()))?,
+            bandwidth_limit: section.map("bandwidth_limit", |v| limit(&v))?.flatten(),
             demanded_banks: section.map("demanded_banks", |v| banks(&v))?,
             priority: section.map("priority", |v| priority(&v))?.unwrap_or_default(),
             cpus: section.map("cpus", |v| cpus(&v))?.unwrap_or_default(),
@@ -362,6 +364,11 @@ fn bandwidth(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
     Err(value
         .refuse(format!("{rate} bytes per second is no memory bandwidth"))
         .help("bytes per second, from 0 to 10e12"))
+}
+
+/// A limit of bandwidth; 0 is none.
+fn limit(value: &Value<'_>) -> Result<Option<BytesPerSec>, InputError> {
+    value.checked(options::bandwidth_limit(bandwidth(value)?))
 }
 
 fn instances(value: &Value<'_>) -> Result<u32, InputError> {

@@ -46,12 +46,14 @@ fn everything_that_a_file_can_say_is_read() {
         expected_time_s = 1.5
         read_bandwidth = 3.2e9
         write_bandwidth = 1000
+        bandwidth_limit = 500e6
         placement = "pram=25%"
         cpus = [0, 1]
         priority = -2
 
         [[jobs]]
         command = "yes | head -1"
+        bandwidth_limit = 0
         instances = 2
         "#,
     )
@@ -87,6 +89,8 @@ fn everything_that_a_file_can_say_is_read() {
     assert_eq!(sorter.priority, Priority(-2));
     assert_eq!(sorter.expected_time, Some(Nanos::from_millis(1500)));
     assert_eq!(sorter.expected_bandwidth(), Some(BytesPerSec(3.2e9 + 1000.0)));
+    assert_eq!(sorter.bandwidth_limit, Some(BytesPerSec(500e6)));
+    assert_eq!(jobs[1].bandwidth_limit, None, "0 is no limit");
     assert_eq!(jobs[1].command, Command::Shell("yes | head -1".into()));
     assert_eq!(jobs[1].directory.as_deref(), Some(Path::new("/")));
 }
@@ -186,6 +190,11 @@ fn absurd_values_are_refused_where_they_stand() {
         ("expected_time_s = inf", "expected_time_s: inf s is no time"),
         ("read_bandwidth = -1", "read_bandwidth: -1 bytes per second is no memory bandwidth"),
         ("write_bandwidth = 1e14", "write_bandwidth: 100000000000000 bytes per second is no"),
+        ("bandwidth_limit = -1", "bandwidth_limit: -1 bytes per second is no memory bandwidth"),
+        (
+            "bandwidth_limit = 1000",
+            "bandwidth_limit: a limit of 1000 bytes per second is too low\n  help: the lowest is 64e3",
+        ),
         ("directory = \"no/such\"", "directory: there is no directory `/no/such`"),
         ("stdin = \"tmp\"", "stdin: there is no file `/tmp`"),
         ("profile = \"no.parquet\"", "profile: there is no file `/no.parquet`"),
