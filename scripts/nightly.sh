@@ -31,7 +31,7 @@ costs() {
 }
 
 sched_ext() {
-    scripts/setup.sh kernel && kernel/test/run.sh test sched-ext sched-ext-daemon sched-ext-long
+    scripts/setup.sh kernel && kernel/test/run.sh test sched-ext sched-ext-daemon sched-ext-limits sched-ext-long
 }
 
 planted() {
