@@ -189,10 +189,15 @@ impl<T: Atomics> Memory<T> {
     }
 }
 
-/// Memory that consists of atomics alone, in the layout of the program's.
-trait Atomics {}
-impl Atomics for Shared {}
-impl Atomics for [Account; SLOTS] {}
+/// Content of a map that both sides may write at any time.
+///
+/// # Safety
+/// The type consists of atomics alone, in the layout of the program's.
+unsafe trait Atomics {}
+// SAFETY: tests compare both with the program's source.
+unsafe impl Atomics for Shared {}
+// SAFETY: likewise.
+unsafe impl Atomics for [Account; SLOTS] {}
 
 fn find<'object>(
     object: &'object Object,
