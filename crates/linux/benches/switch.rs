@@ -228,13 +228,15 @@ impl Leaves {
     }
 }
 
-/// Finds the group whose name begins with `own`, anywhere below `directory`.
+/// Finds the jobs' group whose name begins with `own`, anywhere below `directory`.
 fn find_group(directory: &Path, own: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(directory).ok()?.flatten();
     let groups: Vec<PathBuf> =
         entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    // The guardian's has no jobs.
     let is_own = |path: &&PathBuf| {
-        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(own))
+        let is_named = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(own));
+        is_named && path.join("job-0").is_dir()
     };
     let found = groups.iter().find(is_own).cloned();
     found.or_else(|| groups.iter().find_map(|group| find_group(group, own)))
