@@ -3,8 +3,8 @@
 //!
 //! A bank is counted over the groups of its rank, and a column in beats, not in bursts. Entries of
 //! power-down are told apart by open banks, as DRAMPower wants it. Reads and writes have an empty
-//! eighth field, the place of the data: DRAMPower refuses a trace without it, and takes its toggling
-//! rates where it is empty.
+//! eighth field, the place of the data: DRAMPower refuses a trace without it, and takes its
+//! toggling rates where it is empty.
 
 use std::io::{self, Write};
 

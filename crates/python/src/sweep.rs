@@ -114,8 +114,8 @@ fn cloned(py: Python<'_>, policies: &Policies) -> Policies {
     policies.iter().map(|(name, object)| (name.clone(), object.clone_ref(py))).collect()
 }
 
-/// Simulates points of a sweep on the thread of a worker. They are written to the file `task` of the
-/// partition, if there is one, or returned as JSON otherwise. Points that the file has are not
+/// Simulates points of a sweep on the thread of a worker. They are written to the file `task` of
+/// the partition, if there is one, or returned as JSON otherwise. Points that the file has are not
 /// simulated again.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! How a test says that this machine cannot run it, and how a benchmark leaves its raw [`rows`].
+//! Skipping: how a test says that this machine cannot run it. Also the raw [`rows`] of benchmarks.
 //!
 //! [`skip!`] prints `SKIPPED` with a reason and appends a line to the file that `MEMWEIR_SKIPS`
 //! names. `make test` lists these lines at its end and compares them with `scripts/skips.allowed`

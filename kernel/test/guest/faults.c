@@ -1,6 +1,6 @@
 /*
- * A job that faults pages in: faults SECONDS FILE [THREADS]. Each second it appends a line to FILE, with
- * the faults of that second and the most of them in one millisecond of the kernel's clock.
+ * A job that faults pages in: faults SECONDS FILE [THREADS]. Each second it appends a line to FILE,
+ * with the faults of that second and the most of them in one millisecond of the kernel's clock.
  */
 #include <pthread.h>
 #include <stdatomic.h>

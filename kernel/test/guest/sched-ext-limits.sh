@@ -2,7 +2,8 @@
 . /memweir.sh
 scx=/sys/kernel/sched_ext
 
-# batch LIMIT COMMAND...: under the limits `faults` and others, counted in page faults in a millisecond.
+# batch LIMIT COMMAND...: under the limits `faults` and others, counted in page faults in a
+# millisecond.
 batch() {
     memweir run --mechanism sched-ext --policy os --events /data/faults.toml --json /tmp/json "$@"
 }
@@ -44,11 +45,13 @@ echo "COST clock: $(cat /sys/devices/system/clocksource/clocksource0/current_clo
 check "two jobs without limits" run 0 batch -- faults 5 /tmp/free-1 ::: faults 5 /tmp/free-2
 free=$(rate /tmp/free-1) free_beside=$(rate /tmp/free-2)
 echo "COST page faults in a second, without a limit: $free and $free_beside"
-# A quarter of what one can do. Each CPU may be one overflow late, and the program sees a fault late.
+# A quarter of what one can do. Each CPU may be one overflow late, and the program sees a fault
+# late.
 budget=$((free / 4000))
 step=$(((budget + 15) / 16))
 bound=$((budget + 2 * step + 2))
-# The kernel's own faults in a system call, here exec, are counted, and do not stop the job before it returns.
+# The kernel's own faults in a system call, here exec, are counted, and do not stop the job before
+# it returns.
 in_a_call=32
 check "enough page faults for a limit" compared $budget -ge 4 "in a millisecond"
 

@@ -87,7 +87,8 @@ fn pairs() {
     }
 }
 
-/// Measures differences of CPU times, native and paged; returns them, what is usual, and its interval.
+/// Measures differences of CPU times, native and paged; returns them, what is usual, and its
+/// interval.
 fn compare(
     work: &str,
     dram: u64,

@@ -42,8 +42,8 @@ impl ShardFile {
     }
 
     /// Goes on with the file `name` of a partition, which appears with its first points if it is
-    /// not there. Also returns the numbers of its points. Whoever runs a task again after its worker
-    /// died thus writes none of its points twice.
+    /// not there. Also returns the numbers of its points. Whoever runs a task again after its
+    /// worker died thus writes none of its points twice.
     ///
     /// # Errors
     /// If the file is there and cannot be read.
