@@ -1,4 +1,5 @@
-//! The scripts that judge: skips, costs of the kernel series, benchmarks, and kernel tests in CI.
+//! The scripts that judge: skips, costs of the kernel series, benchmarks, tables of the manual, and
+//! kernel tests in CI.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -232,4 +233,39 @@ fn a_night_goes_on_after_a_part_that_failed_and_fails() {
     assert_eq!(String::from_utf8_lossy(&night.stdout), "nightly: costs\nnightly: planted\n");
     let errors = String::from_utf8_lossy(&night.stderr);
     assert!(errors.ends_with("nightly: failed: costs planted\n"), "{errors}");
+}
+
+/// `scripts/performance.py draw --check` in a copy of its files below `directory`.
+fn checked_tables(directory: &Path) -> Output {
+    Command::new(directory.join("scripts/performance.py"))
+        .args(["draw", "--check"])
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn tables_of_the_performance_page_are_drawn_from_the_rows() {
+    let output = checked_tables(&root());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+
+    let directory = tempfile::tempdir().unwrap();
+    let rows = "evidence/performance";
+    for folder in ["scripts", "docs", rows] {
+        std::fs::create_dir_all(directory.path().join(folder)).unwrap();
+    }
+    let own = ["scripts/performance.py".into(), "docs/performance.md".into()];
+    let evidence = std::fs::read_dir(root().join(rows)).unwrap();
+    let evidence = evidence.map(|entry| Path::new(rows).join(entry.unwrap().file_name()));
+    for file in own.into_iter().chain(evidence) {
+        std::fs::copy(root().join(&file), directory.path().join(&file)).unwrap();
+    }
+    assert!(checked_tables(directory.path()).status.success());
+    // The longest time of fifty is in the table.
+    let kills = directory.path().join(rows).join("kill.csv");
+    let text = std::fs::read_to_string(&kills).unwrap();
+    std::fs::write(&kills, text + "\"SIGKILL to the last job thawed\",ms,900\n").unwrap();
+    let output = checked_tables(directory.path());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(error.contains("performance.md is not what the rows say"), "{error}");
 }
