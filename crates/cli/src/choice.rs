@@ -72,8 +72,7 @@ impl ProgramArgs {
         };
         let timeout = self.policy_timeout.map_or(DECISION_TIMEOUT, Duration::from);
         let run = RunOptions { policy, programs, decision_timeout: timeout, ..run };
-        PolicyProgram::check_all(&run.programs)
-            .map_err(|refusal| refusal.written_in("command line").key("policy-program"))?;
+        check_programs(&run.programs)?;
         let chosen = std::slice::from_ref(&run.policy);
         let (key, chosen) =
             if compare.is_empty() { ("policy", chosen) } else { ("compare", compare) };
@@ -90,4 +89,13 @@ impl ProgramArgs {
             None => Ok(run),
         }
     }
+}
+
+/// Checks the programs of a command line.
+///
+/// # Errors
+/// If one has no name of its own.
+pub(crate) fn check_programs(programs: &[PolicyProgram]) -> Result<(), InputError> {
+    PolicyProgram::check_all(programs)
+        .map_err(|refusal| refusal.written_in("command line").key("policy-program"))
 }

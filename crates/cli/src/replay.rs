@@ -10,6 +10,7 @@ use memweir_run::policy_program::{DECISION_TIMEOUT, PolicyFailure, PolicyProgram
 use memweir_run::{decisions, options};
 use serde::Serialize;
 
+use crate::choice::check_programs;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::replay as render;
@@ -72,8 +73,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 impl Args {
     /// Replays the record by a scheduler that asks a program.
     fn asking(&self, program: &PolicyProgram, record: &Record) -> Result<Replay, Failure> {
-        PolicyProgram::check_all(std::slice::from_ref(program))
-            .map_err(|refusal| refusal.written_in("command line").key("policy-program"))?;
+        check_programs(std::slice::from_ref(program))?;
         let config = record.header.config.clone();
         let limit = self.policy_timeout.map_or(DECISION_TIMEOUT, Duration::from);
         let failure = PolicyFailure::default();

@@ -99,11 +99,16 @@ fn limits(jobs: &[JobReport], text: &mut String) {
             count(limit.lines_per_ms_peak.into())
         );
     }
-    if let Some(hidden) = limited.len().checked_sub(ROWS_SHOWN).filter(|hidden| *hidden > 0) {
-        let _ = writeln!(text, "... and {hidden} more limits (every one is in --json)");
-    }
+    hidden(limited.len(), ROWS_SHOWN, "limits", text);
     if !limited.is_empty() {
         text.push('\n');
+    }
+}
+
+/// Says how many of all lines are not shown, if any.
+fn hidden(all: usize, shown: usize, what: &str, text: &mut String) {
+    if all > shown {
+        let _ = writeln!(text, "... and {} more {what} (every one is in --json)", all - shown);
     }
 }
 
@@ -139,9 +144,7 @@ pub(crate) fn profiles(jobs: &[JobReport]) -> String {
             age(source.age_s)
         );
     }
-    if let Some(hidden) = used.len().checked_sub(PROFILES_SHOWN).filter(|hidden| *hidden > 0) {
-        let _ = writeln!(text, "... and {hidden} more profiles (every one is in --json)");
-    }
+    hidden(used.len(), PROFILES_SHOWN, "profiles", &mut text);
     if !text.is_empty() {
         text.push('\n');
     }

@@ -225,8 +225,12 @@ impl SchedExtBlocker {
         self.select()
     }
 
-    /// Notes what a job has used, before its slot is another's.
+    /// Notes what a job has used, before its slot is another's. Without limits there is nothing to
+    /// note, and a daemon has jobs without end.
     fn keep_usage(&mut self, job: JobId) {
+        if self.limits.is_none() {
+            return;
+        }
         let (Some(scheduler), Some(found)) = (&self.scheduler, self.jobs.get(&job)) else { return };
         self.past_usage.insert(job, scheduler.usage(found.place.slot));
     }
@@ -339,9 +343,7 @@ impl Blocker for SchedExtBlocker {
     }
 
     fn limit_use(&mut self, job: JobId) -> Option<LimitUse> {
-        if self.limits.is_some() {
-            self.keep_usage(job);
-        }
+        self.keep_usage(job);
         let usage = self.past_usage.get(&job).copied().unwrap_or_default();
         self.limits.as_ref()?.used(job, usage)
     }

@@ -113,18 +113,14 @@ impl<'a> Plan<'a> {
         options: &'a RunOptions,
         frame: Frame,
     ) -> Result<Self, RunError> {
+        let refuse = |key, reason| InputError::new("run", reason).key(key).help("leave it out");
         if options.policy == PINNED || options.pinning != Pinning::Free {
-            return Err(InputError::new("run", "jobs cannot be bound to CPUs of another machine")
-                .key("pinning")
-                .help("leave it out")
-                .into());
+            let reason = "jobs cannot be bound to CPUs of another machine";
+            return Err(refuse("pinning", reason).into());
         }
         if batch.jobs.iter().any(|job| job.bandwidth_limit.is_some()) {
             let reason = "the bandwidth of jobs on another machine cannot be limited";
-            return Err(InputError::new("run", reason)
-                .key("bandwidth_limit")
-                .help("leave it out")
-                .into());
+            return Err(refuse("bandwidth_limit", reason).into());
         }
         Self::on(frame, batch, options, Vec::new())
     }

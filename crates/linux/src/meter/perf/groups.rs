@@ -99,9 +99,7 @@ impl PerfGroupMeter {
         directory: &Path,
         lines: u32,
     ) -> Result<Vec<memweir_scx::Counter>, (String, io::Error)> {
-        let name = directory.display().to_string();
-        let group = File::open(directory).map_err(|error| (name.clone(), error))?;
-        let cpus = online_cpus().map_err(|error| (name, error))?;
+        let (group, cpus) = group_and_cpus(directory)?;
         let sources = self.sources.iter().filter(|source| source.counts != Quantity::Instructions);
         let mut counters = Vec::new();
         for event in sources.flat_map(|source| &source.events) {
@@ -117,9 +115,7 @@ impl PerfGroupMeter {
     }
 
     fn open_counters(&self, directory: &Path) -> Result<Vec<EventCounter>, (String, io::Error)> {
-        let name = directory.display().to_string();
-        let group = File::open(directory).map_err(|error| (name.clone(), error))?;
-        let cpus = online_cpus().map_err(|error| (name, error))?;
+        let (group, cpus) = group_and_cpus(directory)?;
         let mut counters = Vec::new();
         for source in &self.sources {
             for event in &source.events {
@@ -132,6 +128,12 @@ impl PerfGroupMeter {
         }
         Ok(counters)
     }
+}
+
+/// Opens the directory of a control group, on each of whose CPUs an event has a counter.
+fn group_and_cpus(directory: &Path) -> Result<(File, Vec<usize>), (String, io::Error)> {
+    let failed = |error| (directory.display().to_string(), error);
+    Ok((File::open(directory).map_err(failed)?, online_cpus().map_err(failed)?))
 }
 
 /// Returns the number of events that stand for at most `lines`, at least 1.
