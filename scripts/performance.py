@@ -6,8 +6,8 @@
     scripts/performance.py list              the benches, and when each ran
 
 evidence/performance/tables.toml lists the benches and the rows of each table. A row has a template
-of its measured cell, in which `{0.median}` is the median of the first of its figures, `{1.high}`
-the high end of the interval of the second (see `Figure`).
+of its measured cell, in which `{0.median}` is the median of the first of its figures, `{1.most}` the
+largest measurement of the second (see `Figure`).
 """
 
 import csv
@@ -17,7 +17,6 @@ import math
 import os
 import platform
 import re
-import shlex
 import statistics
 import subprocess
 import sys
@@ -27,8 +26,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE = ROOT / "evidence" / "performance"
 PAGE = ROOT / "docs" / "performance.md"
-# Wilcoxon's signed ranks at 95 %, by the normal approximation, as memweir's own intervals.
-QUANTILE = statistics.NormalDist().inv_cdf(0.975)
 
 
 class Figure:
@@ -41,31 +38,8 @@ class Figure:
         return self.values[round(share * (len(self.values) - 1))]
 
     median = property(lambda self: statistics.median(self.values))
-    p10 = property(lambda self: self.percentile(0.10))
-    p90 = property(lambda self: self.percentile(0.90))
     p99 = property(lambda self: self.percentile(0.99))
-    least = property(lambda self: self.values[0])
     most = property(lambda self: self.values[-1])
-    count = property(lambda self: len(self.values))
-
-    def means(self):
-        """The means of all pairs of measurements, each with itself included."""
-        values = self.values
-        return sorted((a + b) / 2 for n, a in enumerate(values) for b in values[n:])
-
-    def outside(self):
-        """How many of the means lie below the interval of 95 %, and as many above it."""
-        n = len(self.values)
-        deviation = math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-        rank = math.floor(n * (n + 1) / 4 - 0.5 - QUANTILE * deviation)
-        if rank < 0:
-            raise ValueError(f"{n} measurements are too few for an interval")
-        return rank
-
-    # The estimate of Hodges and Lehmann, and its interval.
-    usual = property(lambda self: statistics.median(self.means()))
-    low = property(lambda self: self.means()[self.outside()])
-    high = property(lambda self: self.means()[-1 - self.outside()])
 
 
 def read(bench):
@@ -78,8 +52,7 @@ def read(bench):
 
 
 def criterion(started):
-    """Rows of what Criterion measured since: the nanoseconds of one iteration, by sample, and the
-    elements that an iteration works through."""
+    """Rows of what Criterion has measured since: the nanoseconds of one iteration, by sample."""
     results = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "criterion"
     for file in sorted(results.glob("**/new/sample.json")):
         if file.stat().st_mtime < started:
@@ -89,9 +62,6 @@ def criterion(started):
         sample = json.loads(file.read_text())
         for count, nanos in zip(sample["iters"], sample["times"]):
             yield name, "ns", nanos / count
-            elements = (about["throughput"] or {}).get("Elements")
-            if elements is not None:
-                yield f"{name}, rate", "elements/s", elements * count * 1e9 / nanos
 
 
 def machine():
@@ -119,13 +89,12 @@ def measure(tables, benches):
             file.write(f"# {bench['command']}\n# {started:%Y-%m-%d}, {machine()}, {version}\n")
             file.write("figure,unit,value\n")
         environment = {**os.environ, "MEMWEIR_ROWS": str(fresh)}
-        for _ in range(bench.get("runs", 1)):
-            done = subprocess.run(
-                ["sh", "-c", bench["command"]], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL
-            )
-            # A bench that judges fails for a figure over its budget, which is a figure, too.
-            if done.returncode != 0 and not bench.get("judges", False):
-                sys.exit(f"{bench['command']}: exit code {done.returncode}; {rows} is as it was")
+        done = subprocess.run(
+            ["sh", "-c", bench["command"]], cwd=ROOT, env=environment, stdin=subprocess.DEVNULL
+        )
+        # A bench that judges fails for a figure over its budget, which is a figure, too.
+        if done.returncode != 0 and not bench.get("judges", False):
+            sys.exit(f"{bench['command']}: exit code {done.returncode}; {rows} is as it was")
         with open(fresh, "a", newline="") as file:
             out = csv.writer(file, lineterminator="\n")
             for figure, unit, value in criterion(started.timestamp()):
@@ -150,8 +119,7 @@ def cell(row, measured):
         sys.exit(f"tables.toml: {row['bench']}.csv has no figure {error}, but {known}")
     text = row["measured"].format(*figures)
     judged = getattr(figures[0], row.get("judged", "median"))
-    misses = judged > row.get("at_most", math.inf) or judged < row.get("at_least", -math.inf)
-    return f"**{text}**" if misses else text
+    return f"**{text}**" if judged > row.get("at_most", math.inf) else text
 
 
 def draw(tables, check):
