@@ -145,6 +145,8 @@ functions! {
     block_instruction = c"qemu_plugin_tb_get_insn": fn(*const Block, usize) -> *mut Instruction;
     instruction_length = c"qemu_plugin_insn_size": fn(*const Instruction) -> usize;
     is_store = c"qemu_plugin_mem_is_store": fn(u32) -> bool;
+    /// Logarithm of an access's bytes.
+    size_shift = c"qemu_plugin_mem_size_shift": fn(u32) -> c_uint;
     /// Path of the program, to be freed.
     program_path = c"qemu_plugin_path_to_binary": fn() -> *const c_char;
     text_start = c"qemu_plugin_start_code": fn() -> u64;
@@ -152,13 +154,27 @@ functions! {
 }
 
 /// Position of the store bit in a memory callback's `info` in all known versions, after the load
-/// bit; the interface does not guarantee it, hence [`store_bit_is_known`].
+/// bit; the interface does not guarantee it, hence [`info_is_known`].
 pub(crate) const STORE_BIT: u32 = 17;
 
-/// Verifies with the emulator that [`STORE_BIT`] has the assumed meaning, so that the callbacks of
-/// accesses need not call it.
-pub(crate) fn store_bit_is_known(api: &Api) -> bool {
+/// Position of the three bits with the logarithm of the access's bytes, likewise.
+const SIZE_SHIFT: u32 = 4;
+
+/// Returns the bytes of an access.
+#[inline(always)]
+pub(crate) fn size(info: u32) -> u64 {
+    1 << (info >> SIZE_SHIFT & 7)
+}
+
+/// Verifies with the emulator that the bits of `info` have the assumed meaning, so that the
+/// callbacks of accesses need not call it.
+pub(crate) fn info_is_known(api: &Api) -> bool {
     let (load, store) = (1 << (STORE_BIT - 1), 1 << STORE_BIT);
-    // SAFETY: a pure function of its argument.
-    unsafe { (api.is_store)(store) && (api.is_store)(store | load) && !(api.is_store)(load) }
+    // SAFETY: pure functions of their argument.
+    unsafe {
+        (api.is_store)(store)
+            && (api.is_store)(store | load)
+            && !(api.is_store)(load)
+            && (0..4).all(|shift| (api.size_shift)(load | shift << SIZE_SHIFT) == shift)
+    }
 }

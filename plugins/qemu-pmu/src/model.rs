@@ -16,5 +16,4 @@ pub mod lanes;
 pub mod placement;
 pub mod private;
 pub mod shared;
-pub mod tags;
 pub mod vcpu;

@@ -26,7 +26,7 @@ use crate::model::vcpu::{Room, VcpuCaches};
 use crate::process::{Phase, Process};
 use crate::recorder::Recorder;
 use crate::regions::Regions;
-use crate::together::{Group, Look, plan};
+use crate::together::{Group, Look, Operand, Span, plan};
 use crate::vcpus::{TABLE, VCPUS, Vcpu, vcpu};
 
 /// Instructions that a vCPU counts before it publishes them; a SIGKILL can lose this many.
@@ -44,7 +44,7 @@ struct Plugin {
     /// Present in virtual time.
     gate: Option<Gate>,
     regions: OnceLock<Regions>,
-    store_bit_is_known: bool,
+    info_is_known: bool,
     /// True if the process has ever had a second thread.
     threaded: AtomicBool,
 }
@@ -64,7 +64,7 @@ impl Plugin {
         let first = TABLE[0].load(Relaxed);
         // Newer emulators announce a vCPU only when it is already running.
         let announced = self.api.on_execute_inline.is_some();
-        if !self.store_bit_is_known {
+        if !self.info_is_known {
             (on_memory_ask, std::ptr::null_mut())
         } else if announced && !first.is_null() && !self.threaded.load(Relaxed) {
             (on_memory_alone, first)
@@ -106,7 +106,7 @@ pub(crate) unsafe fn install(
     let option = option.map(|(_, option)| option);
     let plugin = Plugin {
         id,
-        store_bit_is_known: api::store_bit_is_known(&api),
+        info_is_known: api::info_is_known(&api),
         api,
         process,
         emulator: Emulator::this(&page, &llc, option).map_err(|e| e.to_string())?,
@@ -185,6 +185,7 @@ unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
         batch: if plugin.gate.is_some() { 1 } else { INSTRUCTION_BATCH },
         turn,
         recorder,
+        operand: Operand::default(),
         regions: [0; REGIONS],
     };
     let entry = &TABLE[index as usize % VCPUS];
@@ -319,16 +320,19 @@ unsafe fn watch_accesses(plugin: &Plugin, block: *mut Block) {
     // SAFETY: functions of the emulator, on a block that it is translating and its instructions.
     unsafe {
         let code = instructions(api, block).map(|each| instruction_bytes(api, each));
-        let looks = plan((api.block_address)(block), code);
+        let looks = match plugin.info_is_known {
+            true => plan((api.block_address)(block), code),
+            false => vec![Look::Alone; code.len()],
+        };
         for (instruction, look) in instructions(api, block).zip(looks) {
             let (callback, data): (api::MemoryCallback, *mut c_void) = match look {
                 Look::Alone => (memory, state.cast()),
-                Look::Pieces if plugin.store_bit_is_known => {
-                    (on_memory_piece, std::ptr::null_mut())
-                }
-                Look::Pieces => (memory, state.cast()),
-                Look::Together(group) => (on_group, group.word() as *mut c_void),
                 Look::Later => continue,
+                Look::Span(span) if span.operand() > 0 => {
+                    (on_vector_span, span.word() as *mut c_void)
+                }
+                Look::Span(span) => (on_span, span.word() as *mut c_void),
+                Look::Mixed(group) => (on_mixed_group, group.word() as *mut c_void),
             };
             (api.on_memory)(instruction, callback, api::NO_REGISTERS, api::READ_WRITE, data);
         }
@@ -420,31 +424,56 @@ fn look_at_line(vcpu: &mut Vcpu, line: u64, dirty: u64) {
     }
 }
 
-/// Simulates one of the accesses that the emulator makes for a vector operand, usually on the same
-/// line.
-unsafe extern "C" fn on_memory_piece(index: c_uint, info: u32, address: u64, _: *mut c_void) {
+/// Simulates several loads or several stores, in any mode of counting.
+unsafe extern "C" fn on_span(index: c_uint, _: u32, address: u64, span: *mut c_void) {
+    // SAFETY: called on the thread of that vCPU.
+    look_at_span(unsafe { vcpu(index) }, address, Span::from_word(span as u64));
+}
+
+/// Does the same for a span whose own operand is accessed in pieces; the first is looked at for all
+/// of them.
+unsafe extern "C" fn on_vector_span(index: c_uint, info: u32, address: u64, span: *mut c_void) {
+    let span = Span::from_word(span as u64);
     // SAFETY: called on the thread of that vCPU.
     let vcpu = unsafe { vcpu(index) };
-    let dirty = u64::from(info >> api::STORE_BIT & 1);
-    if !vcpu.caches.repeats(address >> LINE_SHIFT, dirty) {
-        look_at_line(vcpu, address >> LINE_SHIFT, dirty);
+    if !vcpu.operand.continues(address, api::size(info)) {
+        vcpu.operand.begin(address, span.operand());
+        look_at_span(vcpu, address, span);
     }
 }
 
-/// Simulates an access that represents several, in any mode of counting.
-unsafe extern "C" fn on_group(index: c_uint, _: u32, address: u64, group: *mut c_void) {
+#[inline(always)]
+fn look_at_span(vcpu: &mut Vcpu, address: u64, span: Span) {
+    if span.is_on_one_line(address) {
+        look_at_line(vcpu, address >> LINE_SHIFT, span.stores());
+    } else {
+        look_at_lines(vcpu, address, span.word());
+    }
+}
+
+/// Simulates accesses on several lines. With this calling convention a callback can end with a jump
+/// here.
+#[inline(never)]
+extern "C" fn look_at_lines(vcpu: &mut Vcpu, address: u64, span: u64) {
+    let span = Span::from_word(span);
+    for line in span.lines(address) {
+        look_at_line(vcpu, line, span.stores());
+    }
+}
+
+/// Simulates loads and stores together, in any mode of counting.
+unsafe extern "C" fn on_mixed_group(index: c_uint, _: u32, address: u64, group: *mut c_void) {
     let group = Group::from_word(group as u64);
     // SAFETY: called on the thread of that vCPU.
     let vcpu = unsafe { vcpu(index) };
     if group.is_on_one_line(address) {
-        look_at_line(vcpu, address >> LINE_SHIFT, group.stores());
+        look_at_line(vcpu, address >> LINE_SHIFT, 1);
     } else {
         look_at_two(vcpu, address, group.word());
     }
 }
 
-/// Simulates several accesses on two lines. With this calling convention a callback can end with a
-/// jump here.
+/// Simulates loads and stores on two lines, as [`look_at_lines`] does.
 #[inline(never)]
 extern "C" fn look_at_two(vcpu: &mut Vcpu, address: u64, group: u64) {
     for (address, dirty) in Group::from_word(group).on_two_lines(address) {

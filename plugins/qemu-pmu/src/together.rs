@@ -11,8 +11,14 @@
 //! That makes a difference only if both are in one set: for gzip, two first-level misses in a
 //! million and no line more or less from memory.
 //!
-//! Only clear cases are moved: instructions with one access of a plain kind. Every other
+//! Accesses that are all loads, or all stores, go together as long as no line lies between them
+//! that none of them touches; those of both kinds only within the length of a line, because each
+//! line is told apart that was modified.
+//!
+//! Only clear cases are moved: instructions with one memory operand of a plain kind. Every other
 //! instruction keeps its own callback.
+
+mod words;
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, InstructionInfoOptions,
@@ -21,104 +27,25 @@ use iced_x86::{
 
 use crate::helpers::may_access_memory;
 
+pub(crate) use words::{Group, Operand, Span};
+
 /// Bytes of a line.
-const LINE: u64 = 64;
+const LINE: i64 = 64;
 
-/// Most accesses that one callback serves: the capacity of a [`Group`].
-const MEMBERS: usize = 6;
-
-/// Widest access of the emulator in bytes; larger operands take several accesses.
-const WIDTH: usize = 8;
-
-/// Position of the first member's distance and kind in a [`Group`], and bits per member.
-const MEMBERS_SHIFT: u32 = 17;
-const MEMBER_BITS: u32 = 7;
-
-/// Set in a [`Group`] of both loads and stores.
-const MIXED: u64 = 1 << 63;
-
-/// The accesses that a callback serves, in one word that the emulator passes on: the distance of
-/// the lowest access below the callback's own address, the offsets of the lowest in its line for
-/// which all are on one line, a flag for stores, and each access's distance from the lowest and its
-/// kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group(u64);
-
-impl Group {
-    /// Builds the group of accesses at these addresses, relative to each other; the last is the
-    /// callback's own. They are at most [`MEMBERS`] and less than a line apart.
-    fn new(members: &[Access]) -> Self {
-        let lowest = members.iter().map(|access| access.distance).min().unwrap_or(0);
-        let above = |access: &Access| (access.distance - lowest) as u64;
-        let highest = members.iter().map(above).max().unwrap_or(0);
-        let last = members.last().map_or(0, above);
-        let mut word = last | (LINE - highest) << 8;
-        for number in 0..MEMBERS {
-            // A missing member repeats the last one, which changes nothing.
-            let Some(access) = members.get(number).or(members.last()) else { break };
-            let member = above(access) << 1 | u64::from(access.is_store);
-            word |= member << (MEMBERS_SHIFT + MEMBER_BITS * number as u32);
-            word |= u64::from(access.is_store) << 16;
-        }
-        let is_mixed = members.iter().any(|a| a.is_store) && !members.iter().all(|a| a.is_store);
-        Self(word | if is_mixed { MIXED } else { 0 })
-    }
-
-    /// Returns the word in which the emulator keeps the group.
-    pub(crate) fn word(self) -> u64 {
-        self.0
-    }
-
-    /// Restores a group from its [`word`](Self::word).
-    #[inline(always)]
-    pub(crate) fn from_word(word: u64) -> Self {
-        Self(word)
-    }
-
-    /// Returns true if all are on the line of the callback's own `address`.
-    #[inline(always)]
-    pub(crate) fn is_on_one_line(self, address: u64) -> bool {
-        let lowest = (address as u8 % LINE as u8).wrapping_sub(self.0 as u8);
-        lowest < (self.0 >> 8) as u8
-    }
-
-    /// Returns one if any access is a store, otherwise zero.
-    #[inline(always)]
-    pub(crate) fn stores(self) -> u64 {
-        self.0 >> 16 & 1
-    }
-
-    /// For accesses on two lines, returns an address on each line, the callback's own last, and for
-    /// each line one if there is a store on it, otherwise zero.
-    #[inline(always)]
-    pub(crate) fn on_two_lines(self, address: u64) -> [(u64, u64); 2] {
-        let lowest = address.wrapping_sub(self.0 & 0xff);
-        let upper = (lowest | (LINE - 1)) + 1;
-        let mut stores = [self.stores(); 2];
-        if self.0 & MIXED != 0 {
-            stores = [0, 0];
-            for number in 0..MEMBERS as u32 {
-                let member = self.0 >> (MEMBERS_SHIFT + MEMBER_BITS * number);
-                let is_upper = lowest + (member >> 1 & (LINE - 1)) >= upper;
-                stores[usize::from(is_upper)] |= member & 1;
-            }
-        }
-        let (lower, upper) = ((lowest, stores[0]), (upper, stores[1]));
-        if address < upper.0 { [upper, lower] } else { [lower, upper] }
-    }
-}
+/// Widest access of the emulator in bytes; it accesses larger operands in pieces.
+const PIECE: i64 = 8;
 
 /// Callback that serves an instruction's accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Its own callback.
     Alone,
-    /// Its own callback, for an operand that the emulator accesses in several pieces.
-    Pieces,
     /// The callback of a later instruction.
     Later,
-    /// Its own callback, which also serves earlier accesses.
-    Together(Group),
+    /// Its own callback, which also serves earlier accesses; all are loads, or all are stores.
+    Span(Span),
+    /// Its own callback, which also serves earlier accesses of both kinds.
+    Mixed(Group),
 }
 
 /// One access, at a distance from an unknown address.
@@ -126,7 +53,16 @@ pub(crate) enum Look {
 struct Access {
     instruction: usize,
     distance: i64,
+    /// Size of the operand.
+    bytes: i64,
     is_store: bool,
+}
+
+impl Access {
+    /// Returns the distance of the last piece.
+    fn end(&self) -> i64 {
+        self.distance.wrapping_add((self.bytes - PIECE).max(0))
+    }
 }
 
 /// Terms of an address apart from the distance: the values of two registers, the scale, and the
@@ -164,34 +100,51 @@ pub(crate) fn plan<'a>(
                 None => groups.push((origin, vec![access])),
             }
         }
-        if info.used_memory().iter().any(|memory| memory.memory_size().size() > WIDTH) {
-            looks[number] = Look::Pieces;
-        }
         values.execute(&instruction, info.used_registers());
     }
-    for (_, group) in groups.iter().filter(|(_, group)| group.len() > 1) {
-        for access in group {
+    for (_, group) in &groups {
+        let Some((last, earlier)) = group.split_last() else { continue };
+        for access in earlier {
             looks[access.instruction] = Look::Later;
         }
-        let last = group[group.len() - 1].instruction;
-        looks[last] = Look::Together(Group::new(group));
+        looks[last.instruction] = if !is_uniform(group) {
+            Look::Mixed(Group::new(group))
+        } else if earlier.is_empty() && last.bytes <= PIECE {
+            Look::Alone
+        } else {
+            Look::Span(Span::new(group))
+        };
     }
     looks
 }
 
-/// Returns true if a group can take another access.
-fn fits(origin: Origin, group: &[Access], access: &Access) -> bool {
-    let distances = group.iter().chain([access]).map(|access| access.distance);
-    let (low, high) = distances.fold((i64::MAX, i64::MIN), |(l, h), d| (l.min(d), h.max(d)));
-    let is_absolute = (origin.0, origin.1) == (None, None) && origin.3 == Register::None;
-    let near = match is_absolute {
-        true => low.div_euclid(LINE as i64) == high.div_euclid(LINE as i64),
-        false => high.wrapping_sub(low) < LINE as i64,
-    };
-    group.len() < MEMBERS && near
+/// Returns true if the accesses are all loads, or all stores.
+fn is_uniform(accesses: &[Access]) -> bool {
+    accesses.iter().all(|access| access.is_store == accesses[0].is_store)
 }
 
-/// Returns the access of an instruction that has exactly one, of a plain kind.
+/// Returns true if a group can take another access.
+fn fits(origin: Origin, group: &[Access], access: &Access) -> bool {
+    let low = group.iter().map(|access| access.distance).min().unwrap_or(access.distance);
+    let high = group.iter().map(Access::end).max().unwrap_or(access.distance);
+    let (whole_low, whole_high) = (low.min(access.distance), high.max(access.end()));
+    let length = whole_high.wrapping_sub(whole_low);
+    let fits = if is_uniform(group) && access.is_store == group[0].is_store {
+        // Between two addresses that are a line apart there is no other line.
+        let is_near =
+            access.distance.wrapping_sub(high) <= LINE && low.wrapping_sub(access.end()) <= LINE;
+        is_near && (0..=Span::LONGEST).contains(&length)
+    } else {
+        let is_narrow = group.iter().chain([access]).all(|access| access.bytes <= PIECE);
+        is_narrow && group.len() < Group::MEMBERS && (0..LINE).contains(&length)
+    };
+    // It is known which lines absolute addresses are on, so nothing is left to each execution.
+    let is_absolute = (origin.0, origin.1) == (None, None) && origin.3 == Register::None;
+    let is_one_line = whole_low.div_euclid(LINE) == whole_high.div_euclid(LINE);
+    fits && (is_one_line || !is_absolute)
+}
+
+/// Returns the access of an instruction that has exactly one memory operand, of a plain kind.
 fn plain_access(
     instruction: &Instruction,
     bytes: &[u8],
@@ -205,11 +158,9 @@ fn plain_access(
         OpAccess::Write | OpAccess::ReadWrite => true,
         _ => return None,
     };
-    if !is_plain(instruction.mnemonic())
-        || instruction.has_lock_prefix()
-        || memory.memory_size().size() > WIDTH
-        || may_access_memory(bytes)
-    {
+    let size = memory.memory_size().size() as i64;
+    let is_plain = if size <= PIECE { is_plain(instruction) } else { has_vector(instruction) };
+    if !is_plain || instruction.has_lock_prefix() || may_access_memory(bytes) {
         return None;
     }
     let (base, base_distance) = values.of(memory.base())?;
@@ -222,23 +173,20 @@ fn plain_access(
         .wrapping_add(index_distance.wrapping_mul(i64::from(memory.scale())))
         .wrapping_add(memory.displacement().cast_signed());
     let scale = if index.is_some() { memory.scale() } else { 1 };
-    Some(((base, index, scale, segment), Access { instruction: number, distance, is_store }))
+    let access = Access { instruction: number, distance, bytes: size, is_store };
+    Some(((base, index, scale, segment), access))
 }
 
 /// Returns true if translated code always accesses the memory operand of such an instruction, once,
 /// or twice at the same address.
-fn is_plain(mnemonic: Mnemonic) -> bool {
+fn is_plain(instruction: &Instruction) -> bool {
     use Mnemonic as M;
-    matches!(
-        mnemonic,
+    let is_listed = matches!(
+        instruction.mnemonic(),
         M::Mov
             | M::Movzx
             | M::Movsx
             | M::Movsxd
-            | M::Movd
-            | M::Movq
-            | M::Movss
-            | M::Movsd
             | M::Push
             | M::Pop
             | M::Call
@@ -258,7 +206,17 @@ fn is_plain(mnemonic: Mnemonic) -> bool {
             | M::Neg
             | M::Not
             | M::Imul
-    )
+    );
+    is_listed || has_vector(instruction)
+}
+
+/// Returns true if an instruction has a vector register. With masks and gathers apart, which
+/// `may_access_memory` finds, it accesses the whole of its operand, in ascending pieces.
+fn has_vector(instruction: &Instruction) -> bool {
+    instruction.op_kinds().enumerate().any(|(number, kind)| {
+        let register = instruction.op_register(number as u32);
+        kind == OpKind::Register && (register.is_xmm() || register.is_ymm())
+    })
 }
 
 /// Known values of the general registers in the course of a block: each register holds a numbered

@@ -9,6 +9,7 @@ use memweir_abi::softpmu::layout::REGIONS;
 use crate::gate::Turn;
 use crate::model::vcpu::VcpuCaches;
 use crate::recorder::Recorder;
+use crate::together::Operand;
 
 /// vCPUs with an entry of their own; further ones share entries, which spoils their counts a
 /// little.
@@ -24,6 +25,8 @@ pub(crate) struct Vcpu {
     pub(crate) turn: Turn,
     /// Present if accesses to memory are recorded.
     pub(crate) recorder: Option<Recorder>,
+    /// The vector operand that is being accessed.
+    pub(crate) operand: Operand,
     pub(crate) regions: [u32; REGIONS],
 }
 

@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU64;
 use memweir_core::Bytes;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 use memweir_qemu_pmu::model::first::FirstLevel;
+use memweir_qemu_pmu::model::private::short_tag;
 use memweir_qemu_pmu::model::private::{DIRTY, EMPTY, Lookup, PrivateCache, Word};
 use memweir_qemu_pmu::model::shared::SharedCache;
-use memweir_qemu_pmu::model::tags::short_tag;
 use memweir_qemu_pmu::model::vcpu::{Events, Room, VcpuCaches};
 use proptest::prelude::*;
 
@@ -112,7 +112,6 @@ proptest! {
     fn one_level_hits_and_evicts_as_the_reference(
         geometry in geometry(1..6),
         accesses in accesses(),
-        filter: bool,
     ) {
         let mut cache = PrivateCache::new(&geometry);
         let mut first = FirstLevel::new(&geometry);
@@ -124,7 +123,7 @@ proptest! {
                 false => Lookup::Miss { victim: victim.unwrap_or(EMPTY) },
             };
             prop_assert_eq!(cache.access(line, dirty), expected);
-            if filter && first.repeats(line, dirty) || first.touch(line, dirty) {
+            if first.touch(line, dirty) {
                 prop_assert!(hit);
             } else {
                 prop_assert_eq!(first.access(line, dirty), expected);
@@ -149,8 +148,7 @@ proptest! {
         let mut reference = ReferenceLevels::new(&caches);
         let mut events = Events::default();
         for (number, (line, dirty)) in accesses.into_iter().enumerate() {
-            let repeats = number % 2 == 0 && vcpu.repeats(line, dirty);
-            let found = repeats || vcpu.touch(line, dirty);
+            let found = vcpu.touch(line, dirty);
             let full = !found && vcpu.access(line, dirty) == Room::None;
             reference.access(line, dirty);
             if full || number % patience == 0 {

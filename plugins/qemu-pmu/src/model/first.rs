@@ -8,7 +8,7 @@ use memweir_core::cache::CacheGeometry;
 use memweir_core::{Bytes, LINE_BYTES};
 
 use super::lanes::{LANES, equal_bytes, least};
-use super::private::{DIRTY, Lookup, PrivateCache, Word};
+use super::private::{ABSENT, Lookup, NEVER, PrivateCache, Word, renumbered};
 
 /// Places per set. Those beyond the associativity stay empty.
 const WAYS: usize = LANES;
@@ -27,13 +27,6 @@ const ENTRIES: usize = 4096;
 /// Marks an empty place: no address has this line.
 const NO_LINE: u64 = u64::MAX;
 
-/// The time of a place that was never used. The clock of a set starts here.
-const NEVER: i16 = i16::MIN;
-
-/// The end of every clock, and the time of places that the cache does not have. They come after
-/// those that it has, so that the first of equal times in a set belongs to a place that exists.
-const ABSENT: i16 = i16::MAX;
-
 /// A first level of up to [`SETS`] sets, a power of two of them, and [`WAYS`] ways.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -49,8 +42,6 @@ struct Small {
     dirty: [u8; CAPACITY],
     /// The latest time of use in each set.
     clocks: [i16; SETS],
-    /// The line of the latest access, with its dirty bit, or [`NO_LINE`].
-    latest: Word,
     /// One less than the number of sets.
     mask: u64,
     /// Number of bits in `mask`.
@@ -71,7 +62,6 @@ impl Small {
             tags: [[0; WAYS]; SETS],
             dirty: [0; CAPACITY],
             clocks: [NEVER; SETS],
-            latest: NO_LINE,
             mask: sets - 1,
             set_bits: sets.ilog2(),
             associativity,
@@ -82,7 +72,6 @@ impl Small {
 
     fn clear(&mut self) {
         // Places and tags are hints, which an empty place invalidates.
-        self.latest = NO_LINE;
         self.lines.fill(NO_LINE);
         self.dirty.fill(0);
         self.clocks.fill(NEVER);
@@ -93,29 +82,21 @@ impl Small {
         }
     }
 
-    /// Returns true if an access to `line` changes nothing: the latest one was to the same line,
-    /// and was a store if this one is.
-    #[inline(always)]
-    fn repeats(&self, line: u64, dirty: Word) -> bool {
-        (self.latest ^ (line << 1 | dirty)) & (!DIRTY | dirty) == 0
-    }
-
     /// Accesses `line` if it is where it was last seen, and the clock of its set has not ended.
     #[inline(always)]
     fn touch(&mut self, line: u64, dirty: Word) -> bool {
         let place = usize::from(self.places[line as usize % ENTRIES]);
         // SAFETY: only `access` stores places, each a way of a set.
         unsafe { std::hint::assert_unchecked(place < CAPACITY) };
-        self.lines[place] == line && self.touch_place(place, line, dirty)
+        self.lines[place] == line && self.touch_place(place, dirty)
     }
 
     #[inline(always)]
-    fn touch_place(&mut self, place: usize, line: u64, dirty: Word) -> bool {
+    fn touch_place(&mut self, place: usize, dirty: Word) -> bool {
         let Some(now) = self.clocks[place / WAYS].checked_add(1) else { return false };
         self.clocks[place / WAYS] = now;
         self.used[place] = now;
         self.dirty[place] |= dirty as u8;
-        self.latest = line << 1 | dirty;
         true
     }
 
@@ -123,7 +104,8 @@ impl Small {
     fn access(&mut self, line: u64, dirty: Word) -> Lookup {
         let set = (line & self.mask) as usize % SETS;
         if self.clocks[set] == ABSENT {
-            self.renumber(set);
+            let used = &mut self.used[set * WAYS..][..self.associativity];
+            self.clocks[set] = renumbered(used.iter_mut());
         }
         // The lines of a set differ in the bits above its number. Few programs have lines in a set
         // that agree in eight of them.
@@ -133,7 +115,7 @@ impl Small {
             let place = set * WAYS + candidates.trailing_zeros() as usize % WAYS;
             if self.lines[place] == line {
                 self.places[line as usize % ENTRIES] = place as u16;
-                self.touch_place(place, line, dirty);
+                self.touch_place(place, dirty);
                 return Lookup::Hit;
             }
             candidates &= candidates - 1;
@@ -144,24 +126,9 @@ impl Small {
         self.tags[set][way] = tag;
         self.clocks[set] += 1;
         self.used[place] = self.clocks[set];
-        self.latest = line << 1 | dirty;
         let line = std::mem::replace(&mut self.lines[place], line);
         let dirty = std::mem::replace(&mut self.dirty[place], dirty as u8);
         Lookup::Miss { victim: line << 1 | Word::from(dirty) }
-    }
-
-    /// Restarts the clock of a set; its ways keep their order.
-    #[cold]
-    #[inline(never)]
-    fn renumber(&mut self, set: usize) {
-        let places = &mut self.used[set * WAYS..][..self.associativity];
-        let mut used: Vec<&mut i16> = places.iter_mut().filter(|time| **time > NEVER).collect();
-        used.sort_unstable();
-        self.clocks[set] = NEVER;
-        for time in used {
-            self.clocks[set] += 1;
-            *time = self.clocks[set];
-        }
     }
 }
 
@@ -205,18 +172,11 @@ impl FirstLevel {
     }
 
     /// Accesses `line` and returns true if it is where it was last seen; otherwise nothing happens.
-    /// `dirty` is [`DIRTY`] if the access modifies the line, otherwise zero.
+    /// `dirty` is [`DIRTY`](super::private::DIRTY) if the access modifies the line, otherwise zero.
     #[inline(always)]
     #[must_use]
     pub fn touch(&mut self, line: u64, dirty: Word) -> bool {
         self.small.touch(line, dirty)
-    }
-
-    /// Returns true if an access to `line` changes nothing, because it repeats the latest one.
-    #[inline(always)]
-    #[must_use]
-    pub fn repeats(&self, line: u64, dirty: Word) -> bool {
-        self.small.repeats(line, dirty)
     }
 
     /// Accesses `line`, wherever it is; `dirty` as for [`touch`](Self::touch).

@@ -1,11 +1,9 @@
 //! A cache that one vCPU owns.
 
-use memweir_core::LINE_BYTES;
 use memweir_core::cache::CacheGeometry;
 
 use super::index::SetIndex;
-use super::lanes::prefetch;
-use super::tags::{GROUP, Group, candidates, short_tag};
+use super::lanes::{LANES, equal_bytes, least};
 
 /// A line and its dirty bit: `line << 1 | dirty`.
 pub type Word = u64;
@@ -16,18 +14,49 @@ pub const EMPTY: Word = !DIRTY;
 /// Bit of a [`Word`] that marks a modified line.
 pub const DIRTY: Word = 1;
 
-/// Content of a way, and the time of its latest use by the clock of its cache. All times differ,
-/// except that those of empty ways are zero.
-#[derive(Clone, Copy, Debug)]
-struct Way {
-    word: Word,
-    used: u64,
+/// The time of a way that was never used. The clock of a set starts here.
+pub(super) const NEVER: i16 = i16::MIN;
+
+/// The end of every clock, and the time of ways that the cache does not have. They come after those
+/// that it has, so that the first of equal times in a set belongs to a way that exists.
+pub(super) const ABSENT: i16 = i16::MAX;
+
+/// Up to sixteen ways of a set, which are searched all at once.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+struct Block {
+    /// Some bits of each line. A hint: the words decide.
+    tags: [u8; LANES],
+    /// Latest use of each way by the clock of its set.
+    used: [i16; LANES],
+    /// The latest time of use in the set. That of its first block counts.
+    clock: i16,
+    words: [Word; LANES],
 }
 
-/// Ways in a cache line of the host.
-const WAYS_PER_LINE: usize = LINE_BYTES as usize / size_of::<Way>();
+impl Block {
+    /// Returns a block of `ways` empty ways.
+    fn new(ways: usize) -> Self {
+        let used = std::array::from_fn(|way| if way < ways { NEVER } else { ABSENT });
+        Self { tags: [0; LANES], used, clock: NEVER, words: [EMPTY; LANES] }
+    }
 
-const UNUSED: Way = Way { word: EMPTY, used: 0 };
+    /// Accesses `line` at the time `now` if it is here; the result is false otherwise.
+    #[inline(always)]
+    fn touch(&mut self, line: u64, tag: u8, dirty: Word, now: i16) -> bool {
+        let mut candidates = equal_bytes(&self.tags, tag);
+        while candidates != 0 {
+            let way = candidates.trailing_zeros() as usize % LANES;
+            if self.words[way] & !DIRTY == line << 1 {
+                self.words[way] |= dirty;
+                self.used[way] = now;
+                return true;
+            }
+            candidates &= candidates - 1;
+        }
+        false
+    }
+}
 
 /// A set-associative cache with true LRU order.
 ///
@@ -35,14 +64,10 @@ const UNUSED: Way = Way { word: EMPTY, used: 0 };
 /// order, and only a miss searches for the oldest.
 #[derive(Debug)]
 pub struct PrivateCache {
-    ways: Box<[Way]>,
-    /// Short tags of the same ways, to find a line among many at once.
-    tags: Box<[Group]>,
-    clock: u64,
-    /// Ways per set that are in use; the rest of the last group stays empty.
+    blocks: Box<[Block]>,
     associativity: usize,
-    /// Groups per set.
-    groups: usize,
+    /// Blocks per set.
+    per_set: usize,
     index: SetIndex,
     /// One less than the number of sets if that is a power of two.
     mask: Option<u64>,
@@ -66,88 +91,88 @@ impl PrivateCache {
     pub fn new(geometry: &CacheGeometry) -> Self {
         let index = SetIndex::new(geometry.sets());
         let associativity = geometry.ways as usize;
-        let groups = associativity.div_ceil(GROUP);
-        let tags = vec![Group::default(); index.sets() * groups].into_boxed_slice();
-        let ways = vec![UNUSED; tags.len() * GROUP].into_boxed_slice();
-        Self { ways, tags, clock: 0, associativity, groups, mask: index.mask(), index }
+        let per_set = associativity.div_ceil(LANES);
+        let blocks = vec![Block::new(0); index.sets() * per_set].into_boxed_slice();
+        let mut new = Self { blocks, associativity, per_set, mask: index.mask(), index };
+        new.clear();
+        new
     }
 
     /// Drops all contents without write-backs.
     pub fn clear(&mut self) {
-        // Tags are hints, which an empty way invalidates.
-        self.ways.fill(UNUSED);
+        for set in self.blocks.chunks_exact_mut(self.per_set) {
+            for (number, block) in set.iter_mut().enumerate() {
+                *block = Block::new(self.associativity - number * LANES);
+            }
+        }
     }
 
     /// Returns the modified lines, in the order of their places.
     #[must_use]
     pub fn modified(&self) -> Vec<u64> {
-        let modified = |way: &&Way| way.word != EMPTY && way.word & DIRTY != 0;
-        self.ways.iter().filter(modified).map(|way| way.word >> 1).collect()
+        let words = self.blocks.iter().flat_map(|block| &block.words);
+        words.filter(|word| *word & DIRTY != 0).map(|word| word >> 1).collect()
     }
 
-    /// Accesses `line` if it is at `place`; otherwise nothing happens and the result is false.
+    /// Returns the number of the first block of a line's set.
     #[inline(always)]
-    fn touch(&mut self, place: usize, line: u64, dirty: Word) -> bool {
-        match self.ways.get_mut(place) {
-            Some(way) if way.word & !DIRTY == line << 1 => {
-                self.clock += 1;
-                *way = Way { word: way.word | dirty, used: self.clock };
-                true
-            }
-            _ => false,
-        }
-    }
-
-    #[inline(always)]
-    fn set(&self, line: u64) -> usize {
-        match self.mask {
+    fn first(&self, line: u64) -> usize {
+        let set = match self.mask {
             Some(mask) => (line & mask) as usize,
             None => self.index.of(line),
-        }
-    }
-
-    /// Makes the host fetch the set of `line` for a later access.
-    #[inline(always)]
-    pub fn prefetch(&self, line: u64) {
-        let first = self.set(line) * self.groups;
-        prefetch(&self.tags[first]);
-        let ways = &self.ways[first * GROUP..][..self.associativity];
-        ways.iter().step_by(WAYS_PER_LINE).for_each(prefetch);
+        };
+        set * self.per_set
     }
 
     /// Accesses `line`. `dirty` is [`DIRTY`] if the access modifies it, otherwise zero.
     #[inline]
     pub fn access(&mut self, line: u64, dirty: Word) -> Lookup {
-        let set = self.set(line);
-        let tag = short_tag(line);
-        let first = set * self.groups;
-        for group in first..first + self.groups {
-            for way in candidates(&self.tags[group], tag) {
-                let place = group * GROUP + way;
-                if self.touch(place, line, dirty) {
-                    return Lookup::Hit;
-                }
-            }
+        let first = self.first(line);
+        let set = &mut self.blocks[first..first + self.per_set];
+        if set[0].clock == ABSENT {
+            let used = set.iter_mut().flat_map(|block| &mut block.used);
+            set[0].clock = renumbered(used.take(self.associativity));
         }
-        let place = self.oldest(first * GROUP);
-        self.clock += 1;
-        let new = Way { word: line << 1 | dirty, used: self.clock };
-        let victim = std::mem::replace(&mut self.ways[place], new).word;
-        self.tags[place / GROUP].0[place % GROUP] = tag;
-        Lookup::Miss { victim }
+        set[0].clock += 1;
+        let (tag, now) = (short_tag(line), set[0].clock);
+        if set.iter_mut().any(|block| block.touch(line, tag, dirty, now)) {
+            return Lookup::Hit;
+        }
+        let block = match set {
+            [only] => only,
+            several => several
+                .iter_mut()
+                .min_by_key(|block| block.used[least(&block.used)])
+                .expect("a set has ways"),
+        };
+        let way = least(&block.used);
+        block.tags[way] = tag;
+        block.used[way] = now;
+        Lookup::Miss { victim: std::mem::replace(&mut block.words[way], line << 1 | dirty) }
     }
+}
 
-    /// Returns the least recently used of the ways from `start`: an empty one if there is any.
-    #[inline]
-    fn oldest(&self, start: usize) -> usize {
-        let (mut place, mut oldest) = (start, u64::MAX);
-        for (number, way) in self.ways[start..start + self.associativity].iter().enumerate() {
-            let older = way.used < oldest;
-            place = if older { start + number } else { place };
-            oldest = if older { way.used } else { oldest };
-        }
-        place
+/// Returns eight bits that differ between most lines.
+#[inline(always)]
+#[must_use]
+pub fn short_tag(line: u64) -> u8 {
+    // Fibonacci hashing: the upper bits of the product depend on all bits of the line.
+    (line.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8
+}
+
+/// Restarts the clock of a set, given the times of its ways, which keep their order. Returns the
+/// clock.
+#[cold]
+#[inline(never)]
+pub(super) fn renumbered<'a>(used: impl Iterator<Item = &'a mut i16>) -> i16 {
+    let mut used: Vec<&mut i16> = used.filter(|time| **time > NEVER).collect();
+    used.sort_unstable();
+    let mut clock = NEVER;
+    for time in used {
+        clock += 1;
+        *time = clock;
     }
+    clock
 }
 
 #[cfg(test)]

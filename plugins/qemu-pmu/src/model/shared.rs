@@ -102,19 +102,23 @@ impl<'a> SharedCache<'a> {
     /// neighboring lines fall into neighboring sets, as in a large page, and processes do not
     /// collide at equal addresses.
     #[inline]
-    fn set(&self, line: u64) -> &[AtomicU64] {
+    #[must_use]
+    pub fn set(&self, line: u64) -> usize {
+        let line = line & ((1 << LINE_BITS) - 1);
         let page = (line >> PAGE_LINES) ^ (self.process.space << 40);
         let place = page.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
         let place = (place ^ (place >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93) >> 33;
-        let set = self.index.of(place + (line & ((1 << PAGE_LINES) - 1)));
+        self.index.of(place + (line & ((1 << PAGE_LINES) - 1)))
+    }
+
+    fn words_of(&self, set: usize) -> &[AtomicU64] {
         &self.words[set * self.ways..(set + 1) * self.ways]
     }
 
-    /// Makes the host fetch the set of `line` for a later access.
+    /// Makes the host fetch a set for a later access.
     #[inline(always)]
-    pub fn prefetch(&self, line: u64) {
-        let set = self.set(line & ((1 << LINE_BITS) - 1));
-        set.iter().step_by(WORDS_PER_LINE).for_each(prefetch);
+    pub fn prefetch(&self, set: usize) {
+        self.words_of(set).iter().step_by(WORDS_PER_LINE).for_each(prefetch);
     }
 
     /// Returns the number of the address space, from one.
@@ -126,14 +130,15 @@ impl<'a> SharedCache<'a> {
     /// Accesses `line`; `dirty` is [`DIRTY`] if a private cache writes it back.
     #[inline]
     pub fn access(&self, line: u64, dirty: u64) -> Access {
-        self.exchange(line, dirty).0
+        self.exchange(self.set(line), line, dirty).0
     }
 
-    /// Does the same, and also returns the line that was written back, if any.
+    /// Does the same for a line whose [`set`](Self::set) is known, and also returns the line that
+    /// was written back, if any.
     #[inline]
-    pub fn exchange(&self, line: u64, dirty: u64) -> (Access, Option<Evicted>) {
+    pub fn exchange(&self, set: usize, line: u64, dirty: u64) -> (Access, Option<Evicted>) {
         let line = line & ((1 << LINE_BITS) - 1);
-        let set = self.set(line);
+        let set = self.words_of(set);
         let clean = self.process.space << SPACE_SHIFT | line << 1;
         let mut carried = clean | dirty;
         for way in set {

@@ -54,10 +54,6 @@ const FULL: usize = 255;
 /// Capacity of the list: an access adds at most two words to less than [`FULL`].
 const WAITING: usize = FULL + 2;
 
-/// Distance in words between the current one and the one whose second-level set is prefetched into
-/// the host's caches.
-const AHEAD: usize = 8;
-
 /// Words in flight to the last level, whose sets the host prefetches meanwhile.
 const LEAVING: usize = 16;
 
@@ -75,8 +71,8 @@ pub struct VcpuCaches {
     /// Number of waiting words.
     words: usize,
     l2: PrivateCache,
-    /// Words for the last level, in the same form.
-    leaving: [Word; LEAVING],
+    /// Words for the last level, in the same form, each with its set.
+    leaving: [(Word, usize); LEAVING],
     /// Number of words for the last level.
     left: usize,
     /// The last level as this process sees it.
@@ -106,7 +102,7 @@ impl VcpuCaches {
             waiting: [0; WAITING],
             words: 0,
             l2: PrivateCache::new(&caches.l2),
-            leaving: [0; LEAVING],
+            leaving: [(0, 0); LEAVING],
             left: 0,
             llc,
             events: Events::default(),
@@ -133,12 +129,13 @@ impl VcpuCaches {
             if let Lookup::Miss { victim } = self.l2.access(line, DIRTY)
                 && is_dirty(victim)
             {
-                self.write_back_to_llc(victim);
+                self.leave(victim);
             }
         }
         for line in self.l2.modified() {
-            self.write_back_to_llc(line << 1 | DIRTY);
+            self.leave(line << 1 | DIRTY);
         }
+        self.reach_llc();
         self.l1d.clear();
         self.l2.clear();
     }
@@ -150,13 +147,6 @@ impl VcpuCaches {
     #[must_use]
     pub fn touch(&mut self, line: u64, dirty: Word) -> bool {
         self.l1d.touch(line, dirty)
-    }
-
-    /// Returns true if an access to `line` changes nothing, because it repeats the latest one.
-    #[inline(always)]
-    #[must_use]
-    pub fn repeats(&self, line: u64, dirty: Word) -> bool {
-        self.l1d.repeats(line, dirty)
     }
 
     /// Accesses `line`, wherever it is.
@@ -174,9 +164,6 @@ impl VcpuCaches {
     pub fn take_events(&mut self) -> Events {
         let words = std::mem::take(&mut self.words).min(WAITING);
         for number in 0..words {
-            if let Some(ahead) = self.waiting[..words].get(number + AHEAD) {
-                self.l2.prefetch(ahead >> 1);
-            }
             let word = self.waiting[number];
             let dirty = word & DIRTY;
             self.events.l1_misses += 1 - dirty;
@@ -198,8 +185,9 @@ impl VcpuCaches {
     /// Adds a word to those that leave the private caches.
     #[inline(always)]
     fn leave(&mut self, word: Word) {
-        self.llc.prefetch(word >> 1);
-        self.leaving[self.left % LEAVING] = word;
+        let set = self.llc.set(word >> 1);
+        self.llc.prefetch(set);
+        self.leaving[self.left % LEAVING] = (word, set);
         self.left += 1;
         if self.left == LEAVING {
             self.reach_llc();
@@ -209,16 +197,16 @@ impl VcpuCaches {
     /// Passes the words that left the private caches to the last level, in order.
     fn reach_llc(&mut self) {
         for number in 0..std::mem::take(&mut self.left).min(LEAVING) {
-            let word = self.leaving[number];
+            let (word, set) = self.leaving[number];
             match is_dirty(word) {
-                true => self.write_back_to_llc(word),
-                false => self.fetch(word >> 1),
+                true => self.write_back_to_llc(word, set),
+                false => self.fetch(word >> 1, set),
             }
         }
     }
 
-    fn fetch(&mut self, line: u64) {
-        let (access, evicted) = self.llc.exchange(line, 0);
+    fn fetch(&mut self, line: u64, set: usize) {
+        let (access, evicted) = self.llc.exchange(set, line, 0);
         if let Some(lines) = &mut self.lines {
             if access != Access::Hit {
                 let space = self.llc.space();
@@ -238,8 +226,8 @@ impl VcpuCaches {
     }
 
     /// Moves a whole line down, for which nothing is read.
-    fn write_back_to_llc(&mut self, victim: Word) {
-        let (access, evicted) = self.llc.exchange(victim >> 1, DIRTY);
+    fn write_back_to_llc(&mut self, victim: Word, set: usize) {
+        let (access, evicted) = self.llc.exchange(set, victim >> 1, DIRTY);
         if let Some(lines) = &mut self.lines {
             lines.extend(evicted.map(written_back));
         }
