@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 /// Calls `work` for every number below `count` on `threads` threads, and passes each result to
-/// `done` on the calling thread, in the order of completion.
+/// `done` on the calling thread, in the order of completion. One thread is the calling one.
 ///
 /// The threads share one counter and one channel, which each touches once per piece of work, so
 /// contention is low. A panic of `work` is passed on.
@@ -16,10 +16,15 @@ pub fn for_each<T: Send>(
     work: impl Fn(usize) -> T + Sync,
     mut done: impl FnMut(usize, T),
 ) {
+    let threads = threads.get().min(count);
+    if threads <= 1 {
+        // A piece may take less time than a thread takes to start and to be waited for.
+        return (0..count).for_each(|index| done(index, work(index)));
+    }
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        for _ in 0..threads.get().min(count) {
+        for _ in 0..threads {
             let (sender, next, work) = (sender.clone(), &next, &work);
             scope.spawn(move || {
                 loop {
@@ -60,6 +65,16 @@ mod tests {
             assert!(results.iter().enumerate().all(|(index, square)| *square == index * index));
         }
         for_each(0, threads(4), |index| index, |_, _| panic!("there is nothing to do"));
+    }
+
+    #[test]
+    fn one_thread_is_the_caller_s() {
+        let caller = thread::current().id();
+        let mut order = Vec::new();
+        let work = |index| (index, thread::current().id());
+        for_each(3, threads(1), work, |_, (index, thread)| order.push((index, thread == caller)));
+        assert_eq!(order, [(0, true), (1, true), (2, true)]);
+        for_each(1, threads(8), work, |_, (_, thread)| assert_eq!(thread, caller));
     }
 
     #[test]
