@@ -17,9 +17,9 @@ mod sigstop;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-use memweir_core::{JobId, Nanos};
+use memweir_core::{BytesPerSec, JobId, Nanos};
 
-pub use limits::{BandwidthLimits, LimitUse};
+pub use limits::{BandwidthLimits, LimitFailure, LimitUse};
 pub use open::{OpenError, Opened, open, open_limited, probe};
 pub use share::Demand;
 
@@ -136,10 +136,24 @@ pub trait Blocker: Send {
     /// the place is then released when they are gone, at the latest by the guardian.
     fn retire(&mut self, job: JobId) -> Result<(), BlockError>;
 
-    /// Returns the use of a job's limit of bandwidth, also after it is retired; `None` if it has
-    /// none. The default knows no limits.
-    fn limit_use(&mut self, _job: JobId) -> Option<LimitUse> {
+    /// Limits the bandwidth of a job, before it is prepared or adopted.
+    ///
+    /// The default refuses.
+    fn limit(&mut self, job: JobId, _rate: BytesPerSec) -> Result<(), BlockError> {
+        let source = std::io::Error::from(std::io::ErrorKind::Unsupported);
+        Err(BlockError::new(format!("limiting job {job}"), source))
+    }
+
+    /// Ends the limit of a job's bandwidth, usually after the job is retired, and returns its use;
+    /// `None` if it has none. The default knows no limits.
+    fn take_limit_use(&mut self, _job: JobId) -> Option<LimitUse> {
         None
+    }
+
+    /// Takes the limits that were found not to hold since the last call, each job once. The default
+    /// knows no limits.
+    fn limit_failures(&mut self) -> Vec<LimitFailure> {
+        Vec::new()
     }
 
     /// Takes the messages that the user has not seen yet, such as that a guardian died.

@@ -179,7 +179,7 @@ pub struct JobReport {
 }
 
 /// A limit of a job's bandwidth, and how it was kept.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitReport {
     /// The limit in bytes per second.
     pub bandwidth: f64,
@@ -189,6 +189,9 @@ pub struct LimitReport {
     pub lines_per_ms_peak: u32,
     /// Milliseconds in which the job used up its budget and was held.
     pub held_ms: u64,
+    /// CPUs on which a counter was missing at a time, so that the limit did not hold there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uncounted_cpus: Vec<usize>,
 }
 
 impl From<LimitUse> for LimitReport {
@@ -198,6 +201,7 @@ impl From<LimitUse> for LimitReport {
             lines: used.lines,
             lines_per_ms_peak: used.most,
             held_ms: used.held,
+            uncounted_cpus: used.uncounted_cpus,
         }
     }
 }

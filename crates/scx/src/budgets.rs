@@ -12,7 +12,7 @@ pub const PERIOD: Duration = Duration::from_millis(1);
 pub enum Budgets {
     /// It is not loaded: no slot can have a budget.
     Off,
-    /// It is loaded, and a timer begins each period.
+    /// It is loaded. From the first limit on, a timer begins each period.
     On,
 }
 

@@ -16,6 +16,17 @@ const NAME: &str = "memweir";
 const END_TIMEOUT: Duration = Duration::from_secs(2);
 const END_POLL: Duration = Duration::from_millis(10);
 
+/// Returns how many CPUs have come or gone since the boot.
+#[cfg_attr(not(feature = "libbpf"), allow(dead_code))]
+pub(crate) fn hotplugs() -> u64 {
+    hotplugs_at(Path::new(DIRECTORY))
+}
+
+fn hotplugs_at(directory: &Path) -> u64 {
+    let text = fs::read_to_string(directory.join("hotplug_seq")).unwrap_or_default();
+    text.trim().parse().unwrap_or_default()
+}
+
 /// Refuses a kernel without `sched_ext`, and one whose place for a scheduler is taken. A memweir
 /// that was killed a moment ago still has the place, so its successor waits for it.
 pub(crate) fn check() -> Result<(), LoadError> {
@@ -66,6 +77,14 @@ mod tests {
         fs::create_dir(directory.path().join("root")).unwrap();
         fs::write(directory.path().join("root/ops"), "other_1.0\n").unwrap();
         assert!(matches!(checked(), Err(LoadError::Occupied(name)) if name == "other_1.0"));
+    }
+
+    #[test]
+    fn cpus_that_came_or_went_are_read() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(hotplugs_at(directory.path()), 0);
+        fs::write(directory.path().join("hotplug_seq"), "17\n").unwrap();
+        assert_eq!(hotplugs_at(directory.path()), 17);
     }
 
     #[test]

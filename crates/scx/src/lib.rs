@@ -41,6 +41,7 @@ mod slots;
 
 use std::fmt;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 pub use budgets::{Budgets, Counter, PERIOD, Usage};
@@ -75,7 +76,7 @@ pub trait Scheduler: Send {
     fn select(&mut self, slots: &[Slot]) -> io::Result<()>;
 
     /// Limits a job to so many lines in each [`PERIOD`], 0 for no limit. `counters` count them: one
-    /// for each event and CPU. Each call replaces the limit and the counters.
+    /// for each event and CPU. Each call replaces the limit and the counters; the account goes on.
     ///
     /// # Errors
     /// If the scheduler was loaded with [`Budgets::Off`], or the kernel refuses a counter.
@@ -83,6 +84,13 @@ pub trait Scheduler: Send {
 
     /// Returns what the job of a slot has used since it was admitted, as its counters have counted.
     fn usage(&self, slot: Slot) -> Usage;
+
+    /// Returns the events of the counters of a slot, in the order in which [`limit`](Self::limit)
+    /// took them.
+    fn events(&self, slot: Slot) -> Vec<BorrowedFd<'_>>;
+
+    /// Returns a number that changes when a CPU comes or goes.
+    fn hotplugs(&self) -> u64;
 
     /// Returns the reason for which the kernel has ended the scheduler, if it has.
     fn ended(&self) -> Option<Ended>;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::sync::Mutex;
 
 use libbpf_rs::{
@@ -13,6 +13,7 @@ use libbpf_rs::{
 use memmap2::{MmapOptions, MmapRaw};
 
 use crate::budgets::Account;
+use crate::host;
 use crate::selection::Shared;
 use crate::slots::Slots;
 use crate::{Budgets, Counter, Ended, LoadError, SLOTS, Scheduler, Slot, Usage};
@@ -36,13 +37,29 @@ const BUDGET_PROGRAMS: [&str; 2] = ["charge", "start_periods"];
 /// kernel ends the scheduler.
 pub(crate) struct Loaded {
     _link: Link,
-    /// Ends the charging of each slot with a budget.
-    charging: BTreeMap<Slot, Vec<Link>>,
+    /// The counters of each slot with a budget.
+    charging: BTreeMap<Slot, Vec<Charging>>,
+    /// True once the timer of the periods runs.
+    has_periods: bool,
     memory: Memory<Shared>,
     accounts: Memory<[Account; SLOTS]>,
     budgets: Budgets,
     slots: Slots,
     object: Object,
+}
+
+/// A counter that charges a budget until it is dropped.
+struct Charging {
+    /// Closes the event.
+    _link: Link,
+    event: RawFd,
+}
+
+impl Charging {
+    fn event(&self) -> BorrowedFd<'_> {
+        // SAFETY: only the link closes the event, when both are dropped.
+        unsafe { BorrowedFd::borrow_raw(self.event) }
+    }
 }
 
 impl Loaded {
@@ -76,19 +93,16 @@ impl Loaded {
             .find(|map| map.name() == "scheduler")
             .ok_or_else(|| missing("scheduler"))?;
         let link = operations.attach_struct_ops()?;
-        let loaded = Self {
+        Ok(Self {
             _link: link,
             charging: BTreeMap::new(),
+            has_periods: false,
             memory,
             accounts,
             budgets,
             slots: Slots::default(),
             object,
-        };
-        if budgets == Budgets::On {
-            loaded.run("start_periods")?;
-        }
-        Ok(loaded)
+        })
     }
 
     fn program(&self, name: &str) -> Result<ProgramMut<'_>, libbpf_rs::Error> {
@@ -105,15 +119,14 @@ impl Loaded {
         }
     }
 
-    /// Lets a counter charge the budget of a slot until the link is dropped.
-    fn charge(&self, slot: Slot, counter: Counter) -> Result<Link, libbpf_rs::Error> {
+    /// Lets a counter charge the budget of a slot.
+    fn charge(&self, slot: Slot, counter: Counter) -> Result<Charging, libbpf_rs::Error> {
         let cookie = u64::from(counter.lines) << 32 | u64::from(slot.number());
         let options = PerfEventOpts { cookie, ..PerfEventOpts::default() };
         let event = counter.event.as_raw_fd();
         let link = self.program("charge")?.attach_perf_event_with_opts(event, options)?;
         // The link closes it.
-        let _ = counter.event.into_raw_fd();
-        Ok(link)
+        Ok(Charging { _link: link, event: counter.event.into_raw_fd() })
     }
 
     fn account(&self, slot: Slot) -> &Account {
@@ -153,15 +166,27 @@ impl Scheduler for Loaded {
         if self.budgets == Budgets::Off {
             return Err(io::Error::other("the scheduler was loaded without budgets"));
         }
-        let links: Result<Vec<Link>, _> =
+        if !self.has_periods {
+            self.run("start_periods").map_err(io::Error::other)?;
+            self.has_periods = true;
+        }
+        let charging: Result<Vec<Charging>, _> =
             counters.into_iter().map(|counter| self.charge(slot, counter)).collect();
-        self.charging.insert(slot, links.map_err(io::Error::other)?);
+        self.charging.insert(slot, charging.map_err(io::Error::other)?);
         self.account(slot).limit(lines);
         Ok(())
     }
 
     fn usage(&self, slot: Slot) -> Usage {
         self.account(slot).usage()
+    }
+
+    fn events(&self, slot: Slot) -> Vec<BorrowedFd<'_>> {
+        self.charging.get(&slot).into_iter().flatten().map(Charging::event).collect()
+    }
+
+    fn hotplugs(&self) -> u64 {
+        host::hotplugs()
     }
 
     fn ended(&self) -> Option<Ended> {

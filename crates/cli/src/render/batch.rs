@@ -89,7 +89,8 @@ fn exit(code: Option<i32>) -> String {
 
 /// The limits of bandwidth, one line for each job that has one.
 fn limits(jobs: &[JobReport], text: &mut String) {
-    let limited: Vec<_> = jobs.iter().filter_map(|job| Some((&job.name, job.limit?))).collect();
+    let limited: Vec<_> =
+        jobs.iter().filter_map(|job| Some((&job.name, job.limit.as_ref()?))).collect();
     for (name, limit) in limited.iter().take(ROWS_SHOWN) {
         let _ = writeln!(
             text,
@@ -98,6 +99,14 @@ fn limits(jobs: &[JobReport], text: &mut String) {
             count(limit.held_ms),
             count(limit.lines_per_ms_peak.into())
         );
+        if !limit.uncounted_cpus.is_empty() {
+            let cpus = limit.uncounted_cpus.iter().map(ToString::to_string).collect::<Vec<_>>();
+            let _ = writeln!(
+                text,
+                "limit of {name}: it did not hold on CPU {}, for want of a counter",
+                cpus.join(", ")
+            );
+        }
     }
     hidden(limited.len(), ROWS_SHOWN, "limits", text);
     if !limited.is_empty() {
@@ -366,12 +375,17 @@ mod tests {
             lines: 9_000_000,
             lines_per_ms_peak: 7_900,
             held_ms: 1_234,
+            uncounted_cpus: Vec::new(),
         };
-        let limited = JobReport { limit: Some(limit), ..job("a", 1.0, Some(0)) };
-        let text = report(&batch(vec![limited, job("b", 1.0, Some(0))]));
+        let failed = LimitReport { uncounted_cpus: vec![0, 3], ..limit.clone() };
+        let limited = |name, limit| JobReport { limit: Some(limit), ..job(name, 1.0, Some(0)) };
+        let jobs = vec![limited("a", limit), job("b", 1.0, Some(0)), limited("c", failed)];
+        let text = report(&batch(jobs));
         let line =
             "limit of a: 500.0 MB/s, used up and held in 1,234 ms; at most 7,900 lines in one\n";
         assert!(text.contains(line) && !text.contains("limit of b"), "{text}");
+        let line = "limit of c: it did not hold on CPU 0, 3, for want of a counter\n";
+        assert!(text.contains(line) && !text.contains("limit of a: it did"), "{text}");
     }
 
     #[test]

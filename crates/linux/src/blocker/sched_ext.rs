@@ -19,11 +19,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memweir_core::{JobId, Nanos};
+use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_scx::{Scheduler, Slot, Usage, WATCHDOG};
 
 use super::cgroup::CgroupBlocker;
-use super::limits::{BandwidthLimits, Budget, LimitUse};
+use super::limits::{BandwidthLimits, Budget, LimitFailure, LimitUse};
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 use crate::files::Files;
 use crate::scheduling_class::{enter, enter_all};
@@ -32,6 +32,9 @@ use crate::scheduling_class::{enter, enter_all};
 /// once in a quantum, which takes another third of the watchdog's time at most, and the last third
 /// is for tasks that wait for a CPU on their way.
 pub(super) const LONG_WAIT: Duration = Duration::from_secs(WATCHDOG.as_secs() / 3);
+
+/// Time between two looks at the counters of limits. Each interrupts the CPUs for a moment.
+const COUNTER_CHECK: Duration = Duration::from_secs(1);
 
 /// A blocker over a BPF scheduler.
 pub(super) struct SchedExtBlocker {
@@ -46,10 +49,13 @@ pub(super) struct SchedExtBlocker {
     long_wait: Duration,
     /// Gives a thread to the scheduler's class.
     enter: fn(i32) -> io::Result<()>,
-    /// Absent if no job has one.
+    /// Absent if no job can have one.
     limits: Option<BandwidthLimits>,
     /// Usage of jobs that have left the scheduler.
     past_usage: BTreeMap<JobId, Usage>,
+    limit_failures: Vec<LimitFailure>,
+    /// Time of the last look at the counters, and the hot-plugs until then.
+    counters_checked: (Instant, u64),
     notices: Vec<String>,
 }
 
@@ -85,6 +91,7 @@ impl SchedExtBlocker {
         files: Arc<dyn Files>,
         long_wait: Duration,
     ) -> Self {
+        let counters_checked = (Instant::now(), scheduler.hotplugs());
         Self {
             scheduler: Some(scheduler),
             groups,
@@ -96,6 +103,8 @@ impl SchedExtBlocker {
             enter,
             limits: None,
             past_usage: BTreeMap::new(),
+            limit_failures: Vec::new(),
+            counters_checked,
             notices: Vec::new(),
         }
     }
@@ -116,9 +125,9 @@ impl SchedExtBlocker {
                 true => "no job is blocked from here on, since there is no guardian",
                 false => "jobs are blocked by the freezer from here on",
             };
-            let limits = match self.limits {
-                Some(_) => ", and no bandwidth is limited",
-                None => "",
+            let limits = match self.jobs.keys().any(|job| self.has_limit(*job)) {
+                true => ", and no bandwidth is limited",
+                false => "",
             };
             self.notices
                 .push(format!("the kernel ended the BPF scheduler ({ended}); {then}{limits}"));
@@ -210,7 +219,7 @@ impl SchedExtBlocker {
         if self.scheduler().is_none() {
             return Ok(());
         }
-        let budget = self.limits.as_ref().map_or(Ok(None), |limits| limits.budget(job, &path));
+        let budget = self.limits.as_mut().map_or(Ok(None), |limits| limits.budget(job, &path));
         let budget = budget.map_err(failed)?;
         let Some(scheduler) = &mut self.scheduler else { return Ok(()) };
         let slot = scheduler.admit(group).map_err(failed)?;
@@ -225,14 +234,58 @@ impl SchedExtBlocker {
         self.select()
     }
 
-    /// Notes what a job has used, before its slot is another's. Without limits there is nothing to
-    /// note, and a daemon has jobs without end.
+    fn has_limit(&self, job: JobId) -> bool {
+        self.limits.as_ref().is_some_and(|limits| limits.has(job))
+    }
+
+    /// Notes what a job with a limit has used, before its slot is another's.
     fn keep_usage(&mut self, job: JobId) {
-        if self.limits.is_none() {
+        if !self.has_limit(job) {
             return;
         }
+        self.check_counters_of(job);
         let (Some(scheduler), Some(found)) = (&self.scheduler, self.jobs.get(&job)) else { return };
         self.past_usage.insert(job, scheduler.usage(found.place.slot));
+    }
+
+    /// Looks at the counters of all limits, if it is time to, and opens them anew where CPUs have
+    /// come or gone.
+    fn check_counters(&mut self) {
+        let (checked, hotplugs) = self.counters_checked;
+        let Some(scheduler) = &self.scheduler else { return };
+        if self.limits.is_none() || checked.elapsed() < COUNTER_CHECK {
+            return;
+        }
+        let now = scheduler.hotplugs();
+        self.counters_checked = (Instant::now(), now);
+        let jobs: Vec<JobId> =
+            self.jobs.keys().copied().filter(|job| self.has_limit(*job)).collect();
+        for job in jobs {
+            self.check_counters_of(job);
+            if now != hotplugs
+                && let Err(error) = self.reopen_counters(job)
+            {
+                self.limit_failures.push(LimitFailure::of_hotplug(job, &error));
+            }
+        }
+    }
+
+    fn check_counters_of(&mut self, job: JobId) {
+        let (Some(scheduler), Some(limits)) = (&self.scheduler, &mut self.limits) else { return };
+        let Some(found) = self.jobs.get(&job) else { return };
+        self.limit_failures.extend(limits.check(job, &scheduler.events(found.place.slot)));
+    }
+
+    fn reopen_counters(&mut self, job: JobId) -> io::Result<()> {
+        let path = self.groups.group(job).map_err(io::Error::other)?.to_owned();
+        let (Some(scheduler), Some(limits)) = (&mut self.scheduler, &mut self.limits) else {
+            return Ok(());
+        };
+        let Some(found) = self.jobs.get(&job) else { return Ok(()) };
+        // First, since there may be no counters for both.
+        scheduler.limit(found.place.slot, 0, Vec::new())?;
+        let Some(Budget { lines, counters }) = limits.budget(job, &path)? else { return Ok(()) };
+        scheduler.limit(found.place.slot, lines, counters)
     }
 
     fn enter_all(&self, group: &Path) -> io::Result<()> {
@@ -342,10 +395,24 @@ impl Blocker for SchedExtBlocker {
         retired.and(selected)
     }
 
-    fn limit_use(&mut self, job: JobId) -> Option<LimitUse> {
+    fn limit(&mut self, job: JobId, rate: BytesPerSec) -> Result<(), BlockError> {
+        let Some(limits) = &mut self.limits else {
+            let source = io::Error::other("the scheduler was loaded without limits");
+            return Err(BlockError::new(format!("limiting job {job}"), source));
+        };
+        limits.insert(job, rate);
+        Ok(())
+    }
+
+    fn take_limit_use(&mut self, job: JobId) -> Option<LimitUse> {
         self.keep_usage(job);
-        let usage = self.past_usage.get(&job).copied().unwrap_or_default();
-        self.limits.as_ref()?.used(job, usage)
+        let usage = self.past_usage.remove(&job).unwrap_or_default();
+        self.limits.as_mut()?.remove(job, usage)
+    }
+
+    fn limit_failures(&mut self) -> Vec<LimitFailure> {
+        self.check_counters();
+        std::mem::take(&mut self.limit_failures)
     }
 
     fn notices(&mut self) -> Vec<String> {
@@ -364,10 +431,13 @@ impl Drop for SchedExtBlocker {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::os::fd::{AsFd, BorrowedFd};
     use std::sync::Mutex;
 
     use memweir_scx::{Counter, Ended};
 
+    use super::super::limits::OpenCounters;
     use super::*;
     use crate::cgroup::{Version, names};
     use crate::files::fake::FakeTree;
@@ -375,7 +445,7 @@ mod tests {
 
     /// A scheduler that notes what it is told. Clones share it.
     #[derive(Clone, Default)]
-    struct FakeScheduler(Arc<Mutex<Told>>);
+    struct FakeScheduler(Arc<Mutex<Told>>, Option<Arc<File>>);
 
     #[derive(Default)]
     struct Told {
@@ -383,6 +453,9 @@ mod tests {
         selections: Vec<Vec<u16>>,
         ended: Option<Ended>,
         is_full: bool,
+        /// Lines of each limit, and the number of its counters.
+        limits: Vec<(u32, usize)>,
+        hotplugs: u64,
     }
 
     impl FakeScheduler {
@@ -418,12 +491,21 @@ mod tests {
             Ok(())
         }
 
-        fn limit(&mut self, _: Slot, _: u32, _: Vec<Counter>) -> io::Result<()> {
-            Err(io::Error::other("it was loaded without budgets"))
+        fn limit(&mut self, _: Slot, lines: u32, counters: Vec<Counter>) -> io::Result<()> {
+            self.0.lock().unwrap().limits.push((lines, counters.len()));
+            Ok(())
         }
 
         fn usage(&self, _: Slot) -> Usage {
             Usage::default()
+        }
+
+        fn events(&self, _: Slot) -> Vec<BorrowedFd<'_>> {
+            self.1.iter().map(|event| event.as_fd()).collect()
+        }
+
+        fn hotplugs(&self) -> u64 {
+            self.0.lock().unwrap().hotplugs
         }
 
         fn ended(&self) -> Option<Ended> {
@@ -586,6 +668,68 @@ mod tests {
         let error = blocker.prepare(JobId(0)).unwrap_err();
         assert!(error.to_string().contains("no room"), "{error}");
         assert!(tree.root().join("p").read_dir().unwrap().all(|e| e.unwrap().path().is_file()));
+    }
+
+    /// One counter, on CPU 2.
+    struct OneCounter;
+
+    impl OpenCounters for OneCounter {
+        fn open(&self, _: &Path, lines: u32) -> Result<Vec<(usize, Counter)>, (String, io::Error)> {
+            let event = File::open("/dev/null").unwrap().into();
+            Ok(vec![(2, Counter { event, lines })])
+        }
+    }
+
+    /// A blocker of which job 0 has a limit of 1000 lines in a millisecond.
+    fn limited(tree: &FakeTree) -> (SchedExtBlocker, FakeScheduler) {
+        let (blocker, mut scheduler) = blocker(tree, FOR_EVER);
+        // A read returns no bytes, as that of an event in the error state.
+        scheduler.1 = Some(Arc::new(File::open("/dev/null").unwrap()));
+        let mut blocker = blocker.with_limits(Some(BandwidthLimits::of(Box::new(OneCounter))));
+        blocker.scheduler = Some(Box::new(scheduler.clone()));
+        blocker.limit(JobId(0), BytesPerSec(64e6)).unwrap();
+        jobs(&mut blocker, 2);
+        (blocker, scheduler)
+    }
+
+    fn later(blocker: &mut SchedExtBlocker) -> Vec<LimitFailure> {
+        blocker.counters_checked.0 -= COUNTER_CHECK;
+        blocker.limit_failures()
+    }
+
+    #[test]
+    fn a_limit_without_a_counter_is_told_once_and_reported() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = limited(&tree);
+        assert_eq!(scheduler.0.lock().unwrap().limits, [(1000, 1)]);
+        assert!(blocker.limit_failures().is_empty(), "it is not time yet");
+        let failures = later(&mut blocker);
+        assert_eq!(failures.iter().map(|failure| failure.job).collect::<Vec<_>>(), [JobId(0)]);
+        assert!(later(&mut blocker).is_empty());
+        blocker.retire(JobId(0)).unwrap();
+        assert_eq!(blocker.take_limit_use(JobId(0)).unwrap().uncounted_cpus, [2]);
+        assert!(blocker.take_limit_use(JobId(0)).is_none() && blocker.past_usage.is_empty());
+        assert!(blocker.take_limit_use(JobId(1)).is_none());
+    }
+
+    #[test]
+    fn a_job_that_ends_at_once_has_its_counters_looked_at() {
+        let tree = FakeTree::new();
+        let (mut blocker, _) = limited(&tree);
+        blocker.retire(JobId(0)).unwrap();
+        assert_eq!(blocker.limit_failures().len(), 1);
+    }
+
+    #[test]
+    fn counters_are_opened_anew_when_a_cpu_comes() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = limited(&tree);
+        later(&mut blocker);
+        assert_eq!(scheduler.0.lock().unwrap().limits.len(), 1);
+        scheduler.0.lock().unwrap().hotplugs += 1;
+        later(&mut blocker);
+        later(&mut blocker);
+        assert_eq!(scheduler.0.lock().unwrap().limits, [(1000, 1), (0, 0), (1000, 1)]);
     }
 
     #[test]

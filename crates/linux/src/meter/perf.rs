@@ -15,7 +15,7 @@
 //! The events are data: [`events`]. With [`SampleIps::Yes`] the meter also samples where in a job's
 //! code its instructions were, which phase prediction needs (`sampling.rs`).
 
-mod counters;
+pub(crate) mod counters;
 pub mod events;
 mod groups;
 mod media;

@@ -99,7 +99,8 @@ impl<'a> ProcessBackend<'a> {
         self.notify(notices);
         let jobs = (0..self.plan.batch.jobs.len() as u32).map(JobId);
         let blocker = &mut self.mechanisms.blocker;
-        let limits: Vec<_> = jobs.map(|job| blocker.limit_use(job)).collect();
+        let limits: Vec<_> = jobs.map(|job| blocker.take_limit_use(job)).collect();
+        self.tell_limit_failures();
         let ending = Ending {
             plan: self.plan,
             limits: &limits,
@@ -221,6 +222,13 @@ impl<'a> ProcessBackend<'a> {
         notices.into_iter().for_each(|notice| self.notice(notice));
     }
 
+    fn tell_limit_failures(&mut self) {
+        for failure in self.mechanisms.blocker.limit_failures() {
+            let notice = failure.notice(&format!("`{}`", self.job(failure.job).name));
+            self.notice(notice);
+        }
+    }
+
     /// Shows the user a notice, now and in the report; equal texts only once.
     fn notice(&mut self, text: impl Into<String>) {
         let text = text.into();
@@ -300,6 +308,7 @@ impl Backend for ProcessBackend<'_> {
         self.ledger.quantum_ended(quantum);
         let notices = self.mechanisms.blocker.notices();
         self.notify(notices);
+        self.tell_limit_failures();
         let start = self.ledger.elapsed(quantum.start);
         let meter = self.mechanisms.meter.as_deref();
         let (plan, slots, predicted) = (self.plan, &self.slots, &self.predicted);

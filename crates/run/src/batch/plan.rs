@@ -1,6 +1,6 @@
 //! Everything about a batch that is checked, found and read before anything starts.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use memweir_core::input::InputError;
@@ -78,13 +78,16 @@ impl<'a> Plan<'a> {
     /// Opens the limits of the jobs' bandwidth; `None` if no job has one.
     pub(super) fn limits(&self) -> Result<Option<BandwidthLimits>, RunError> {
         let jobs = (0..).map(JobId).zip(&self.batch.jobs);
-        let rates: BTreeMap<JobId, BytesPerSec> =
+        let rates: Vec<(JobId, BytesPerSec)> =
             jobs.filter_map(|(id, job)| Some((id, job.bandwidth_limit?))).collect();
         if rates.is_empty() {
             return Ok(None);
         }
-        match BandwidthLimits::open(rates, self.options.perf_events.as_deref()) {
-            Ok(limits) => Ok(Some(limits)),
+        match BandwidthLimits::open(self.options.perf_events.as_deref()) {
+            Ok(mut limits) => {
+                rates.into_iter().for_each(|(job, rate)| limits.insert(job, rate));
+                Ok(Some(limits))
+            }
             Err(PerfOpenError::Input(error)) => Err(error.into()),
             Err(PerfOpenError::Unavailable(probe)) => {
                 let why = format!("no counter of memory traffic works here: {}", probe.reason);

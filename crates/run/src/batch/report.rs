@@ -80,7 +80,7 @@ impl Ending<'_> {
         JobReport {
             name: job.name.clone(),
             command: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            limit: self.limits[id.index()].map(LimitReport::from),
+            limit: self.limits[id.index()].clone().map(LimitReport::from),
             profile: self.plan.knowledge.jobs[id.index()].source.clone(),
             stdout: Some(logs.stdout_path(&job.name)),
             stderr: Some(logs.stderr_path(&job.name)),

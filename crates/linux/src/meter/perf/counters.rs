@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use memweir_core::JobId;
 use perf_event::events::{Hardware, Raw, Software};
@@ -64,6 +64,20 @@ pub(super) fn overflowing(
     let counter = builder.sample_period(period).pinned(true).build()?;
     // SAFETY: the descriptor is the counter's own, which gives it up.
     Ok(unsafe { OwnedFd::from_raw_fd(counter.into_raw_fd()) })
+}
+
+/// Returns true if an event of [`overflowing`] counts all that it should. One that has lost its
+/// counter, or found none, is in an error state, in which a read returns no bytes.
+pub(crate) fn counts(event: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut words = [0; 24];
+    if nix::unistd::read(event, &mut words)? < words.len() {
+        return Ok(false);
+    }
+    let [count, enabled, running] = [0, 8, 16].map(|at| {
+        let word: [u8; 8] = std::array::from_fn(|byte| words[at + byte]);
+        u64::from_ne_bytes(word)
+    });
+    Ok(RawCount { count, enabled, running }.trouble().is_none())
 }
 
 /// Opens each event on this process for a moment. Returns the first that is refused, and the error.
@@ -174,5 +188,37 @@ pub(super) fn open_error(source: io::Error, event: &str, job: JobId) -> MeterErr
             "job {job} cannot be counted: its process is gone already"
         )),
         _ => MeterError::Os { what: format!("opening event {event} for job {job}"), source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    /// Asks about an event of which a read returns these words.
+    fn asked(words: &[u64]) -> bool {
+        let (reader, mut writer) = io::pipe().unwrap();
+        for word in words {
+            writer.write_all(&word.to_ne_bytes()).unwrap();
+        }
+        drop(writer);
+        counts(reader.as_fd()).unwrap()
+    }
+
+    #[test]
+    fn an_event_in_the_error_state_counts_nothing() {
+        assert!(!asked(&[]));
+    }
+
+    #[test]
+    fn an_event_without_a_counter_counts_nothing_and_one_in_turns_too_little() {
+        let second = 1_000_000_000;
+        assert!(asked(&[5, second, second]));
+        assert!(asked(&[0, 0, 0]), "the job has not run on this CPU");
+        assert!(!asked(&[0, second, 0]));
+        assert!(!asked(&[5, second, second / 2]));
     }
 }

@@ -89,8 +89,8 @@ impl PerfGroupMeter {
         describe(&self.cpu_name, &self.sources)
     }
 
-    /// Opens counters of the lines that a control group reads and writes, which overflow about each
-    /// time that one of them has counted `lines`, at least 1.
+    /// Opens counters of the lines that a control group reads and writes, each with its CPU, which
+    /// overflow about each time that one of them has counted `lines`, at least 1.
     ///
     /// # Errors
     /// The event that the kernel refuses, or the directory, and its error.
@@ -98,7 +98,7 @@ impl PerfGroupMeter {
         &self,
         directory: &Path,
         lines: u32,
-    ) -> Result<Vec<memweir_scx::Counter>, (String, io::Error)> {
+    ) -> Result<Vec<(usize, memweir_scx::Counter)>, (String, io::Error)> {
         let (group, cpus) = group_and_cpus(directory)?;
         let sources = self.sources.iter().filter(|source| source.counts != Quantity::Instructions);
         let mut counters = Vec::new();
@@ -108,7 +108,7 @@ impl PerfGroupMeter {
             for cpu in &cpus {
                 let opened = counters::overflowing(event, self.scope, &group, *cpu, period);
                 let event = opened.map_err(|error| (event.name.clone(), error))?;
-                counters.push(memweir_scx::Counter { event, lines });
+                counters.push((*cpu, memweir_scx::Counter { event, lines }));
             }
         }
         Ok(counters)

@@ -19,6 +19,17 @@ pub(super) struct RawCount {
     pub(super) running: u64,
 }
 
+impl RawCount {
+    /// Returns the trouble with an event of these counts that users should know of, if any.
+    pub(super) fn trouble(self) -> Option<Trouble> {
+        let Self { enabled, running, .. } = self;
+        if running == 0 {
+            return (enabled > STARVED_AFTER).then_some(Trouble::Starved);
+        }
+        (enabled as f64 > running as f64 * TOLD_ABOVE).then_some(Trouble::Shared)
+    }
+}
+
 /// Something about an event that users should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
@@ -78,11 +89,7 @@ impl Scaled {
     /// Returns the trouble with the estimate that users should know of, if any.
     #[must_use]
     pub(super) fn trouble(&self) -> Option<Trouble> {
-        let RawCount { enabled, running, .. } = self.last;
-        if running == 0 {
-            return (enabled > STARVED_AFTER).then_some(Trouble::Starved);
-        }
-        (enabled as f64 > running as f64 * TOLD_ABOVE).then_some(Trouble::Shared)
+        self.last.trouble()
     }
 }
 
