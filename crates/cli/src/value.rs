@@ -74,14 +74,19 @@ pub(crate) fn bandwidth(text: &str) -> Result<BytesPerSec, String> {
     Ok(BytesPerSec(bytes as f64))
 }
 
+/// A limit of bandwidth, such as `4GB/s`.
+pub(crate) fn bandwidth_limit(text: &str) -> Result<BytesPerSec, String> {
+    let rate = options::bandwidth_limit(bandwidth(text)?).map_err(refused)?;
+    rate.ok_or_else(|| format!("`{text}` is no limit"))
+}
+
 /// A job and the limit of its bandwidth, such as `sort=4GB/s`; 0 is none.
 pub(crate) fn limit(text: &str) -> Result<(String, Option<BytesPerSec>), String> {
     let help = "write a job's name and a rate, such as `sort=4GB/s`";
     match text.rsplit_once('=') {
         Some((name, "0")) if !name.is_empty() => Ok((name.to_owned(), None)),
         Some((name, rate)) if !name.is_empty() => {
-            let rate = options::bandwidth_limit(bandwidth(rate)?).map_err(refused)?;
-            Ok((name.to_owned(), rate))
+            Ok((name.to_owned(), Some(bandwidth_limit(rate)?)))
         }
         _ => Err(format!("`{text}` is no limit: {help}")),
     }

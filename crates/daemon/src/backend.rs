@@ -92,6 +92,7 @@ impl<'a> QueueBackend<'a> {
         if let Err(error) = self.mechanisms.world.adopt(id, process) {
             self.service.notice(format!("the end of job {id} will not be noticed: {error}"));
         }
+        self.limit(job);
         if let Err(error) = self.mechanisms.blocker.adopt(id, pid) {
             self.service.notice(format!("job {id} runs on and cannot be blocked: {error}"));
         }
@@ -192,11 +193,26 @@ impl<'a> QueueBackend<'a> {
 
     fn spawn(&mut self, begun: &Begun) -> Result<Option<MeterLoss>, Box<dyn Error>> {
         let mut launch = launcher::launch(&self.service, begun)?;
+        self.limit(&begun.job);
         let slot = self.slots.get_mut(&begun.job.id);
         if let Some(first_run) = slot.and_then(|slot| slot.first_run.as_mut()) {
             first_run.begin(&begun.job.name, &begun.work);
         }
         self.mechanisms.spawn(begun.job.id, &mut launch)
+    }
+
+    /// Limits the bandwidth of a job that is about to start or to be adopted. The daemon that took
+    /// the limit may have had a mechanism that keeps it, and this one none.
+    fn limit(&mut self, job: &Job) {
+        let Some(rate) = job.bandwidth_limit else { return };
+        let refused = match self.service.no_limits() {
+            Some(reason) => Some(reason.to_owned()),
+            None => self.mechanisms.blocker.limit(job.id, rate).err().map(|e| e.to_string()),
+        };
+        if let Some(reason) = refused {
+            self.service
+                .notice(format!("the bandwidth of job {} is not limited: {reason}", job.id));
+        }
     }
 
     fn started(&mut self, job: JobId) -> Start {
@@ -219,6 +235,7 @@ impl<'a> QueueBackend<'a> {
             meter.detach(job);
         }
         let _ = self.mechanisms.blocker.retire(job);
+        let _ = self.mechanisms.blocker.take_limit_use(job);
         self.slots.remove(&job);
         if let Some(attempt) = attempt {
             attempt.remove();
@@ -321,6 +338,9 @@ impl Backend for QueueBackend<'_> {
     fn quantum_ended(&mut self, quantum: &Quantum) {
         let notices = self.mechanisms.blocker.notices();
         self.notify(notices);
+        for failure in self.mechanisms.blocker.limit_failures() {
+            self.service.notice(failure.notice(&format!("job {}", failure.job)));
+        }
         let jobs = self.jobs_of(quantum);
         if self.service.is_watched() {
             self.service.quantum_ended(quantum_view(self.recorder.number(), quantum, &jobs));

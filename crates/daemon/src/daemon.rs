@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memweir_core::input::InputError;
-use memweir_linux::blocker::{self, Opened};
+use memweir_linux::blocker::{self, BandwidthLimits, Mechanism, Opened};
 use memweir_linux::meter::native::OpenedMeter;
-use memweir_linux::meter::perf::SampleIps;
+use memweir_linux::meter::perf::{PerfOpenError, SampleIps};
 use memweir_linux::meter::{NativeOptions, native};
 use memweir_linux::notify::{ServiceState, notify};
 use memweir_linux::peer::{Credentials, UserGroup};
@@ -136,8 +136,15 @@ pub fn run(
     let mut world = Live::new().map_err(waiting)?;
     let waker = world.waker().map_err(waiting)?;
     let run = &options.run;
-    let Opened { blocker, notices } =
-        blocker::open(run.mechanism, "daemon", &run.guardian).map_err(RunError::from)?;
+    let (limits, no_limits) = match limits(run)? {
+        Ok(limits) => (Some(limits), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    let opened = match limits {
+        Some(limits) => blocker::open_limited("daemon", &run.guardian, limits),
+        None => blocker::open(run.mechanism, "daemon", &run.guardian),
+    };
+    let Opened { blocker, notices } = opened.map_err(RunError::from)?;
     told.extend(notices);
     observer.event(Event::BusKnown(setup.config.bus));
     if let Some(meter) = &setup.meter {
@@ -151,6 +158,7 @@ pub fn run(
         mechanism: mechanism.clone(),
         retention: options.retention,
         peak: setup.config.bus.peak,
+        no_limits,
     };
     let profiles = open_profiles(run, &mut told)?;
     let service = Service::open(store, setup.capacity, owner, waker, facts)?;
@@ -180,6 +188,21 @@ pub fn run(
     // No job stays blocked, whatever goes wrong.
     backend.run_all();
     driven.map(drop).map_err(DaemonError::from)
+}
+
+/// Opens the limits of the jobs' bandwidth, or returns the reason for which there can be none.
+fn limits(run: &RunOptions) -> Result<Result<BandwidthLimits, String>, RunError> {
+    if run.mechanism != Some(Mechanism::SchedExt) {
+        let reason = "that needs `memweir daemon --mechanism sched-ext`";
+        return Ok(Err(reason.to_owned()));
+    }
+    match BandwidthLimits::open(run.perf_events.as_deref()) {
+        Ok(limits) => Ok(Ok(limits)),
+        Err(PerfOpenError::Input(error)) => Err(error.into()),
+        Err(PerfOpenError::Unavailable(probe)) => {
+            Ok(Err(format!("no counter of memory traffic works here: {}", probe.reason)))
+        }
+    }
 }
 
 /// Opens the profile store. A store that was named must be there.

@@ -126,6 +126,9 @@ pub struct Submission {
     pub expected_time_ns: Option<u64>,
     /// Estimated mean bandwidth alone, in bytes per second.
     pub expected_bandwidth: Option<f64>,
+    /// Limit of its bandwidth in bytes per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_limit: Option<f64>,
     /// The command and its surroundings.
     pub work: Work,
 }
@@ -267,6 +270,9 @@ pub struct JobView {
     /// Its time and bandwidth alone, as far as they are known before it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Expected>,
+    /// Limit of its bandwidth in bytes per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bandwidth_limit: Option<f64>,
 }
 
 /// Time and bandwidth that are expected of a job alone.

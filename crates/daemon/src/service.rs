@@ -55,6 +55,8 @@ pub struct Facts {
     pub retention: Retention,
     /// Highest bandwidth that the machine sustains, if it is calibrated.
     pub peak: Option<BytesPerSec>,
+    /// Reason for which no job's bandwidth can be limited; absent where it can.
+    pub no_limits: Option<String>,
 }
 
 /// The queue of one daemon.
@@ -158,6 +160,11 @@ impl Service {
         done.unwrap_or_else(Reply::Refused)
     }
 
+    /// Returns the reason for which no job's bandwidth can be limited, if there is one.
+    pub(crate) fn no_limits(&self) -> Option<&str> {
+        self.facts.no_limits.as_deref()
+    }
+
     /// Returns the reading of the clock of ages.
     pub(crate) fn uptime(&self) -> Reading {
         self.uptime.read()
@@ -183,6 +190,7 @@ impl Service {
     fn submit(&self, peer: Credentials, submission: Submission) -> Result<Reply, Refusal> {
         let cores = self.lock().queue().capacity().cores;
         submit::check(&self.access, peer, &submission, cores)?;
+        submit::check_limit(&submission, self.no_limits())?;
         // Without the lock, which the jobs need: a look at files may take long.
         let known = submit::known(self.profiles.as_ref(), &submission);
         let mut stored = self.lock();

@@ -18,7 +18,7 @@ use crate::queue::Job;
 use crate::uptime::Reading;
 
 /// Schema changes, oldest first; the number of those applied is the file's `user_version`.
-const MIGRATIONS: [&str; 4] = [
+const MIGRATIONS: [&str; 5] = [
     "
 CREATE TABLE environments (
     id       INTEGER PRIMARY KEY NOT NULL,
@@ -73,6 +73,8 @@ ALTER TABLE settings ADD COLUMN uptime_at_ms INTEGER NOT NULL DEFAULT 0;
 ",
     // Jobs can be in the state `out-of-memory`, which an earlier memweir cannot read.
     "",
+    // Bytes per second.
+    "ALTER TABLE jobs ADD COLUMN bandwidth_limit REAL;",
 ];
 
 /// The newest schema.

@@ -58,6 +58,7 @@ impl<'a> Viewer<'a> {
             stdout: Text::from(self.attempts.stdout(job.id)),
             stderr: Text::from(self.attempts.stderr(job.id)),
             expected: expected(job),
+            bandwidth_limit: job.bandwidth_limit.map(|rate| rate.0),
         }
     }
 }

@@ -80,6 +80,7 @@ fn fitted(jobs: &[JobView]) -> String {
         ("state", Align::Left),
         ("", Align::Left),
         ("expected", Align::Left),
+        ("limit", Align::Right),
         ("command", Align::Left),
     ];
     let now = jiff::Timestamp::now().as_millisecond().cast_unsigned();
@@ -92,6 +93,7 @@ fn fitted(jobs: &[JobView]) -> String {
             job.state.name().to_owned(),
             remark(job, now),
             job.expected.as_ref().map(expected).unwrap_or_default(),
+            job.bandwidth_limit.map(rate).unwrap_or_default(),
             shortened(&job.command, 40),
         ]
     };

@@ -11,7 +11,7 @@ use super::ids::{self, Range};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::shared::connection::Connection;
-use crate::value::{bandwidth, duration};
+use crate::value::{bandwidth, bandwidth_limit, duration};
 
 /// Options of `memweir submit`.
 #[derive(Debug, clap::Args)]
@@ -50,6 +50,10 @@ pub(crate) struct Args {
     /// Bandwidth that the job draws alone, such as 4GB/s
     #[arg(long, value_name = "BANDWIDTH", value_parser = bandwidth)]
     expect_bandwidth: Option<BytesPerSec>,
+    /// Most bandwidth that the job may draw, such as 500MB/s; the daemon must run with
+    /// `--mechanism sched-ext`
+    #[arg(long, value_name = "BANDWIDTH", value_parser = bandwidth_limit)]
+    limit: Option<BytesPerSec>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -82,6 +86,7 @@ impl Args {
             array: self.array,
             expected_time_ns: self.expect_time.map(|time| time.0),
             expected_bandwidth: self.expect_bandwidth.map(|rate| rate.0),
+            bandwidth_limit: self.limit.map(|rate| rate.0),
             work: Work {
                 program: Text::from(program),
                 argv: self.command.iter().map(Text::from).collect(),

@@ -147,6 +147,7 @@ impl QueueBackend<'_> {
         }
         // If the kernel is still emptying its place, clearing it is left to the guardian.
         let _ = self.mechanisms.blocker.retire(job);
+        let _ = self.mechanisms.blocker.take_limit_use(job);
         self.slots.remove(&job);
         self.service.over(job, end);
     }

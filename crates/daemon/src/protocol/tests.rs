@@ -66,6 +66,7 @@ fn submission() -> impl Strategy<Value = Submission> {
                 array,
                 expected_time_ns: time,
                 expected_bandwidth: Some(1.5e9),
+                bandwidth_limit: time.map(|_| 2.5e9),
                 work: Work {
                     program: Text::from("/bin/true"),
                     argv,

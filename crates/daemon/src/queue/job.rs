@@ -128,6 +128,8 @@ pub struct Job {
     pub expected_bandwidth: Option<BytesPerSec>,
     /// Source of the two estimates; absent where there is none.
     pub expected_from: Option<Source>,
+    /// Limit of its bandwidth.
+    pub bandwidth_limit: Option<BytesPerSec>,
     /// Key of its command in the profile store; absent where it has none.
     pub program: Option<Arc<str>>,
     /// Its command as one line for people.
@@ -159,6 +161,7 @@ impl Job {
             expected_time: None,
             expected_bandwidth: None,
             expected_from: None,
+            bandwidth_limit: None,
             program: None,
             command: String::new(),
             submitted: 0,

@@ -2,6 +2,7 @@
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::peer::{Credentials, user_name};
+use memweir_run::options;
 
 use super::access::Access;
 use super::wall_ms;
@@ -66,6 +67,23 @@ pub(super) fn check(
         )));
     }
     check_work(&submission.work)
+}
+
+/// Refuses the limit of a submission if it is out of range, or the daemon cannot keep it for the
+/// reason `no_limits`.
+pub(super) fn check_limit(submission: &Submission, no_limits: Option<&str>) -> Result<(), Refusal> {
+    let Some(limit) = submission.bandwidth_limit else { return Ok(()) };
+    if let Some(reason) = no_limits {
+        let message = format!(
+            "this daemon cannot limit the bandwidth of jobs: {reason}; leave the limit out"
+        );
+        return Err(wrong(message));
+    }
+    let checked = options::bandwidth_limit(BytesPerSec(limit));
+    match checked.map_err(|refusal| wrong(refusal.sentence()))? {
+        Some(rate) if rate.0.is_finite() => Ok(()),
+        _ => Err(wrong("a limit of bandwidth is a number above 0")),
+    }
 }
 
 /// Refuses the jobs of an array, or one job, of a user who has `unfinished` ones already and may
@@ -156,6 +174,7 @@ fn model(peer: Credentials, submission: &Submission, first: JobId) -> Job {
         cores: *cores,
         priority: *priority,
         held_by: (submission.initial == Initial::Held).then(|| user_name(peer.user)),
+        bandwidth_limit: submission.bandwidth_limit.map(BytesPerSec),
         command: shown(work),
         submitted: wall_ms(),
         ..Job::new(first, name, peer.user)

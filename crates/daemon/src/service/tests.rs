@@ -33,6 +33,7 @@ fn submission() -> Submission {
         array: None,
         expected_time_ns: None,
         expected_bandwidth: None,
+        bandwidth_limit: None,
         work: Work {
             program: "/bin/true".into(),
             argv: vec!["true".into()],
@@ -155,6 +156,9 @@ fn values_out_of_range_are_refused() {
         (Submission { name: Some(String::new()), ..submission() }, "from 1 to"),
         (Submission { name: Some("a\nb".into()), ..submission() }, "control characters"),
         (Submission { expected_bandwidth: Some(-1.0), ..submission() }, "more than nothing"),
+        (Submission { bandwidth_limit: Some(1e3), ..submission() }, "the lowest is 64e3"),
+        (Submission { bandwidth_limit: Some(-1.0), ..submission() }, "above 0"),
+        (Submission { bandwidth_limit: Some(f64::INFINITY), ..submission() }, "above 0"),
         (Submission { array: array(2, 1, None), ..submission() }, "an array has"),
         (Submission { array: array(0, u32::MAX, None), ..submission() }, "an array has"),
         (Submission { array: array(1, 2, Some(0)), ..submission() }, "at least 1"),
@@ -174,12 +178,24 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
+fn a_limit_that_cannot_be_kept_is_refused_with_the_reason() {
+    let (_directory, mut service) = service();
+    service.facts.no_limits = Some("it blocks by cgroup-v2".to_owned());
+    let limited = Submission { bandwidth_limit: Some(1e9), ..submission() };
+    let (kind, message) = refused(submit(&service, ANN, limited));
+    assert_eq!(kind, RefusalKind::Value);
+    assert!(message.contains("it blocks by cgroup-v2"), "{message}");
+    assert!(matches!(submit(&service, ANN, submission()), Reply::Submitted { .. }));
+}
+
+#[test]
 fn a_service_that_is_opened_again_knows_every_job() {
     let (directory, service) = service();
     let array = Some(Array { first: 5, last: 7, limit: Some(1) });
     let reply = submit(&service, ANN, Submission { array, ..submission() });
     assert_eq!(reply, Reply::Submitted { first: JobId(1), last: JobId(3) });
-    submit(&service, BOB, Submission { after: one(1), ..submission() });
+    let limit = Some(5e8);
+    submit(&service, BOB, Submission { after: one(1), bandwidth_limit: limit, ..submission() });
     assert_eq!(service.admit().len(), 1);
     service.begin(JobId(1)).unwrap();
     service.over(JobId(1), End::Exited(3));
@@ -198,6 +214,8 @@ fn a_service_that_is_opened_again_knows_every_job() {
     let states: Vec<ViewedState> = views.iter().map(|view| view.state).collect();
     use ViewedState::{Canceled, Failed, Pending};
     assert_eq!(states, [Failed, Pending, Canceled, Pending]);
+    let limits: Vec<Option<f64>> = views.iter().map(|view| view.bandwidth_limit).collect();
+    assert_eq!(limits, [None, None, None, limit]);
     assert_eq!(views[1].name, "true[6]");
     assert_eq!(views[3].reason.as_deref().unwrap().split(',').next(), Some("waits for job 1"));
 }

@@ -75,7 +75,7 @@ pub(super) fn insert(
         :id, :name, :user, :group, :cores, :priority, :after, :array, :array_index, :array_limit,
         :held_by, :state, :exit_code, :attempt, :canceled, :expected_time, :expected_bandwidth,
         :command, :submitted, :started, :ended, :work, :environment, :expected_from, :program,
-        :ended_uptime)";
+        :ended_uptime, :bandwidth_limit)";
     connection.prepare_cached(sql)?.execute(named_params! {
         ":id": job.id.0,
         ":name": job.name,
@@ -103,6 +103,7 @@ pub(super) fn insert(
         ":environment": environment,
         ":expected_from": job.expected_from.map(source_column),
         ":program": job.program.as_deref(),
+        ":bandwidth_limit": job.bandwidth_limit.map(|rate| rate.0),
     })?;
     Ok(())
 }
@@ -179,6 +180,7 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Result<Job, (u32, &'static 
         expected_time: expected_time.map(|time| Nanos(time.cast_unsigned())),
         expected_bandwidth: expected_bandwidth.map(BytesPerSec),
         expected_from,
+        bandwidth_limit: row.get::<_, Option<f64>>("bandwidth_limit")?.map(BytesPerSec),
         program: row.get::<_, Option<String>>("program")?.map(Into::into),
         command: row.get("command")?,
         submitted: millis("submitted_ms")?.unwrap_or_default(),

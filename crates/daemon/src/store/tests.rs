@@ -41,6 +41,7 @@ fn jobs_in_every_state_survive() {
         expected_time: Some(Nanos(5)),
         expected_bandwidth: Some(BytesPerSec(1e9)),
         expected_from: Some(if id % 2 == 0 { Source::Store } else { Source::Job(JobId(id)) }),
+        bandwidth_limit: Some(BytesPerSec(5e8)),
         program: Some("5ca1ab1e".into()),
         command: "true x".into(),
         submitted: 1,
@@ -98,6 +99,7 @@ fn a_store_of_the_first_version_is_brought_up_to_date() {
     let kept = Store::open(&path).unwrap().load().unwrap();
     assert_eq!(kept.jobs[0].ended, Some(Moment { wall_ms: 3, uptime_ms: 0 }));
     assert_eq!(kept.jobs[0].expected_from, Some(Source::Submission));
+    assert_eq!(kept.jobs[0].bandwidth_limit, None);
     assert_eq!(kept.uptime, Reading::default());
 }
 

@@ -26,6 +26,7 @@ fn submission() -> Request {
         array: None,
         expected_time_ns: None,
         expected_bandwidth: None,
+        bandwidth_limit: None,
         work: Work {
             program: "/bin/true".into(),
             argv: vec!["true".into()],
