@@ -62,10 +62,13 @@ check "one has a limit" run 0 batch --limit faults.1=$(bytes $budget) -- \
     faults 6 /tmp/held ::: faults 6 /tmp/beside
 echo "COST with a limit of $budget in a millisecond: $(rate /tmp/held) in a second, $(most /tmp/held) in a millisecond at most ($(limited lines_per_ms_peak) charged); beside it $(rate /tmp/beside)"
 check "it keeps it in the mean" compared "$(rate /tmp/held)" -le $((budget * 1000)) "in a second"
+# A millisecond in which the job was held has had a budget's worth of lines, on any host.
+check "it is not held before it has used it" compared "$(limited lines)" -ge $(($(limited held_ms) * budget)) "lines"
 check "it uses much of it" compared "$(rate /tmp/held)" -ge $((budget * 200)) "in a second"
 check "it keeps it in each millisecond" compared "$(most /tmp/held)" -le $bound "in a millisecond"
 check "and is charged so" compared "$(limited lines_per_ms_peak)" -le $((bound + in_a_call)) "in a millisecond"
 check "it was held" compared "$(limited held_ms)" -ge 500 "milliseconds"
+check "all CPUs count" sh -c '! grep -q uncounted_cpus /tmp/json'
 check "the other is not slowed" compared "$(rate /tmp/beside)" -ge $((free_beside / 2)) "in a second"
 cat /tmp/out
 
@@ -83,13 +86,41 @@ check "a job of two threads" run 0 batch --limit faults=$(bytes $budget) -- faul
 echo "COST two threads with that limit: $(rate /tmp/both) in a second, $(most /tmp/both) in a millisecond at most ($(limited lines_per_ms_peak) charged)"
 check "has one budget" compared "$(rate /tmp/both)" -le $((budget * 1000)) "in a second"
 check "in each millisecond" compared "$(most /tmp/both)" -le $bound "in a millisecond"
+check "and is not held before that is used up" compared "$(limited lines)" -ge $(($(limited held_ms) * budget)) "lines"
+
+# A daemon keeps the limit of a job that it has adopted.
+start_daemon() {
+    memweir daemon --mechanism "$1" --policy os --events /data/faults.toml >>/tmp/daemon 2>&1 &
+    daemon=$!
+    within 60 memweir status
+}
+lines_in() {
+    [ "$(wc -l <"$1")" -ge "$2" ]
+}
+check "a daemon without the mechanism" start_daemon cgroup-v2
+check "a submission with a limit" run 2 memweir submit --limit 1GB/s -- true
+check "is refused with the way out" said "memweir daemon --mechanism sched-ext"
+kill $daemon
+wait $daemon
+check "a daemon with it" start_daemon sched-ext
+check "takes a limit" run 0 memweir submit --limit $(bytes $budget) -- faults 14 /tmp/queued
+check "and shows it" sh -c "memweir queue --json | grep -q '\"bandwidth_limit\": *$(bytes $budget)'"
+check "the job runs" within 60 lines_in /tmp/queued 4
+kill -9 $daemon
+wait $daemon
+check "the next daemon" start_daemon sched-ext
+before=$(wc -l </tmp/queued)
+check "goes on with the job" within 60 lines_in /tmp/queued $((before + 4))
+cat /tmp/queued
+check "it was limited" compared "$(sed -n 3p /tmp/queued | cut -d ' ' -f 1)" -le $((budget * 1010)) "in a second"
+check "and still is" compared "$(sed -n $((before + 3))p /tmp/queued | cut -d ' ' -f 1)" -le $((budget * 1010)) "in a second"
+check "the job ends" run 0 memweir wait 1
+kill $daemon
+wait $daemon
 
 memweir run --mechanism sched-ext --policy os --events /data/faults.toml --limit faults=$(bytes $budget) -- \
     faults 12 /tmp/killed >/tmp/batch.out 2>&1 &
 killed=$!
-lines_in() {
-    [ "$(wc -l <"$1")" -ge "$2" ]
-}
 check "a batch with a limit runs" within 60 lines_in /tmp/killed 4
 kill -9 $killed
 check "its scheduler ends with it" within 10 grep -q disabled $scx/state
