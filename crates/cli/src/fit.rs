@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::progress::Counter;
-use crate::render::text::{Align, known, rate, seconds, table};
+use crate::render::text::{Table, known, rate, seconds};
 use crate::shared::batch_args::JobSource;
 use crate::value::available_cores;
 
@@ -207,17 +207,15 @@ fn numbers(kinds: &[JobKind], best: &Point) -> String {
 
 /// Returns the curve as a table.
 fn curve(kinds: &[JobKind], points: &[Point]) -> String {
-    let mut columns: Vec<(&str, Align)> =
-        kinds.iter().map(|kind| (kind.name.as_str(), Align::Right)).collect();
-    columns.extend([("predicted", Align::Right), ("measured", Align::Right)]);
     let number = |throughput: f64| format!("{throughput:.2}");
-    let row = |point: &Point| {
-        let mut row: Vec<String> = point.copies.iter().map(u32::to_string).collect();
-        row.extend([known(point.predicted, number), known(point.measured, number)]);
-        row
-    };
-    let mut text = table(&columns, points.iter().map(row).collect());
-    text.push('\n');
+    let mut table = Table::of(points);
+    for (at, kind) in kinds.iter().enumerate() {
+        table = table.right(&kind.name, |point| point.copies[at]);
+    }
+    let table = table
+        .right("predicted", |point| known(point.predicted, number))
+        .right("measured", |point| known(point.measured, number));
+    let mut text = format!("{table}\n");
     for kind in kinds.iter().filter(|kind| kind.bandwidth > BytesPerSec::ZERO) {
         let _ = writeln!(
             text,

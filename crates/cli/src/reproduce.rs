@@ -13,12 +13,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use memweir_reproduce::html;
 use memweir_reproduce::score::Verdict;
 use memweir_reproduce::source::Value;
-use memweir_reproduce::{Effort, Failed, Observer, Options, PaperName, Report, Stop, reproduce};
+use memweir_reproduce::{
+    Comparison, Effort, Failed, Observer, Options, PaperName, Report, Stop, reproduce,
+};
 use memweir_run::files::{check_writable, write_atomically};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, shortened, table};
+use crate::render::text::{Table, shortened};
 use crate::shared::shards::Shards;
 use crate::value::available_cores;
 
@@ -88,9 +90,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let paper = args.paper.0;
     if args.list {
         let suite = paper.suite()?;
-        let rows = suite.figures.into_iter().map(|figure| vec![figure.id, figure.title]);
-        let columns = [("figure", Align::Left), ("what it shows", Align::Left)];
-        output::print(&format!("{}\n", table(&columns, rows.collect())))?;
+        let table = Table::of(suite.figures)
+            .left("figure", |figure| figure.id.clone())
+            .left("what it shows", |figure| figure.title.clone());
+        output::print(&format!("{table}\n"))?;
         return Ok(Outcome::Success);
     }
     if args.shards.is_wanted() {
@@ -190,41 +193,25 @@ impl Observer for Desk {
 }
 
 /// The comparisons as a table.
-fn text(report: &Report) -> String {
+fn text(report: &Report) -> Table<&Comparison> {
     let heading = report.paper.source.heading().to_lowercase();
     let ratio = format!("here / {heading}");
-    let columns = [
-        ("figure", Align::Left),
-        ("quantity", Align::Left),
-        (heading.as_str(), Align::Right),
-        ("here", Align::Right),
-        ("unit", Align::Left),
-        (ratio.as_str(), Align::Right),
-        ("kind", Align::Left),
-        ("verdict", Align::Left),
-    ];
-    let rows = report.comparisons().map(|line| {
-        let paper = match &line.paper {
+    Table::of(report.comparisons())
+        .left("figure", |line| &*line.figure)
+        .left("quantity", |line| &*line.quantity)
+        .right(heading, |line| match &line.paper {
             Value::Number(value) => html::number(*value),
             Value::Words(words) => shortened(words, 28),
-        };
-        let verdict = match line.verdict {
+        })
+        .right("here", |line| line.ours.map_or_else(|| "-".to_owned(), html::number))
+        .left("unit", |line| &*line.unit)
+        .right(ratio, |line| line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")))
+        .left("kind", |line| line.kind.name())
+        .left("verdict", |line| match line.verdict {
             Some(Verdict::Agrees) => "agrees",
             Some(Verdict::SignAlone) => "sign alone",
             Some(Verdict::Differs) => "differs",
             Some(Verdict::NoEvidence) => "matches",
             None => "",
-        };
-        vec![
-            line.figure.clone(),
-            line.quantity.clone(),
-            paper,
-            line.ours.map_or_else(|| "-".to_owned(), html::number),
-            line.unit.clone(),
-            line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
-            line.kind.name().to_owned(),
-            verdict.to_owned(),
-        ]
-    });
-    table(&columns, rows.collect())
+        })
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, rate, seconds, table};
+use crate::render::text::{Table, rate, seconds};
 use crate::render::{profile, text};
 
 /// Options of `memweir store`.
@@ -107,19 +107,26 @@ fn list(store: &Store, json: Option<PathBuf>) -> Result<(), Failure> {
     if entries.is_empty() {
         return output::print("no profiles; `memweir profile -- CMD` records one\n");
     }
-    let columns = [
-        ("key", Align::Left),
-        ("date", Align::Left),
-        ("meter", Align::Left),
-        ("CPU time", Align::Right),
-        ("bandwidth", Align::Right),
-        ("exit", Align::Right),
-        ("program", Align::Left),
-        ("inputs", Align::Left),
-        ("command", Align::Left),
-    ];
-    let rows = entries.iter().map(row).collect();
-    output::print(&format!("{}\n", table(&columns, rows)))
+    let table = Table::of(&entries)
+        .left("key", |entry| entry.key.chars().take(10).collect::<String>())
+        .left("date", |entry| entry.date.strftime("%F"))
+        .left("meter", |entry| &*entry.meter)
+        .right("CPU time", |entry| seconds(entry.cpu_time.as_secs_f64()))
+        .right("bandwidth", |entry| rate(entry.bandwidth.0))
+        .right("exit", |entry| {
+            entry.exit_code.map_or_else(|| "not recorded".to_owned(), |code| code.to_string())
+        })
+        .left("program", |entry| match entry.program {
+            ProgramState::Changed => "changed since",
+            ProgramState::Unchanged => "as recorded",
+        })
+        .left("inputs", |entry| match entry.inputs {
+            InputState::Changed(_) => "changed since",
+            InputState::Unchanged => "as recorded",
+            InputState::Unrecorded => "not recorded",
+        })
+        .left("command", |entry| text::shortened(&entry.command.join(" "), 60));
+    output::print(&format!("{table}\n"))
 }
 
 /// One entry in JSON.
@@ -159,27 +166,4 @@ impl<'a> From<&'a StoreEntry> for Listed<'a> {
             },
         }
     }
-}
-
-fn row(entry: &StoreEntry) -> Vec<String> {
-    vec![
-        entry.key.chars().take(10).collect(),
-        entry.date.strftime("%F").to_string(),
-        entry.meter.clone(),
-        seconds(entry.cpu_time.as_secs_f64()),
-        rate(entry.bandwidth.0),
-        entry.exit_code.map_or_else(|| "not recorded".to_owned(), |code| code.to_string()),
-        match entry.program {
-            ProgramState::Changed => "changed since",
-            ProgramState::Unchanged => "as recorded",
-        }
-        .to_owned(),
-        match entry.inputs {
-            InputState::Changed(_) => "changed since",
-            InputState::Unchanged => "as recorded",
-            InputState::Unrecorded => "not recorded",
-        }
-        .to_owned(),
-        text::shortened(&entry.command.join(" "), 60),
-    ]
 }

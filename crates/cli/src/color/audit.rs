@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use memweir_color::audit::{Audit, Kind, Pages, audit, order_of};
+use memweir_color::audit::{Audit, audit, order_of};
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::InputError;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, table};
+use crate::render::text::Table;
 use crate::shared::map;
 
 /// Columns of the longest bar.
@@ -83,21 +83,14 @@ fn text(audit: &Audit) -> String {
         0 => "-".to_owned(),
         _ => format!("{:.2} %", inside as f64 * 100.0 / pages as f64),
     };
-    let row = |name: String, pages: u64, inside: u64| {
-        vec![name, pages.to_string(), inside.to_string(), share(pages, inside)]
-    };
-    let of_kind = |(kind, pages): (&Kind, &Pages)| {
-        row(format!("{kind:?}").to_lowercase(), pages.pages, pages.inside)
-    };
-    let mut rows: Vec<Vec<String>> = audit.kinds.iter().map(of_kind).collect();
-    rows.push(row("own (heap, anonymous, stack)".to_owned(), audit.own.pages, audit.own.inside));
-    let columns = [
-        ("memory", Align::Left),
-        ("pages", Align::Right),
-        ("inside", Align::Right),
-        ("share", Align::Right),
-    ];
-    let table = table(&columns, rows);
+    let kinds = audit.kinds.iter();
+    let kinds = kinds.map(|(kind, pages)| (format!("{kind:?}").to_lowercase(), pages));
+    let own = ("own (heap, anonymous, stack)".to_owned(), &audit.own);
+    let table = Table::of(kinds.chain([own]))
+        .left("memory", |(name, _)| name.clone())
+        .right("pages", |(_, pages)| pages.pages)
+        .right("inside", |(_, pages)| pages.inside)
+        .right("share", |(_, pages)| share(pages.pages, pages.inside));
     let mut text = format!(
         "process {}, colors {} of {}\n{table}\n\n",
         audit.pid, audit.asked, audit.color_count

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, rate, table};
+use crate::render::text::{Table, rate};
 use crate::shared::map;
 use crate::value::{cache, named, refused};
 
@@ -124,26 +124,14 @@ impl<'a> Planned<'a> {
 
 fn render(map: &str, supply: &Supply, jobs: &[Planned<'_>]) -> String {
     let known = |value: Option<String>| value.unwrap_or_else(|| "?".to_owned());
-    let row = |job: &Planned<'_>| {
-        vec![
-            job.name.to_owned(),
-            known(job.mpki.map(|mpki| format!("{mpki:.1}"))),
-            known(job.bandwidth.map(rate)),
-            job.demanded_banks.to_string(),
-            job.banks.to_string(),
-            format!("colors = \"{}\"", job.colors),
-        ]
-    };
-    let columns = [
-        ("job", Align::Left),
-        ("MPKI", Align::Right),
-        ("bandwidth", Align::Right),
-        ("banks demanded", Align::Right),
-        ("banks", Align::Right),
-        ("in the jobs file", Align::Left),
-    ];
+    let table = Table::of(jobs)
+        .left("job", |job| job.name)
+        .right("MPKI", |job| known(job.mpki.map(|mpki| format!("{mpki:.1}"))))
+        .right("bandwidth", |job| known(job.bandwidth.map(rate)))
+        .right("banks demanded", |job| job.demanded_banks)
+        .right("banks", |job| job.banks)
+        .left("in the jobs file", |job| format!("colors = \"{}\"", job.colors));
     let (colors, banks) = (supply.colors(), supply.banks_per_color());
-    let rows = table(&columns, jobs.iter().map(row).collect());
     let banks = if banks == 1 { "1 bank".to_owned() } else { format!("{banks} banks") };
-    format!("{map}: {colors} colors of {banks} each\n\n{rows}\n")
+    format!("{map}: {colors} colors of {banks} each\n\n{table}\n")
 }

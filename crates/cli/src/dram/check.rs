@@ -17,7 +17,7 @@ use super::devices::DeviceArgs;
 use super::source::Progress;
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, count, counted, table};
+use crate::render::text::{Table, count, counted};
 
 /// Examples for the help.
 pub(super) const EXAMPLES: &str = "\
@@ -195,11 +195,12 @@ fn shown(report: &Report, places: Option<String>) -> String {
     if report.violations == 0 {
         return format!("{commands} commands up to cycle {end} keep all rules\n");
     }
-    let rows = report.by_rule.iter().map(|(rule, number)| vec![(*rule).to_owned(), count(*number)]);
+    let table = Table::of(&report.by_rule)
+        .left("rule", |(rule, _)| **rule)
+        .right("violations", |(_, number)| count(**number));
     let mut text = format!(
-        "{} in {commands} commands up to cycle {end}\n\n{}\n\n",
+        "{} in {commands} commands up to cycle {end}\n\n{table}\n\n",
         counted(report.violations, "violation"),
-        table(&[("rule", Align::Left), ("violations", Align::Right)], rows.collect())
     );
     for found in &report.first {
         let _ = writeln!(text, "{}", found.text);

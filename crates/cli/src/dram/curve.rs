@@ -17,7 +17,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
 use crate::render::progress::Counter;
-use crate::render::text::{Align, percent, rate, table};
+use crate::render::text::{Table, known, percent, rate};
 use crate::value::{available_cores, refused};
 
 /// Options of `memweir dram curve`.
@@ -209,42 +209,31 @@ fn report<'a>(curve: &'a Curve, fit: Option<&'a Fit>) -> Report<'a> {
 
 /// Each line in a row, then the service curve if it is of one memory.
 fn text(curve: &Curve, fit: Option<&Fit>) -> String {
-    let columns = [
-        ("pattern", Align::Left),
-        ("reads", Align::Right),
-        ("saturated", Align::Right),
-        ("unloaded ns", Align::Right),
-        ("at 50 %", Align::Right),
-        ("at 80 %", Align::Right),
-        ("at 95 %", Align::Right),
-        ("one waits", Align::Right),
-        ("16 wait", Align::Right),
-    ];
-    let row = |line: &Line| {
-        let at = |load: f64| {
+    let at = |load: f64| {
+        move |line: &&Line| {
             let point = line.points.iter().min_by(|a, b| {
                 let far = |p: &Point| (p.offered.0 / line.saturated.0 - load).abs();
                 far(a).total_cmp(&far(b))
             });
             point.map_or_else(String::new, latencies)
-        };
-        let waits = |programs: u32| {
-            let seen = line.waiting.iter().find(|seen| seen.programs == programs);
-            seen.map_or("-".to_owned(), |seen| format!("{:.1}", seen.wait_ns))
-        };
-        vec![
-            line.pattern.to_string(),
-            percent(line.read_share),
-            rate(line.saturated.0),
-            at(0.0),
-            at(0.5),
-            at(0.8),
-            at(0.95),
-            waits(1),
-            waits(16),
-        ]
+        }
     };
-    let lines = table(&columns, curve.lines.iter().map(row).collect());
+    let waits = |programs: u32| {
+        move |line: &&Line| {
+            let seen = line.waiting.iter().find(|seen| seen.programs == programs);
+            known(seen.map(|seen| seen.wait_ns), |ns| format!("{ns:.1}"))
+        }
+    };
+    let lines = Table::of(&curve.lines)
+        .left("pattern", |line| line.pattern)
+        .right("reads", |line| percent(line.read_share))
+        .right("saturated", |line| rate(line.saturated.0))
+        .right("unloaded ns", at(0.0))
+        .right("at 50 %", at(0.5))
+        .right("at 80 %", at(0.8))
+        .right("at 95 %", at(0.95))
+        .right("one waits", waits(1))
+        .right("16 wait", waits(16));
     let service = match fit {
         None => "latencies of the first / the second memory".to_owned(),
         Some(fit) => format!(

@@ -5,30 +5,22 @@ use memweir_dram::spec::SHIPPED;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, rate, table};
+use crate::render::text::{Table, rate};
 
 pub(super) fn execute() -> Result<Outcome, Failure> {
-    let columns = [
-        ("name", Align::Left),
-        ("device", Align::Left),
-        ("channel", Align::Right),
-        ("peak", Align::Right),
-        ("source", Align::Left),
-    ];
     let specs =
         SHIPPED.iter().filter_map(|(name, _)| Some((name, MemorySpec::shipped(name).ok()?)));
-    let rows = specs.map(|(name, spec)| {
-        let organization = &spec.organization;
-        let ranks = u64::from(organization.ranks * organization.sub_channels);
-        vec![
-            (*name).to_owned(),
-            spec.name.clone(),
-            memweir_core::Bytes(organization.rank_bytes().0 * ranks).to_string(),
-            rate(peak(&spec)),
-            spec.source.clone(),
-        ]
-    });
-    output::print(&format!("{}\n", table(&columns, rows.collect())))?;
+    let table = Table::of(specs)
+        .left("name", |(name, _)| *name)
+        .left("device", |(_, spec)| spec.name.clone())
+        .right("channel", |(_, spec)| {
+            let organization = &spec.organization;
+            let ranks = u64::from(organization.ranks * organization.sub_channels);
+            memweir_core::Bytes(organization.rank_bytes().0 * ranks)
+        })
+        .right("peak", |(_, spec)| rate(peak(spec)))
+        .left("source", |(_, spec)| spec.source.clone());
+    output::print(&format!("{table}\n"))?;
     Ok(Outcome::Success)
 }
 

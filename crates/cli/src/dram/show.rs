@@ -10,7 +10,7 @@ use super::devices;
 use super::list::peak;
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, rate, table};
+use crate::render::text::{Table, rate};
 
 /// Options of `memweir dram show`.
 #[derive(Debug, clap::Args)]
@@ -99,28 +99,27 @@ fn unloaded(spec: &MemorySpec) -> String {
 }
 
 fn timing(spec: &MemorySpec) -> String {
-    let columns = [("timing", Align::Left), ("cycles", Align::Right), ("ns", Align::Right)];
-    let row = |(name, cycles): (&str, Cycles)| {
-        let nanos = spec.span(cycles).as_f64() / 1e3;
-        vec![name.to_owned(), cycles.0.to_string(), format!("{nanos:.2}")]
-    };
-    format!("\n{}\n", table(&columns, spec.timing.iter().map(row).collect()))
+    let table = Table::of(spec.timing.iter())
+        .left("timing", |(name, _)| *name)
+        .right("cycles", |(_, cycles)| cycles.0)
+        .right("ns", |(_, cycles)| format!("{:.2}", spec.span(*cycles).as_f64() / 1e3));
+    format!("\n{table}\n")
 }
 
 fn rails(currents: &Currents) -> String {
-    let names =
-        ["volts", "idd0", "idd2n", "idd2p", "idd3n", "idd3p", "idd4r", "idd4w", "idd5b", "idd6"];
-    let columns: Vec<_> = std::iter::once(("mA per device", Align::Left))
-        .chain(names.map(|name| (name, Align::Right)))
-        .collect();
-    let row = |rail: &memweir_dram::spec::Rail| {
-        let values = [
-            rail.volts, rail.idd0, rail.idd2n, rail.idd2p, rail.idd3n, rail.idd3p, rail.idd4r,
-            rail.idd4w, rail.idd5b, rail.idd6,
-        ];
-        std::iter::once(rail.name.clone()).chain(values.map(|value| value.to_string())).collect()
-    };
-    format!("\n{}\n", table(&columns, currents.rails.iter().map(row).collect()))
+    let table = Table::of(&currents.rails)
+        .left("mA per device", |rail| rail.name.clone())
+        .right("volts", |rail| rail.volts)
+        .right("idd0", |rail| rail.idd0)
+        .right("idd2n", |rail| rail.idd2n)
+        .right("idd2p", |rail| rail.idd2p)
+        .right("idd3n", |rail| rail.idd3n)
+        .right("idd3p", |rail| rail.idd3p)
+        .right("idd4r", |rail| rail.idd4r)
+        .right("idd4w", |rail| rail.idd4w)
+        .right("idd5b", |rail| rail.idd5b)
+        .right("idd6", |rail| rail.idd6);
+    format!("\n{table}\n")
 }
 
 fn cells(array: &ArrayEnergy) -> String {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, table};
+use crate::render::text::Table;
 use crate::shared::map;
 use crate::value;
 
@@ -122,24 +122,18 @@ fn roles(map: &AddressMap) -> impl Iterator<Item = (&'static str, Role)> {
 }
 
 fn render(map: &AddressMap, places: &[Place]) -> String {
-    let mut columns = vec![("address", Align::Right)];
-    if map.interleave.is_some() {
-        columns.push(("channel of the interleaving", Align::Right));
-    }
-    columns.extend(roles(map).map(|(name, _)| (name, Align::Right)));
-    columns.extend(["set", "row", "column", "color"].map(|name| (name, Align::Right)));
     let known = |value: Option<u64>| value.map_or("?".to_owned(), |value| value.to_string());
-    let row = |place: &Place| {
-        let mut cells = vec![place.address.clone()];
-        cells.extend(place.way.map(|way| way.to_string()));
-        cells.extend(roles(map).map(|(name, _)| place.roles[name].to_string()));
-        cells.extend([
-            place.set.to_string(),
-            known(place.row),
-            known(place.column),
-            place.color.to_string(),
-        ]);
-        cells
-    };
-    format!("{}\n", table(&columns, places.iter().map(row).collect()))
+    let mut table = Table::of(places).right("address", |place| &*place.address);
+    if map.interleave.is_some() {
+        table = table.right("channel of the interleaving", |place| known(place.way.map(u64::from)));
+    }
+    for (name, _) in roles(map) {
+        table = table.right(name, |place| place.roles[name]);
+    }
+    let table = table
+        .right("set", |place| place.set)
+        .right("row", |place| known(place.row))
+        .right("column", |place| known(place.column))
+        .right("color", |place| place.color);
+    format!("{table}\n")
 }

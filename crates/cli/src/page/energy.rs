@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memweir_core::input::{DataFile, InputError, Refusal};
 use memweir_core::names::choose;
-use memweir_core::{Bytes, Nanos, Seconds};
+use memweir_core::{Bytes, Joules, Nanos, Seconds};
 use memweir_energy::{
     Activity, BusMemory, Energy, Flash, Medium, POINTS, READINGS, Reading, TABLE_IV, average,
     break_even,
@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, table};
+use crate::render::text::Table;
 use crate::value::{duration, refused, size};
 
 /// The paper's claims (section V-E): reduction against DRAM-backed swap, in percent.
@@ -278,49 +278,27 @@ impl Area {
 }
 
 fn render(report: &Report) -> String {
-    let joules = |parts: &Parts| memweir_core::Joules(parts.total_j).to_string();
-    let of_paper = report.areas.iter().any(|area| area.paper_percent.is_some());
-    let row = |area: &Area| {
-        let mut row = vec![
-            area.size.to_string(),
-            area.swap_ins.to_string(),
-            area.copies_in.to_string(),
-            joules(&area.dram),
-            joules(&area.flash),
-            joules(&area.nvm),
-            format!("{:.1} %", area.less_percent),
-            format!("{:.3} %", area.direct_read_percent),
-        ];
-        if of_paper {
-            let claim = area.paper_percent;
-            row.push(claim.map_or(String::new(), |claim| format!("> {claim:.0} %")));
-        }
-        row
-    };
-    let mut columns = vec![
-        ("swap", Align::Right),
-        ("swap-ins", Align::Right),
-        ("copied in", Align::Right),
-        ("DRAM", Align::Right),
-        ("flash", Align::Right),
-        ("NVM, direct read", Align::Right),
-        ("NVM less by", Align::Right),
-        ("direct read alone", Align::Right),
-    ];
-    if of_paper {
-        columns.push(("the paper's NVM less by", Align::Right));
+    let mut areas = Table::of(&report.areas)
+        .right("swap", |area| area.size)
+        .right("swap-ins", |area| area.swap_ins)
+        .right("copied in", |area| area.copies_in)
+        .right("DRAM", |area| Joules(area.dram.total_j))
+        .right("flash", |area| Joules(area.flash.total_j))
+        .right("NVM, direct read", |area| Joules(area.nvm.total_j))
+        .right("NVM less by", |area| format!("{:.1} %", area.less_percent))
+        .right("direct read alone", |area| format!("{:.3} %", area.direct_read_percent));
+    if report.areas.iter().any(|area| area.paper_percent.is_some()) {
+        areas = areas.right("the paper's NVM less by", |area| {
+            area.paper_percent.map_or(String::new(), |claim| format!("> {claim:.0} %"))
+        });
     }
-    let areas = table(&columns, report.areas.iter().map(row).collect());
     let mut text =
         format!("{:.0} s, the equations read `{}`\n\n{areas}\n", report.duration_s, report.reading);
-    let sizes: Vec<String> = report.areas.iter().map(|area| area.size.to_string()).collect();
-    let mut columns = vec![("`mended`, but", Align::Left)];
-    columns.extend(sizes.iter().map(|size| (size.as_str(), Align::Right)));
-    let row = |point: &Point| {
-        let shares = point.less_percent.iter().map(|share| format!("{share:.1} %"));
-        std::iter::once(point.point.to_owned()).chain(shares).collect()
-    };
-    let points = table(&columns, report.points.iter().map(row).collect());
+    let mut points = Table::of(&report.points).left("`mended`, but", |point| point.point);
+    for (at, area) in report.areas.iter().enumerate() {
+        points =
+            points.right(area.size.to_string(), |point| format!("{:.1} %", point.less_percent[at]));
+    }
     let lines = report.break_even_lines;
     let passes = lines / (memweir_energy::PAGE.as_f64() / memweir_core::LINE_BYTES as f64);
     let told = writeln!(

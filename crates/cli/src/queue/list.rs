@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, age, counted, rate, seconds, shortened, table};
+use crate::render::text::{Table, age, counted, rate, seconds, shortened};
 use crate::shared::connection::Connection;
 
 /// Jobs beyond which the columns are not fitted to the terminal: fitting takes time with each row.
@@ -71,33 +71,18 @@ pub(crate) fn status(args: &StatusArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-fn fitted(jobs: &[JobView]) -> String {
-    let columns = [
-        ("job", Align::Right),
-        ("name", Align::Left),
-        ("user", Align::Left),
-        ("cores", Align::Right),
-        ("state", Align::Left),
-        ("", Align::Left),
-        ("expected", Align::Left),
-        ("limit", Align::Right),
-        ("command", Align::Left),
-    ];
+fn fitted(jobs: &[JobView]) -> Table<&JobView> {
     let now = jiff::Timestamp::now().as_millisecond().cast_unsigned();
-    let row = |job: &JobView| {
-        vec![
-            job.id.to_string(),
-            shortened(&job.name, 24),
-            job.user.clone(),
-            job.cores.to_string(),
-            job.state.name().to_owned(),
-            remark(job, now),
-            job.expected.as_ref().map(expected).unwrap_or_default(),
-            job.bandwidth_limit.map(rate).unwrap_or_default(),
-            shortened(&job.command, 40),
-        ]
-    };
-    table(&columns, jobs.iter().map(row).collect())
+    Table::of(jobs)
+        .right("job", |job| job.id)
+        .left("name", |job| shortened(&job.name, 24))
+        .left("user", |job| &*job.user)
+        .right("cores", |job| job.cores)
+        .left("state", |job| job.state.name())
+        .left("", |job| remark(job, now))
+        .left("expected", |job| job.expected.as_ref().map(expected).unwrap_or_default())
+        .right("limit", |job| job.bandwidth_limit.map(rate).unwrap_or_default())
+        .left("command", |job| shortened(&job.command, 40))
 }
 
 /// One line of a list that is too long for a table.

@@ -3,16 +3,16 @@
 
 use std::fmt::Write;
 
-use memweir_bank::outcome::Improvement;
+use memweir_bank::outcome::{Improvement, ProgramOutcome};
 use memweir_study::bank::report::{BankPoint, BankReport, PartitionRun};
 
-use super::text::{Align, count, counted, percent, rate, table};
+use super::text::{Table, count, counted, known, percent, rate};
 
 /// The whole report.
 pub(crate) fn report(report: &BankReport) -> String {
     match report.points.as_slice() {
         [point] if point.at.is_empty() => one(point),
-        points => sweep(points),
+        points => partitions(points),
     }
 }
 
@@ -30,96 +30,63 @@ fn one(point: &BankPoint) -> String {
             let _ = writeln!(text, "row conflicts, by who had opened the row\n\n{conflicts}\n");
         }
     }
-    text + &partitions(&[point]) + "\n" + &notes(point)
+    text + &partitions(std::slice::from_ref(point)) + "\n" + &notes(point)
 }
 
 /// A row per program.
-fn programs(run: &PartitionRun) -> String {
-    let right = |head| (head, Align::Right);
-    let columns = [
-        ("program", Align::Left),
-        right("IPC"),
-        right("alone"),
-        right("slowdown"),
-        right("MPKI"),
-        right("row hits"),
-        right("banks"),
-        right("bandwidth"),
-        right("latency"),
-        ("colors", Align::Left),
-    ];
-    let rows = run.outcome.programs.iter().zip(&run.colors).map(|(program, colors)| {
-        let own = &program.together;
-        vec![
-            own.program.clone(),
-            format!("{:.2}", own.ipc),
-            format!("{:.2}", program.ipc_alone),
-            format!("{:.3}", program.slowdown),
-            format!("{:.2}", own.mpki),
-            own.row_hit_rate.map_or("-".to_owned(), percent),
-            own.bank_parallelism.map_or("-".to_owned(), |banks| format!("{banks:.2}")),
-            rate(own.bandwidth),
-            own.read_latency_ns.map_or("-".to_owned(), |ns| format!("{ns:.0} ns")),
-            colors.clone().unwrap_or_else(|| "any".to_owned()),
-        ]
-    });
-    table(&columns, rows.collect())
+fn programs(run: &PartitionRun) -> Table<(&ProgramOutcome, &Option<String>)> {
+    let number = |digits: usize| move |value: f64| format!("{value:.digits$}");
+    Table::of(run.outcome.programs.iter().zip(&run.colors))
+        .left("program", |(program, _)| program.together.program.clone())
+        .right("IPC", |(program, _)| number(2)(program.together.ipc))
+        .right("alone", |(program, _)| number(2)(program.ipc_alone))
+        .right("slowdown", |(program, _)| number(3)(program.slowdown))
+        .right("MPKI", |(program, _)| number(2)(program.together.mpki))
+        .right("row hits", |(program, _)| known(program.together.row_hit_rate, percent))
+        .right("banks", |(program, _)| known(program.together.bank_parallelism, number(2)))
+        .right("bandwidth", |(program, _)| rate(program.together.bandwidth))
+        .right("latency", |(program, _)| {
+            known(program.together.read_latency_ns, |ns| format!("{ns:.0} ns"))
+        })
+        .left("colors", |(_, colors)| colors.as_deref().unwrap_or("any").to_owned())
 }
 
 /// A row per victim, a column per program that was in its way; `None` without conflicts.
-fn conflicts(run: &PartitionRun) -> Option<String> {
-    let matrix = &run.outcome.conflicts;
+fn conflicts(run: &PartitionRun) -> Option<Table<(&ProgramOutcome, &Vec<u64>)>> {
+    let (programs, matrix) = (&run.outcome.programs, &run.outcome.conflicts);
     if matrix.iter().flatten().all(|count| *count == 0) {
         return None;
     }
-    let names: Vec<String> =
-        run.outcome.programs.iter().map(|program| program.together.program.clone()).collect();
-    let mut columns = vec![("", Align::Left)];
-    columns.extend(names.iter().map(|name| (name.as_str(), Align::Right)));
-    let rows = names.iter().zip(matrix).map(|(name, row)| {
-        std::iter::once(name.clone()).chain(row.iter().map(|number| count(*number))).collect()
-    });
-    Some(table(&columns, rows.collect()))
+    let rows = Table::of(programs.iter().zip(matrix));
+    let table = rows.left("", |(program, _)| program.together.program.clone());
+    let of_others = programs.iter().enumerate();
+    Some(of_others.fold(table, |table, (other, program)| {
+        table.right(&program.together.program, |(_, row)| count(row[other]))
+    }))
 }
 
 /// A row per partition, at each of the points.
-fn partitions(points: &[&BankPoint]) -> String {
-    let keys: Vec<String> = points[0].at.iter().map(|(key, _)| key.clone()).collect();
-    let mut columns: Vec<(&str, Align)> =
-        keys.iter().map(|key| (key.as_str(), Align::Right)).collect();
-    let right = |head| (head, Align::Right);
-    columns.push(("partition", Align::Left));
-    columns.extend(
-        ["weighted speedup", "gain", "max slowdown", "less", "harmonic", "row misses", "conflicts"]
-            .map(right),
-    );
-    let rows = points.iter().flat_map(|point| {
-        point.partitions.iter().map(move |run| {
-            let better = |value: fn(&Improvement) -> f64| {
-                run.improvement
-                    .as_ref()
-                    .map_or("-".to_owned(), |better| format!("{:+.1} %", 100.0 * value(better)))
-            };
-            let outcome = &run.outcome;
-            let conflicts = outcome.conflicts.iter().flatten().sum();
-            let own = [
-                run.partition.clone(),
-                format!("{:.3}", outcome.weighted_speedup),
-                better(|better| better.weighted_speedup),
-                format!("{:.3}", outcome.maximum_slowdown),
-                better(|better| better.maximum_slowdown),
-                format!("{:.3}", outcome.harmonic_speedup),
-                percent(outcome.row_miss_rate),
-                count(conflicts),
-            ];
-            point.at.iter().map(|(_, value)| value.clone()).chain(own).collect()
-        })
-    });
-    table(&columns, rows.collect()) + "\n"
-}
-
-fn sweep(points: &[BankPoint]) -> String {
-    partitions(&points.iter().collect::<Vec<_>>())
+fn partitions(points: &[BankPoint]) -> String {
+    let better = |value: fn(&Improvement) -> f64| {
+        move |(_, run): &(&BankPoint, &PartitionRun)| {
+            known(run.improvement.as_ref().map(value), |better| format!("{:+.1} %", 100.0 * better))
+        }
+    };
+    let rows = points.iter().flat_map(|point| point.partitions.iter().map(move |run| (point, run)));
+    let mut table = Table::of(rows);
+    for (place, (key, _)) in points[0].at.iter().enumerate() {
+        table = table.right(key, |(point, _)| point.at[place].1.clone());
+    }
+    let table = table
+        .left("partition", |(_, run)| run.partition.clone())
+        .right("weighted speedup", |(_, run)| format!("{:.3}", run.outcome.weighted_speedup))
+        .right("gain", better(|better| better.weighted_speedup))
+        .right("max slowdown", |(_, run)| format!("{:.3}", run.outcome.maximum_slowdown))
+        .right("less", better(|better| better.maximum_slowdown))
+        .right("harmonic", |(_, run)| format!("{:.3}", run.outcome.harmonic_speedup))
+        .right("row misses", |(_, run)| percent(run.outcome.row_miss_rate))
+        .right("conflicts", |(_, run)| count(run.outcome.conflicts.iter().flatten().sum()));
+    format!("{table}\n")
 }
 
 /// Indicators, spilled pages, and programs that miss the requested characteristics.

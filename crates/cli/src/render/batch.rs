@@ -5,7 +5,7 @@ use std::fmt::Write;
 use memweir_run::report::{Band, BatchReport, JobReport, MediumReport, ProfileSource};
 
 use super::bars::bar;
-use super::text::{Align, age, count, known, percent, rate, seconds, table};
+use super::text::{Table, age, count, known, percent, rate, seconds};
 
 /// Rows of the jobs' table that a person reads at once; longer batches show the slowest jobs.
 const ROWS_SHOWN: usize = 40;
@@ -40,37 +40,22 @@ fn jobs(jobs: &[JobReport], text: &mut String) {
         });
         shown.truncate(ROWS_SHOWN);
     }
-    let columns = [
-        ("job", Align::Left),
-        ("wall", Align::Right),
-        ("running", Align::Right),
-        ("bandwidth", Align::Right),
-        ("peak", Align::Right),
-        ("speed", Align::Right),
-        ("predicted", Align::Right),
-        ("quanta", Align::Right),
-        ("exit", Align::Right),
-    ];
-    text.push_str(&table(&columns, shown.into_iter().map(job_row).collect()));
+    let table = Table::of(shown)
+        .left("job", |job| &*job.name)
+        .right("wall", |job| seconds(job.wall_s))
+        .right("running", |job| seconds(job.running_s))
+        .right("bandwidth", |job| known(job.bandwidth_mean, rate))
+        .right("peak", |job| known(job.bandwidth_peak, rate))
+        .right("speed", |job| known(job.measured_speed, speed))
+        .right("predicted", |job| known(job.predicted_speed, speed))
+        .right("quanta", |job| count(job.quanta))
+        .right("exit", |job| exit(job.exit_code));
+    text.push_str(&table.to_string());
     text.push('\n');
     if hidden > 0 {
         let _ = writeln!(text, "... and {hidden} more (every job is in --json)");
     }
     text.push('\n');
-}
-
-fn job_row(job: &JobReport) -> Vec<String> {
-    vec![
-        job.name.clone(),
-        seconds(job.wall_s),
-        seconds(job.running_s),
-        known(job.bandwidth_mean, rate),
-        known(job.bandwidth_peak, rate),
-        known(job.measured_speed, speed),
-        known(job.predicted_speed, speed),
-        count(job.quanta),
-        exit(job.exit_code),
-    ]
 }
 
 /// A speed over that of the job alone.
@@ -207,25 +192,13 @@ fn media(media: &[MediumReport], text: &mut String) {
     if media.is_empty() {
         return;
     }
-    let columns = [
-        ("medium", Align::Left),
-        ("reads", Align::Right),
-        ("writes", Align::Right),
-        ("gamma", Align::Right),
-        ("delta", Align::Right),
-    ];
-    let row = |medium: &MediumReport| {
-        vec![
-            medium.name.clone(),
-            count(medium.memory_reads),
-            count(medium.memory_writes),
-            format!("{:.2}", medium.gamma),
-            format!("{:.2}", medium.delta),
-        ]
-    };
-    let _ = writeln!(text, "\nlines of 64 bytes by medium, latencies over DRAM's");
-    text.push_str(&table(&columns, media.iter().map(row).collect()));
-    text.push('\n');
+    let table = Table::of(media)
+        .left("medium", |medium| &*medium.name)
+        .right("reads", |medium| count(medium.memory_reads))
+        .right("writes", |medium| count(medium.memory_writes))
+        .right("gamma", |medium| format!("{:.2}", medium.gamma))
+        .right("delta", |medium| format!("{:.2}", medium.delta));
+    let _ = writeln!(text, "\nlines of 64 bytes by medium, latencies over DRAM's\n{table}");
 }
 
 /// The BTR breakdown of iabw Fig. 10: share of the quanta in each band of system bandwidth.
@@ -362,8 +335,10 @@ mod tests {
             bandwidth_peak: None,
             ..job("a", 1.0, Some(0))
         };
-        let row = job_row(&unmeasured);
-        assert_eq!(row[3..5], ["-".to_owned(), "-".to_owned()]);
+        let text = report(&batch(vec![unmeasured]));
+        let row = text.lines().find(|line| line.starts_with(" a ")).expect("its row");
+        let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+        assert_eq!(cells[3..5], ["-", "-"], "{row}");
         let blind = BatchReport { bandwidth_mean: None, bandwidth_std: None, ..batch(Vec::new()) };
         assert!(report(&blind).contains("turnaround 15.70 s, 157 quanta\n"));
     }

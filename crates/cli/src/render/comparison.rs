@@ -3,29 +3,32 @@
 use std::fmt::Write;
 
 use memweir_core::metrics;
-use memweir_run::compare::{
-    ComparedRun, Comparison, ConstantFailure, Difference, VariantSummary, Verdict,
-};
+use memweir_run::compare::{ComparedRun, Comparison, ConstantFailure, Difference, Verdict};
 
 use super::batch;
-use super::text::{Align, known, rate, seconds, table};
+use super::text::{Table, known, rate, seconds};
 
 /// The whole comparison.
 pub(crate) fn report(comparison: &Comparison) -> String {
     let level = format!("{:.0} % interval", comparison.confidence * 100.0);
-    let difference = format!("against {}", comparison.baseline);
-    let columns = [
-        ("policy", Align::Left),
-        ("turnaround", Align::Right),
-        ("RSD", Align::Right),
-        (difference.as_str(), Align::Right),
-        (level.as_str(), Align::Right),
-        ("bandwidth std", Align::Right),
-        ("verdict", Align::Left),
-    ];
+    let table = Table::of(&comparison.variants)
+        .left("policy", |variant| &*variant.variant)
+        .right("turnaround", |variant| known(variant.mean_s, seconds))
+        .right("RSD", |variant| spread(variant.rsd_percent))
+        .right(format!("against {}", comparison.baseline), |variant| {
+            variant
+                .difference
+                .map_or("-".to_owned(), |d| format!("{:+.2} s ({:+.1} %)", d.mean_s, d.percent))
+        })
+        .right(level, |variant| {
+            let interval = |d: Difference| format!("{:+.2} to {:+.2} s", d.low_s, d.high_s);
+            variant.difference.map_or("-".to_owned(), interval)
+        })
+        .right("bandwidth std", |variant| known(variant.bandwidth_std, rate))
+        .left("verdict", |variant| verdict(variant.verdict));
     let profiles = comparison.runs.first().map(|run| batch::profiles(&run.report.jobs));
     let mut text = profiles.unwrap_or_default();
-    text += &table(&columns, comparison.variants.iter().map(row).collect());
+    text += &table.to_string();
     if comparison.rounds == 0 {
         return text + "\n\nNo round was completed: nothing is compared.\n";
     }
@@ -78,33 +81,9 @@ fn failed(failure: &ConstantFailure) -> String {
     )
 }
 
-fn row(variant: &VariantSummary) -> Vec<String> {
-    let [difference, interval] = difference(variant.difference);
-    vec![
-        variant.variant.clone(),
-        known(variant.mean_s, seconds),
-        spread(variant.rsd_percent),
-        difference,
-        interval,
-        known(variant.bandwidth_std, rate),
-        verdict(variant.verdict).to_owned(),
-    ]
-}
-
 /// A relative standard deviation in percent, if there is one.
 pub(super) fn spread(rsd_percent: Option<f64>) -> String {
     rsd_percent.map_or_else(|| "-".to_owned(), |rsd| format!("{rsd:.1} %"))
-}
-
-/// A difference and its interval, if there are any.
-fn difference(difference: Option<Difference>) -> [String; 2] {
-    match difference {
-        Some(d) => [
-            format!("{:+.2} s ({:+.1} %)", d.mean_s, d.percent),
-            format!("{:+.2} to {:+.2} s", d.low_s, d.high_s),
-        ],
-        None => ["-".to_owned(), "-".to_owned()],
-    }
 }
 
 fn verdict(verdict: Verdict) -> &'static str {
@@ -152,6 +131,8 @@ pub(super) fn conclusion(
 
 #[cfg(test)]
 mod tests {
+    use memweir_run::compare::VariantSummary;
+
     use super::*;
 
     fn variant(name: &str, verdict: Verdict, interval: Option<(f64, f64)>) -> VariantSummary {

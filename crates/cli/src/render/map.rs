@@ -2,12 +2,12 @@
 
 use std::fmt::Write;
 
-use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Role, XorFunction};
+use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Role, SetFunction, XorFunction};
 use memweir_core::names::Named;
-use memweir_map::view::{self, PageView};
+use memweir_map::view::{self, CacheView, PageView};
 use memweir_plot::{Figure, Grid, GridRow, Panel};
 
-use super::text::{Align, table};
+use super::text::Table;
 
 /// The whole text of `memweir map show`.
 pub(crate) fn show(map: &AddressMap, pages: &[PageView]) -> String {
@@ -37,44 +37,31 @@ pub(crate) fn show(map: &AddressMap, pages: &[PageView]) -> String {
 }
 
 /// Functions with their roles, in the order of the map.
-pub(crate) fn functions(map: &AddressMap) -> String {
-    let row = |(number, set): (usize, &memweir_core::address_map::SetFunction)| {
-        vec![
-            number.to_string(),
-            set.role.name().to_owned(),
-            set.function.to_string(),
-            format!("{:#x}", set.function.0),
-        ]
-    };
-    let columns = [
-        ("function", Align::Right),
-        ("chooses", Align::Left),
-        ("bits", Align::Left),
-        ("mask", Align::Right),
-    ];
-    table(&columns, map.functions.iter().enumerate().map(row).collect())
+pub(crate) fn functions(map: &AddressMap) -> Table<(usize, &SetFunction)> {
+    Table::of(map.functions.iter().enumerate())
+        .right("function", |(number, _)| *number)
+        .left("chooses", |(_, set)| set.role.name())
+        .left("bits", |(_, set)| set.function)
+        .right("mask", |(_, set)| format!("{:#x}", set.function.0))
 }
 
-fn page_table(pages: &[PageView]) -> String {
-    let with_cache = pages.iter().any(|page| page.cache.is_some());
-    let mut columns = vec![
-        ("page", Align::Right),
-        ("banks it touches", Align::Right),
-        ("bank colors", Align::Right),
-    ];
-    if with_cache {
-        let names = ["cache colors", "in common", "banks apart in one cache color"];
-        columns.extend(names.map(|name| (name, Align::Right)));
+fn page_table(pages: &[PageView]) -> Table<&PageView> {
+    let table = Table::of(pages)
+        .right("page", |page| page.page)
+        .right("banks it touches", |page| page.banks_touched)
+        .right("bank colors", |page| page.colors);
+    if pages.iter().all(|page| page.cache.is_none()) {
+        return table;
     }
-    let row = |page: &PageView| {
-        let mut cells =
-            vec![page.page.to_string(), page.banks_touched.to_string(), page.colors.to_string()];
-        if let Some(cache) = page.cache {
-            cells.extend([cache.colors, cache.common, cache.banks_apart].map(|n| n.to_string()));
+    let cache = |figure: fn(&CacheView) -> u32| {
+        move |page: &&PageView| {
+            page.cache.as_ref().map(figure).map_or(String::new(), |n| n.to_string())
         }
-        cells
     };
-    table(&columns, pages.iter().map(row).collect())
+    table
+        .right("cache colors", cache(|cache| cache.colors))
+        .right("in common", cache(|cache| cache.common))
+        .right("banks apart in one cache color", cache(|cache| cache.banks_apart))
 }
 
 /// One row of the picture.

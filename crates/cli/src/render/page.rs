@@ -5,13 +5,13 @@ use std::fmt::Write;
 use memweir_core::{Bytes, Joules};
 use memweir_study::swap::report::{PagePoint, PageReport, SwapResult};
 
-use super::text::{Align, count, percent, table};
+use super::text::{Table, count, percent};
 
 /// The whole report.
 pub(crate) fn report(report: &PageReport) -> String {
     match report.points.as_slice() {
         [point] if point.at.is_empty() => one(point),
-        points => rows(points) + "\n",
+        points => format!("{}\n", rows(points)),
     }
 }
 
@@ -25,8 +25,7 @@ fn one(point: &PagePoint) -> String {
         point.duration_s,
         point.policy,
     );
-    text += &rows(std::slice::from_ref(point));
-    text.push_str("\n\n");
+    let _ = writeln!(text, "{}\n", rows(std::slice::from_ref(point)));
     for result in point.swaps.iter().filter(|result| result.mean.direct_reads > 0.0) {
         let mean = &result.mean;
         let avoided = percent(mean.copies_avoided / mean.direct_reads);
@@ -42,49 +41,26 @@ fn one(point: &PagePoint) -> String {
     text
 }
 
-fn rows(points: &[PagePoint]) -> String {
-    let right = |head| (head, Align::Right);
-    let mut columns: Vec<(&str, Align)> =
-        points.iter().take(1).flat_map(|p| &p.at).map(|(key, _)| right(key.as_str())).collect();
-    columns.push(("swap area", Align::Left));
-    columns.extend(
-        [
-            "copied in",
-            "read in place",
-            "written later",
-            "copied out",
-            "killed",
-            "switch",
-            "of it faults",
-            "stalled",
-            "block I/O",
-            "energy",
-        ]
-        .map(right),
-    );
-    let rows = points.iter().flat_map(|point| {
-        let values = point.at.iter().map(|(_, value)| value.clone());
-        point.swaps.iter().map(move |result| values.clone().chain(row(result)).collect())
-    });
-    table(&columns, rows.collect())
-}
-
-fn row(result: &SwapResult) -> [String; 11] {
-    let mean = &result.mean;
+fn rows(points: &[PagePoint]) -> Table<(&PagePoint, &SwapResult)> {
     let millis = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.1} ms"));
-    [
-        result.swap.clone(),
-        whole(mean.copies_in),
-        whole(mean.direct_reads),
-        whole(mean.upgrades),
-        whole(mean.swap_outs),
-        format!("{:.1}", mean.killed),
-        millis(mean.switch_ms),
-        millis(mean.switch_paging_ms),
-        millis(Some(mean.stalled_ms)),
-        Bytes(mean.block_io.round() as u64).to_string(),
-        Joules(mean.energy_j).to_string(),
-    ]
+    let results =
+        points.iter().flat_map(|point| point.swaps.iter().map(move |result| (point, result)));
+    let mut table = Table::of(results);
+    for (at, (key, _)) in points.iter().take(1).flat_map(|point| &point.at).enumerate() {
+        table = table.right(key, |(point, _)| point.at[at].1.clone());
+    }
+    table
+        .left("swap area", |(_, result)| result.swap.clone())
+        .right("copied in", |(_, result)| whole(result.mean.copies_in))
+        .right("read in place", |(_, result)| whole(result.mean.direct_reads))
+        .right("written later", |(_, result)| whole(result.mean.upgrades))
+        .right("copied out", |(_, result)| whole(result.mean.swap_outs))
+        .right("killed", |(_, result)| format!("{:.1}", result.mean.killed))
+        .right("switch", |(_, result)| millis(result.mean.switch_ms))
+        .right("of it faults", |(_, result)| millis(result.mean.switch_paging_ms))
+        .right("stalled", |(_, result)| millis(Some(result.mean.stalled_ms)))
+        .right("block I/O", |(_, result)| Bytes(result.mean.block_io.round() as u64))
+        .right("energy", |(_, result)| Joules(result.mean.energy_j))
 }
 
 /// A mean count.

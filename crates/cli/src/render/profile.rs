@@ -10,7 +10,7 @@ use memweir_run::store::{InputState, MediumLines, ProgramState, StoredProfile};
 
 use super::bars::sparkline;
 use super::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
-use super::text::{Align, count, percent, rate, seconds, table};
+use super::text::{Table, count, percent, rate, seconds};
 
 /// Width of the sparkline in cells.
 const SPARKLINE_CELLS: usize = 72;
@@ -50,10 +50,11 @@ fn by_medium(recording: &Recording) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let columns = [("medium", Align::Left), ("reads", Align::Right), ("writes", Align::Right)];
-    let row =
-        |medium: &MediumLines| vec![medium.name.clone(), count(medium.reads), count(medium.writes)];
-    format!("\n{}\n", table(&columns, lines.iter().map(row).collect()))
+    let table = Table::of(&lines)
+        .left("medium", |medium| &*medium.name)
+        .right("reads", |medium| count(medium.reads))
+        .right("writes", |medium| count(medium.writes));
+    format!("\n{table}\n")
 }
 
 /// A new profile: its totals, its shape, its phases, and its sampling.
@@ -92,24 +93,13 @@ pub(crate) fn isolation(report: &ProfileReport) -> String {
     text + &report.isolation_reason.as_ref().map_or(String::new(), |why| format!(" ({why})"))
 }
 
-fn phases(phases: &[PhaseReport]) -> String {
-    let columns = [
-        ("phase", Align::Left),
-        ("share", Align::Right),
-        ("bandwidth", Align::Right),
-        ("first at", Align::Right),
-        ("visits", Align::Right),
-    ];
-    let rows = phases.iter().enumerate().map(|(index, phase)| {
-        vec![
-            (index + 1).to_string(),
-            percent(phase.share),
-            rate(phase.bandwidth_mean),
-            seconds(phase.first_s),
-            count(phase.visits),
-        ]
-    });
-    table(&columns, rows.collect())
+fn phases(phases: &[PhaseReport]) -> Table<(usize, &PhaseReport)> {
+    Table::of((1..).zip(phases))
+        .left("phase", |(number, _)| *number)
+        .right("share", |(_, phase)| percent(phase.share))
+        .right("bandwidth", |(_, phase)| rate(phase.bandwidth_mean))
+        .right("first at", |(_, phase)| seconds(phase.first_s))
+        .right("visits", |(_, phase)| count(phase.visits))
 }
 
 fn sampled(sampling: &SamplingReport) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use memweir_policy::record::{Answer, Difference, Record, Replay};
 
-use super::text::{Align, count, rate, seconds, shortened, table};
+use super::text::{Table, count, rate, seconds, shortened};
 
 /// Width of a column of jobs.
 const JOBS_WIDTH: usize = 48;
@@ -31,31 +31,18 @@ pub(crate) fn report(record: &Record, policy: &str, replay: &Replay, limit: usiz
     }
     let verb = if differing == 1 { "differs" } else { "differ" };
     let _ = writeln!(text, "{} {verb} under {policy}\n", count(differing));
-    let columns = [
-        ("line", Align::Right),
-        ("at", Align::Right),
-        ("quantum", Align::Right),
-        ("recorded", Align::Left),
-        ("now", Align::Left),
-    ];
-    let shown = replay.differences.iter().take(limit);
-    text += &table(&columns, shown.map(|difference| row(record, difference)).collect());
-    text.push('\n');
+    let table = Table::of(replay.differences.iter().take(limit))
+        .right("line", |difference| difference.line)
+        .right("at", |difference| seconds(difference.time.as_secs_f64()))
+        .right("quantum", |difference| difference.quantum)
+        .left("recorded", |difference| answer(record, &difference.recorded, difference))
+        .left("now", |difference| answer(record, &difference.replayed, difference));
+    let _ = writeln!(text, "{table}");
     if replay.differences.len() > limit {
         let hidden = (replay.differences.len() - limit) as u64;
         let _ = writeln!(text, "... and {} more (--limit, --json)", count(hidden));
     }
     text
-}
-
-fn row(record: &Record, difference: &Difference) -> Vec<String> {
-    vec![
-        difference.line.to_string(),
-        seconds(difference.time.as_secs_f64()),
-        difference.quantum.to_string(),
-        answer(record, &difference.recorded, difference),
-        answer(record, &difference.replayed, difference),
-    ]
 }
 
 /// The selected jobs; where both answers select the same, the other differences.

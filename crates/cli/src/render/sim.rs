@@ -10,36 +10,13 @@ use memweir_study::flow::report::{
 mod queueing;
 
 use super::comparison::{conclusion, spread};
-use super::text::{Align, counted, natural_width, percent, rate, seconds, table, terminal_width};
+use super::text::{Table, counted, percent, rate, seconds, terminal_width};
 
 /// The whole report.
 pub(crate) fn report(report: &Report) -> String {
     match report.points.as_slice() {
         [point] if point.at.is_empty() => one(point),
         points => sweep(points, &report.overall),
-    }
-}
-
-/// Text of a column for a policy at a point.
-type Cell<'a> = Box<dyn Fn(&Point, &PolicySummary) -> String + 'a>;
-
-/// A column of the table.
-struct Column<'a> {
-    head: String,
-    align: Align,
-    /// Order of removal from a table that is too wide: the highest first, those of 0 never.
-    expendable: u8,
-    cell: Cell<'a>,
-}
-
-impl<'a> Column<'a> {
-    fn new(
-        head: impl Into<String>,
-        align: Align,
-        expendable: u8,
-        cell: impl Fn(&Point, &PolicySummary) -> String + 'a,
-    ) -> Self {
-        Self { head: head.into(), align, expendable, cell: Box::new(cell) }
     }
 }
 
@@ -57,7 +34,7 @@ fn one(point: &Point) -> String {
         let _ = writeln!(text, "{}", memories(&point.memories));
     }
     let _ = writeln!(text, "{}\n", of_workload(point));
-    text += &rendered(columns(&[point]), &[point], terminal_width());
+    let _ = write!(text, "{}", compared(std::slice::from_ref(point)).within(terminal_width()));
     if let Some(log) = &point.log {
         let _ = write!(text, "\n\n{}", queueing::of(point, log));
     }
@@ -111,9 +88,7 @@ fn repetitions(point: &Point) -> usize {
 
 /// Every point of a sweep in one table, then the gain of each policy over all of them.
 fn sweep(points: &[Point], overall: &[Overall]) -> String {
-    let points: Vec<&Point> = points.iter().collect();
-    let mut text = rendered(columns(&points), &points, terminal_width());
-    text.push_str("\n\n");
+    let mut text = format!("{}\n\n", compared(points).within(terminal_width()));
     let repeated = points.iter().any(|point| repetitions(point) > 1);
     for policy in overall {
         let _ = write!(
@@ -145,65 +120,45 @@ fn signed(gain: f64) -> String {
     format!("{:+.1} %", gain * 100.0)
 }
 
-/// The table, without the columns that do not fit into `room`.
-fn rendered(mut columns: Vec<Column<'_>>, points: &[&Point], room: Option<usize>) -> String {
-    loop {
-        let row = |point: &Point, policy: &PolicySummary| -> Vec<String> {
-            columns.iter().map(|column| (column.cell)(point, policy)).collect()
-        };
-        let rows: Vec<Vec<String>> = points
-            .iter()
-            .flat_map(|p| p.policies.iter().map(move |policy| row(p, policy)))
-            .collect();
-        let heads: Vec<&str> = columns.iter().map(|column| column.head.as_str()).collect();
-        let fits = room.is_none_or(|room| natural_width(&heads, &rows) <= room);
-        let next = (0..columns.len()).max_by_key(|index| columns[*index].expendable);
-        match next.filter(|index| !fits && columns[*index].expendable > 0) {
-            Some(index) => drop(columns.remove(index)),
-            None => {
-                let heads: Vec<_> = columns.iter().map(|c| (c.head.as_str(), c.align)).collect();
-                return table(&heads, rows);
-            }
-        }
-    }
-}
-
-/// The columns that have content: those of repetitions if there are some, that of the optimum if it
-/// is known.
-fn columns<'a>(points: &[&'a Point]) -> Vec<Column<'a>> {
-    use Align::{Left, Right};
-    let Some(first) = points.first() else { return Vec::new() };
+/// A row per policy and point, with the columns that have content: those of repetitions if there are
+/// some, that of the optimum if it is known.
+fn compared(points: &[Point]) -> Table<(&Point, &PolicySummary)> {
+    let rows = points.iter().flat_map(|point| point.policies.iter().map(move |p| (point, p)));
+    let mut table = Table::of(rows);
+    let Some(first) = points.first() else { return table };
     let repeated = points.iter().any(|point| repetitions(point) > 1);
-    let swept = !first.at.is_empty();
     let bounded = |policy: &PolicySummary| policy.share_of_possible.is_some();
-    let mut columns: Vec<Column<'a>> = Vec::new();
     for (place, (key, _)) in first.at.iter().enumerate() {
-        columns.push(Column::new(key, Right, 0, move |point, _| point.at[place].1.clone()));
+        table = table.right(key, |(point, _)| point.at[place].1.clone());
     }
-    columns.push(Column::new("policy", Left, 0, |_, p| p.policy.clone()));
-    columns.push(Column::new("turnaround", Right, 0, |_, p| seconds(p.mean_s)));
+    table = table.left("policy", |(_, p)| p.policy.clone());
+    table = table.right("turnaround", |(_, p)| seconds(p.mean_s));
     if repeated {
-        columns.push(Column::new("RSD", Right, 3, |_, p| spread(p.rsd_percent)));
+        table = table.right("RSD", |(_, p)| spread(p.rsd_percent)).expendable(3);
     }
-    columns.push(Column::new("gain", Right, 0, gain));
+    table = table.right("gain", gain);
     if repeated {
         let head = format!("time, {:.0} % interval", first.confidence * 100.0);
-        columns.push(Column::new(head, Right, 1, difference));
+        table = table.right(head, difference).expendable(1);
     }
     if points.iter().any(|point| point.policies.iter().any(bounded)) {
-        columns.push(Column::new("of possible", Right, 2, of_possible));
+        table = table.right("of possible", of_possible).expendable(2);
     }
-    columns.push(Column::new("speedup", Right, 4, |_, p| format!("{:.2}", p.weighted_speedup)));
-    columns.push(Column::new("bandwidth", Right, 5, |_, p| rate(p.bandwidth_mean)));
-    columns.push(Column::new("std", Right, 6, |_, p| rate(p.bandwidth_std)));
-    if repeated && swept {
-        columns.push(Column::new("verdict", Left, 0, |_, p| short(p.verdict).to_owned()));
+    table = table
+        .right("speedup", |(_, p)| format!("{:.2}", p.weighted_speedup))
+        .expendable(4)
+        .right("bandwidth", |(_, p)| rate(p.bandwidth_mean))
+        .expendable(5)
+        .right("std", |(_, p)| rate(p.bandwidth_std))
+        .expendable(6);
+    match repeated && !first.at.is_empty() {
+        true => table.left("verdict", |(_, p)| short(p.verdict)),
+        false => table,
     }
-    columns
 }
 
 /// The difference of turnaround in percent of the baseline's, and its interval.
-fn difference(point: &Point, policy: &PolicySummary) -> String {
+fn difference((point, policy): &(&Point, &PolicySummary)) -> String {
     let base = point.policies.iter().find(|p| p.policy == point.baseline).map(|p| p.mean_s);
     match (policy.difference, base.filter(|base| *base > 0.0)) {
         (Some(d), Some(base)) => {
@@ -229,7 +184,7 @@ fn short(verdict: Verdict) -> &'static str {
 
 /// Share of the possible gain that a policy takes; a lower limit where a bound stands for the
 /// optimum.
-fn of_possible(point: &Point, policy: &PolicySummary) -> String {
+fn of_possible((point, policy): &(&Point, &PolicySummary)) -> String {
     match (policy.share_of_possible, policy.optimum_is) {
         _ if policy.policy == point.baseline => "-".to_owned(),
         (Some(share), Some(Certainty::Bound)) if share > 0.0 => format!("> {}", percent(share)),
@@ -238,7 +193,7 @@ fn of_possible(point: &Point, policy: &PolicySummary) -> String {
     }
 }
 
-fn gain(point: &Point, policy: &PolicySummary) -> String {
+fn gain((point, policy): &(&Point, &PolicySummary)) -> String {
     if policy.policy == point.baseline {
         return "-".to_owned();
     }
@@ -327,13 +282,13 @@ mod tests {
     fn a_narrow_terminal_sees_what_matters_most() {
         let point = point(&[], 3, Some(9.0));
         let widest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        let narrow = rendered(columns(&[&point]), &[&point], Some(70));
+        let narrow = compared(std::slice::from_ref(&point)).within(Some(70)).to_string();
         assert!(widest(&narrow) <= 70, "{narrow}");
         assert!(narrow.contains("gain") && narrow.contains("interval"), "{narrow}");
         assert!(!narrow.contains("std") && !narrow.contains("speedup"), "{narrow}");
-        let none = rendered(columns(&[&point]), &[&point], Some(1));
+        let none = compared(std::slice::from_ref(&point)).within(Some(1)).to_string();
         assert!(none.contains("turnaround") && none.contains("gain"), "{none}");
-        let piped = rendered(columns(&[&point]), &[&point], None);
+        let piped = compared(std::slice::from_ref(&point)).within(None).to_string();
         assert!(piped.contains("std"), "{piped}");
     }
 

@@ -1,6 +1,8 @@
 //! Numbers and tables as people read them.
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use std::fmt;
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, TableStyle};
 
 /// Seconds with the digits that matter: `0.004 s`, `3.14 s`, `125 s`.
 pub(crate) fn seconds(value: f64) -> String {
@@ -68,58 +70,100 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Alignment of a column's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Align {
-    /// Names.
-    Left,
-    /// Numbers.
-    Right,
+/// A table with a rule under its head, as wide as the terminal allows, plain when piped. Its columns
+/// are added from left to right.
+pub(crate) struct Table<T> {
+    rows: Vec<T>,
+    columns: Vec<Column>,
+}
+
+struct Column {
+    head: String,
+    alignment: CellAlignment,
+    cells: Vec<String>,
+    /// Order of removal from a table that is too wide: the highest first, those of 0 never.
+    expendable: u8,
+}
+
+impl Column {
+    /// Returns its width if nothing in it is wrapped.
+    fn width(&self) -> usize {
+        const GAP: usize = 3;
+        let width = |text: &String| text.chars().count();
+        self.cells.iter().chain([&self.head]).map(width).max().unwrap_or(0) + GAP
+    }
+}
+
+impl<T> Table<T> {
+    pub(crate) fn of(rows: impl IntoIterator<Item = T>) -> Self {
+        Self { rows: rows.into_iter().collect(), columns: Vec::new() }
+    }
+
+    /// Adds a column of names.
+    pub(crate) fn left<D: ToString>(self, head: impl Into<String>, cell: impl Fn(&T) -> D) -> Self {
+        self.column(head.into(), CellAlignment::Left, cell)
+    }
+
+    /// Adds a column of numbers.
+    pub(crate) fn right<D: ToString>(
+        self,
+        head: impl Into<String>,
+        cell: impl Fn(&T) -> D,
+    ) -> Self {
+        self.column(head.into(), CellAlignment::Right, cell)
+    }
+
+    fn column<D: ToString>(
+        mut self,
+        head: String,
+        alignment: CellAlignment,
+        cell: impl Fn(&T) -> D,
+    ) -> Self {
+        let cells = self.rows.iter().map(|row| cell(row).to_string()).collect();
+        self.columns.push(Column { head, alignment, cells, expendable: 0 });
+        self
+    }
+
+    /// Lets a table that is too wide do without the last column. Those of a higher `order` go
+    /// first.
+    pub(crate) fn expendable(mut self, order: u8) -> Self {
+        self.columns.iter_mut().next_back().into_iter().for_each(|last| last.expendable = order);
+        self
+    }
+
+    /// Removes expendable columns until the others fit into `room`.
+    pub(crate) fn within(mut self, room: Option<usize>) -> Self {
+        let columns = &mut self.columns;
+        while room.is_some_and(|room| columns.iter().map(Column::width).sum::<usize>() > room) {
+            let next = (0..columns.len()).max_by_key(|index| columns[*index].expendable);
+            match next.filter(|index| columns[*index].expendable > 0) {
+                Some(index) => drop(columns.remove(index)),
+                None => break,
+            }
+        }
+        self
+    }
+}
+
+impl<T> fmt::Display for Table<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cell = |column: &Column, text: &String| Cell::new(text).set_alignment(column.alignment);
+        let rule = LineStyle::none().fill('─').junction('─');
+        let mut drawn = comfy_table::Table::new();
+        drawn
+            .load_style(TableStyle::new().header_separator(rule))
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_header(self.columns.iter().map(|column| cell(column, &column.head)));
+        for row in 0..self.rows.len() {
+            drawn.add_row(self.columns.iter().map(|column| cell(column, &column.cells[row])));
+        }
+        f.write_str(&drawn.trim_fmt())
+    }
 }
 
 /// Columns of the terminal that standard output is, if it is one.
 pub(crate) fn terminal_width() -> Option<usize> {
-    Table::new().width().map(usize::from)
-}
-
-/// Width of a table with these columns and rows if nothing in it is wrapped.
-pub(crate) fn natural_width(heads: &[&str], rows: &[Vec<String>]) -> usize {
-    let width = |text: &str| text.chars().count();
-    heads
-        .iter()
-        .enumerate()
-        .map(|(column, head)| {
-            let cells = rows.iter().map(|row| width(&row[column]));
-            cells.fold(width(head), usize::max) + COLUMN_GAP
-        })
-        .sum()
-}
-
-/// Spaces around the text of a column.
-const COLUMN_GAP: usize = 3;
-
-/// A table with a rule under its head, as wide as the terminal allows, plain when piped.
-pub(crate) fn table(columns: &[(&str, Align)], rows: Vec<Vec<String>>) -> String {
-    let alignment = |align: Align| match align {
-        Align::Left => CellAlignment::Left,
-        Align::Right => CellAlignment::Right,
-    };
-    let mut table = Table::new();
-    let rule = LineStyle::none().fill('─').junction('─');
-    table
-        .load_style(TableStyle::new().header_separator(rule))
-        .set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(
-        columns.iter().map(|(name, align)| Cell::new(name).set_alignment(alignment(*align))),
-    );
-    for row in rows {
-        table.add_row(
-            row.into_iter()
-                .zip(columns)
-                .map(|(text, (_, align))| Cell::new(text).set_alignment(alignment(*align))),
-        );
-    }
-    table.trim_fmt()
+    comfy_table::Table::new().width().map(usize::from)
 }
 
 #[cfg(test)]
@@ -141,19 +185,19 @@ mod tests {
 
     #[test]
     fn a_table_is_as_wide_as_it_says() {
-        let columns = [("job", Align::Left), ("quanta", Align::Right)];
-        let rows = vec![vec!["a".into(), "7".into()], vec!["bbbb".into(), "12345678".into()]];
-        let natural = natural_width(&columns.map(|(head, _)| head), &rows);
-        let longest = table(&columns, rows).lines().map(|line| line.chars().count()).max();
+        let table = Table::of([("a", 7), ("bbbb", 12_345_678)])
+            .left("job", |row| row.0)
+            .right("quanta", |row| row.1);
+        let natural = table.columns.iter().map(Column::width).sum();
+        let longest = table.to_string().lines().map(|line| line.chars().count()).max();
         assert!(longest.is_some_and(|longest| longest <= natural), "{longest:?} {natural}");
     }
 
     #[test]
     fn a_table_aligns_names_left_and_numbers_right() {
-        let text = table(
-            &[("job", Align::Left), ("quanta", Align::Right)],
-            vec![vec!["a".into(), "7".into()], vec!["bb".into(), "123".into()]],
-        );
+        let rows = [("a", 7), ("bb", 123)];
+        let table = Table::of(rows).left("job", |row| row.0).right("quanta", |row| row.1);
+        let text = table.to_string();
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         assert_eq!(
             lines,

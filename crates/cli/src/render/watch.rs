@@ -2,7 +2,7 @@
 
 use memweir_watch::Row;
 
-use super::text::{Align, counted, known, rate, shortened, table as drawn};
+use super::text::{Table, counted, known, rate, shortened};
 
 /// Longest name in the table.
 const NAME_ROOM: usize = 40;
@@ -12,32 +12,18 @@ pub(crate) const HEAD_LINES: usize = 4;
 
 /// Draws the rows of one interval, under the number of `subjects` that are watched.
 pub(crate) fn table(rows: &[Row], subjects: usize) -> String {
-    let columns = [
-        ("name", Align::Left),
-        ("kind", Align::Left),
-        ("state", Align::Left),
-        ("cores", Align::Right),
-        ("read", Align::Right),
-        ("written", Align::Right),
-        ("memory traffic", Align::Right),
-    ];
-    let cells = rows.iter().map(cells).collect();
-    format!("{}\n\n{}\n", counted(subjects as u64, "subject"), drawn(&columns, cells))
-}
-
-fn cells(row: &Row) -> Vec<String> {
-    let per_second = |amount: f64| amount / row.span_s;
-    let bytes =
-        |bytes: Option<u64>| known(bytes.map(|bytes| bytes as f64), |b| rate(per_second(b)));
-    vec![
-        shortened(&row.name, NAME_ROOM),
-        row.kind.to_string(),
-        row.state.name().to_owned(),
-        known(row.cpu_s, |seconds| format!("{:.2}", per_second(seconds))),
-        bytes(row.read_bytes),
-        bytes(row.write_bytes),
-        known(row.bandwidth, rate),
-    ]
+    let bytes = |row: &Row, bytes: Option<u64>| {
+        known(bytes.map(|bytes| bytes as f64), |bytes| rate(bytes / row.span_s))
+    };
+    let table = Table::of(rows)
+        .left("name", |row| shortened(&row.name, NAME_ROOM))
+        .left("kind", |row| row.kind)
+        .left("state", |row| row.state.name())
+        .right("cores", |row| known(row.cpu_s, |s| format!("{:.2}", s / row.span_s)))
+        .right("read", |row| bytes(row, row.read_bytes))
+        .right("written", |row| bytes(row, row.write_bytes))
+        .right("memory traffic", |row| known(row.bandwidth, rate));
+    format!("{}\n\n{table}\n", counted(subjects as u64, "subject"))
 }
 
 #[cfg(test)]

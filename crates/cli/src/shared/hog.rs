@@ -13,7 +13,7 @@ use memweir_run::platform::Machine;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Align, count, rate, seconds, table};
+use crate::render::text::{Table, count, rate, seconds};
 use crate::value::{duration, size};
 
 /// Options that Hog and HogSim share.
@@ -92,28 +92,18 @@ impl Common {
 }
 
 fn text(report: &HogReport) -> String {
-    let columns = [
-        ("instance", Align::Left),
-        ("bandwidth", Align::Right),
-        ("time", Align::Right),
-        ("lines read", Align::Right),
-        ("lines written", Align::Right),
-    ];
-    let rows = report.instances.iter().enumerate().map(|(index, instance)| {
-        let place = instance.cpu.map_or(format!("{index}"), |cpu| format!("{index} on CPU {cpu}"));
-        vec![
-            place,
-            rate(instance.bandwidth),
-            seconds(instance.seconds),
-            count(instance.memory_reads),
-            count(instance.memory_writes),
-        ]
-    });
+    let instances = Table::of(report.instances.iter().enumerate())
+        .left("instance", |(index, instance)| {
+            instance.cpu.map_or(format!("{index}"), |cpu| format!("{index} on CPU {cpu}"))
+        })
+        .right("bandwidth", |(_, instance)| rate(instance.bandwidth))
+        .right("time", |(_, instance)| seconds(instance.seconds))
+        .right("lines read", |(_, instance)| count(instance.memory_reads))
+        .right("lines written", |(_, instance)| count(instance.memory_writes));
     let mut text = format!(
-        "kernel {}, arrays of {}\n\n{}\n\n",
+        "kernel {}, arrays of {}\n\n{instances}\n\n",
         report.kernel.name(),
         Bytes(report.array_bytes),
-        table(&columns, rows.collect())
     );
     let _ = write!(text, "together {} in {}", rate(report.bandwidth), seconds(report.seconds));
     if let Some(demand) = report.demand {

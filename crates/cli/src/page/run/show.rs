@@ -7,7 +7,7 @@ use memweir_core::{Bytes, Joules};
 use memweir_page::live::{Cause, Histogram, Report, Row};
 
 use crate::render::bars::bar;
-use crate::render::text::{self, Align, count, percent, seconds};
+use crate::render::text::{self, Table, count, percent, seconds};
 
 /// Cells of the longest bar of a histogram.
 const BAR: usize = 24;
@@ -135,8 +135,11 @@ pub(super) fn table(report: &Report) -> String {
         report.direct_read,
         report.victims,
     );
-    let columns = [("pages and memory", Align::Left), ("", Align::Right), ("", Align::Left)];
-    text += &crate::render::text::table(&columns, rows(report));
+    let table = Table::of(rows(report))
+        .left("pages and memory", |(name, _, _)| *name)
+        .right("", |(_, value, _)| value.clone())
+        .left("", |(_, _, more)| more.clone());
+    text += &table.to_string();
     text.push('\n');
     text
 }
@@ -146,8 +149,7 @@ pub(super) fn times(report: &Report) -> String {
     report.times.iter().map(|(name, histogram)| histogram_of(name, histogram)).collect()
 }
 
-fn rows(report: &Report) -> Vec<Vec<String>> {
-    let row = |name: &str, value: String, more: String| vec![name.to_owned(), value, more];
+fn rows(report: &Report) -> Vec<(&'static str, String, String)> {
     let pages = |pages: u64| Bytes(pages * memweir_energy::PAGE.0).to_string();
     let over = report.dram_overshoot_bytes;
     let overshoot = match over.0 {
@@ -162,23 +164,23 @@ fn rows(report: &Report) -> Vec<Vec<String>> {
     let room = report.nvm_peak_bytes.as_f64() / report.nvm.size_bytes.as_f64();
     let unpaged = report.unpaged.dram_peak();
     let mut rows = vec![
-        row("pages evicted", count(report.evictions), pages(report.evictions)),
-        row("read in place", count(report.direct_reads), around),
-        row("copied back", count(report.copies_in), pages(report.copies_in)),
-        row("copies avoided", count(report.copies_avoided), pages(report.copies_avoided)),
-        row(
+        ("pages evicted", count(report.evictions), pages(report.evictions)),
+        ("read in place", count(report.direct_reads), around),
+        ("copied back", count(report.copies_in), pages(report.copies_in)),
+        ("copies avoided", count(report.copies_avoided), pages(report.copies_avoided)),
+        (
             "DRAM relieved of",
             report.dram_relieved_bytes.to_string(),
             "mean over the run".to_owned(),
         ),
-        row("DRAM, last look", report.dram_resident_bytes.to_string(), String::new()),
-        row("DRAM at most", report.dram_peak_bytes.to_string(), overshoot),
-        row("NVM, last look", report.nvm_used_bytes.to_string(), String::new()),
-        row("NVM at most", report.nvm_peak_bytes.to_string(), format!("{} of it", percent(room))),
+        ("DRAM, last look", report.dram_resident_bytes.to_string(), String::new()),
+        ("DRAM at most", report.dram_peak_bytes.to_string(), overshoot),
+        ("NVM, last look", report.nvm_used_bytes.to_string(), String::new()),
+        ("NVM at most", report.nvm_peak_bytes.to_string(), format!("{} of it", percent(room))),
     ];
     if unpaged > Bytes(0) {
         let programs = text::counted(report.unpaged.processes, "process");
-        rows.push(row("DRAM, not paged, at most", unpaged.to_string(), programs));
+        rows.push(("DRAM, not paged, at most", unpaged.to_string(), programs));
     }
     rows
 }

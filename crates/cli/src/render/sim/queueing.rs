@@ -4,22 +4,33 @@ use memweir_study::flow::log::LogFigures;
 use memweir_study::flow::queueing::{Distribution, Queueing};
 use memweir_study::flow::report::Point;
 
-use crate::render::text::{Align, count, counted, percent, seconds, table};
+use crate::render::text::{Table, count, counted, percent, seconds};
 
-/// The log, and a row for each policy.
+/// One row: a quantity of the jobs under a policy.
+struct Row<'a> {
+    policy: &'a str,
+    quantity: &'static str,
+    distribution: Distribution,
+    shown: fn(f64) -> String,
+    utilization: Option<f64>,
+}
+
+/// The log, and three rows for each policy.
 pub(super) fn of(point: &Point, log: &LogFigures) -> String {
     let figures = point.policies.iter().filter_map(|policy| Some((policy, policy.queueing?)));
-    let rows = figures.flat_map(|(policy, figures)| rows(&policy.policy, &figures)).collect();
-    let columns = [
-        ("policy", Align::Left),
-        ("of a job", Align::Left),
-        ("mean", Align::Right),
-        ("p50", Align::Right),
-        ("p95", Align::Right),
-        ("p99", Align::Right),
-        ("utilization", Align::Right),
-    ];
-    format!("{}\n\n{}", sentence(log), table(&columns, rows))
+    let rows = figures.flat_map(|(policy, figures)| rows(&policy.policy, &figures));
+    let of = |figure: fn(&Distribution) -> f64| {
+        move |row: &Row<'_>| (row.shown)(figure(&row.distribution))
+    };
+    let table = Table::of(rows)
+        .left("policy", |row| row.policy)
+        .left("of a job", |row| row.quantity)
+        .right("mean", of(|times| times.mean))
+        .right("p50", of(|times| times.p50))
+        .right("p95", of(|times| times.p95))
+        .right("p99", of(|times| times.p99))
+        .right("utilization", |row| row.utilization.map(percent).unwrap_or_default());
+    format!("{}\n\n{table}", sentence(log))
 }
 
 /// The jobs of the log, those that are left out, and the scales.
@@ -37,19 +48,18 @@ fn sentence(log: &LogFigures) -> String {
     format!("{text}\nat most {admitted} admitted; slowdown bounded at {bound}")
 }
 
-fn rows(policy: &str, figures: &Queueing) -> [Vec<String>; 3] {
-    let row = |head: [&str; 2], distribution: &Distribution, shown: fn(f64) -> String| {
-        let Distribution { mean, p50, p95, p99, .. } = *distribution;
-        let mut row = head.map(str::to_owned).to_vec();
-        row.extend([mean, p50, p95, p99].map(shown));
-        row.push(String::new());
-        row
+fn rows<'a>(policy: &'a str, figures: &Queueing) -> [Row<'a>; 3] {
+    let Queueing { wait_s, response_s, bounded_slowdown, utilization, .. } = *figures;
+    let row = |quantity, distribution, shown| Row {
+        policy: "",
+        quantity,
+        distribution,
+        shown,
+        utilization: None,
     };
-    let mut rows = [
-        row([policy, "wait"], &figures.wait_s, seconds),
-        row(["", "response"], &figures.response_s, seconds),
-        row(["", "bounded slowdown"], &figures.bounded_slowdown, |value| format!("{value:.2}")),
-    ];
-    rows[0][6] = percent(figures.utilization);
-    rows
+    [
+        Row { policy, utilization: Some(utilization), ..row("wait", wait_s, seconds) },
+        row("response", response_s, seconds),
+        row("bounded slowdown", bounded_slowdown, |value| format!("{value:.2}")),
+    ]
 }
