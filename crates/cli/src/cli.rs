@@ -89,15 +89,20 @@ pub(crate) enum Command {
     /// Measure this machine's memory bus
     Calibrate(calibrate::Args),
     /// Show and convert address maps: which bits of an address choose a bank
-    Map(map::Args),
+    #[command(subcommand)]
+    Map(map::Action),
     /// Run programs in DRAM banks of their own, and audit where their pages are
-    Color(color::Args),
+    #[command(subcommand)]
+    Color(color::Action),
     /// Run programs with less DRAM than they want, and compute the energy of paging
-    Page(page::Args),
+    #[command(subcommand)]
+    Page(page::Action),
     /// Drive memories at bank level with traces
-    Dram(dram::Args),
+    #[command(subcommand)]
+    Dram(dram::Action),
     /// Merge the results of sweeps that ran in shards
-    Sweep(sweep::Args),
+    #[command(subcommand)]
+    Sweep(sweep::Action),
     /// Repeat the figures of a paper in simulation, beside the paper's values
     Reproduce(reproduce::Args),
     /// Show what this machine offers, and what would enable the rest

@@ -10,15 +10,9 @@ use memweir_core::address_map::ColorSet;
 use crate::failure::{Failure, Outcome};
 use crate::value::refused;
 
-/// Options of `memweir color`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
+/// The actions of `memweir color`.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Action {
     /// Run a program whose memory lies in pages of chosen colors
     Run(run::Args),
     /// Tell which colors the pages of a process have, now
@@ -28,8 +22,8 @@ enum Action {
 }
 
 /// Runs, audits or plans.
-pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    match &args.action {
+pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
+    match action {
         Action::Run(args) => run::execute(args),
         Action::Audit(args) => audit::execute(args),
         Action::Plan(args) => plan::execute(args),

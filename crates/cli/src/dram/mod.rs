@@ -18,15 +18,9 @@ use clap::Subcommand;
 
 use crate::failure::{Failure, Outcome};
 
-/// Options of `memweir dram`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
+/// The actions of `memweir dram`.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Action {
     /// Serve a trace of memory accesses and tell how long it took, and why
     Replay(Box<replay::Args>),
     /// Measure bandwidth against latency, for people and for the flow model of `memweir sim`
@@ -42,8 +36,8 @@ enum Action {
 }
 
 /// Replays, measures, converts, lists or shows.
-pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    match &args.action {
+pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
+    match action {
         Action::Replay(args) => replay::execute(args),
         Action::Curve(args) => curve::execute(args),
         Action::Check(args) => check::execute(args),

@@ -10,15 +10,9 @@ use clap::Subcommand;
 
 use crate::failure::{Failure, Outcome};
 
-/// Options of `memweir map`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
+/// The actions of `memweir map`.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Action {
     /// Find the map of this machine, or of a simulated one, from latencies alone
     Detect(detect::Args),
     /// Show a map: its functions, a picture of them, and the page colors that it allows
@@ -32,8 +26,8 @@ enum Action {
 }
 
 /// Runs the chosen action on a map.
-pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    match &args.action {
+pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
+    match action {
         Action::Detect(args) => detect::execute(args),
         Action::Show(args) => show::execute(args),
         Action::Decode(args) => decode::execute(args),

@@ -9,15 +9,9 @@ use clap::Subcommand;
 
 use crate::failure::{Failure, Outcome};
 
-/// Options of `memweir page`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    action: Action,
-}
-
+/// The actions of `memweir page`.
 #[derive(Debug, Subcommand)]
-enum Action {
+pub(crate) enum Action {
     /// Run a program with less DRAM than it wants; its cold pages live in slower memory and are
     /// read there
     Run(Box<run::Args>),
@@ -30,8 +24,8 @@ enum Action {
 }
 
 /// Runs the chosen action.
-pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    match &args.action {
+pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
+    match action {
         Action::Run(args) => run::execute(args),
         Action::Energy(args) => energy::execute(args),
         Action::Sim(args) => sim::execute(args),

@@ -15,7 +15,7 @@ use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{NotStarted, check_program};
 use memweir_page::live::{self, Here, Look, Nvm, Paged, Report, Timeline};
 
-pub(super) use args::Args;
+pub(crate) use args::Args;
 
 use crate::failure::{self, Failure};
 use crate::render::progress::Line;

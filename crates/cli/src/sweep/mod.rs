@@ -2,24 +2,20 @@
 
 mod merge;
 
+use clap::Subcommand;
+
 use crate::failure::{Failure, Outcome};
 
-/// Options of `memweir sweep`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Command {
+/// The actions of `memweir sweep`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
     /// Merge the files of a sweep's shards, and say which points are missing
     Merge(merge::Args),
 }
 
 /// Runs the subcommand.
-pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    match &args.command {
-        Command::Merge(args) => merge::execute(args),
+pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
+    match action {
+        Action::Merge(args) => merge::execute(args),
     }
 }

@@ -25,7 +25,7 @@ const MEDIA: &str = "lpddr2-dram,lpddr2-pcm";
 #[derive(Debug, clap::Args)]
 #[command(after_help = after())]
 #[command(group = clap::ArgGroup::new("pager").required(true).args(["nvm", "kernel"]))]
-pub(in crate::page) struct Args {
+pub(crate) struct Args {
     /// Anonymous memory in DRAM that the program, and all that it starts, may have together. Kept
     /// within 5 % as long as the machine lets the pager run in time, the NVM has room, and all of
     /// the memory can be paged; a run that exceeds it says by how much and why
