@@ -86,12 +86,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if let Some(path) = &args.svg {
         plot::calibration::figure(&platform).write(path)?;
     }
-    if let Some(path) = &args.json {
-        output::json(path, &platform)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&format!("{}\nwritten to {}\n", text(&platform), path.display()))?;
-    }
+    output::report(args.json.as_deref(), &platform, || {
+        format!("{}\nwritten to {}\n", text(&platform), path.display())
+    })?;
     Ok(Outcome::Success)
 }
 

@@ -40,12 +40,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         platform: args.platform.clone(),
         store: args.store.clone(),
     });
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&text(&report))?;
-    }
+    output::report(args.json.as_deref(), &report, || text(&report))?;
     Ok(Outcome::Success)
 }
 

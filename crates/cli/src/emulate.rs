@@ -33,15 +33,11 @@ fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     let report = emulate(&plan.batch, &plan.options, &mut watcher);
     let (notes, mut timelines) = watcher.finish();
     let report = report?;
-    let printed = match output::is_stdout(args.json.as_deref()) {
-        true => Ok(()),
-        false => output::print(&with_notes(&notes, &show(&report))),
-    };
-    let json = args.json.as_ref().map(|path| output::json(path, &report));
+    let shown =
+        output::report(args.json.as_deref(), &report, || with_notes(&notes, &show(&report)));
     let plot = args.plot.as_ref().zip(timelines.pop());
-    let plot = plot.map(|(path, rows)| plot_run(&report.batch, rows, path));
-    let written = output::each([Some(printed), json, plot].into_iter().flatten());
-    let written = written.and(whole(&report.batch));
+    let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report.batch, rows, path));
+    let written = shown.and(plot).and(whole(&report.batch));
     let outcome = outcome(&report.batch).and_then(|outcome| match outcome {
         Outcome::Interrupted => Ok(outcome),
         _ if args.verify => verify(args, plan, &report),
@@ -57,17 +53,13 @@ fn several(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     let (notes, timelines) = watcher.finish();
     let emulation: Emulation = emulation?;
     let comparison = &emulation.comparison;
-    let printed = match output::is_stdout(args.json.as_deref()) {
-        true => Ok(()),
-        false => {
-            let text = machine(&emulation.machine) + &render_comparison::report(comparison);
-            output::print(&with_notes(&notes, &text))
-        }
-    };
-    let json = args.json.as_ref().map(|path| output::json(path, &emulation));
+    let shown = output::report(args.json.as_deref(), &emulation, || {
+        let text = machine(&emulation.machine) + &render_comparison::report(comparison);
+        with_notes(&notes, &text)
+    });
     let plot = args.plot.as_ref();
-    let plot = plot.map(|path| plot_comparison(comparison, timelines, options, path));
-    let written = output::each([Some(printed), json, plot].into_iter().flatten());
+    let plot = plot.map_or(Ok(()), |path| plot_comparison(comparison, timelines, options, path));
+    let written = shown.and(plot);
     let whole = output::each(comparison.runs.iter().map(|run| whole(&run.report)));
     ended(worst(comparison), written.and(whole))
 }

@@ -69,6 +69,18 @@ pub(crate) fn plain_json(path: &Path, value: &impl Serialize) -> Result<(), Fail
     files::write_atomically(path, text.as_bytes()).map_err(fail)
 }
 
+/// Writes a result as JSON to the file of `--json`, if there is one, and shows it as text unless
+/// standard output has the JSON. One that fails does not cost the other.
+pub(crate) fn report(
+    json: Option<&Path>,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    let written = json.map_or(Ok(()), |path| self::json(path, value));
+    let shown = if is_stdout(json) { Ok(()) } else { print(&text()) };
+    written.and(shown)
+}
+
 /// Writes every result, and returns the first failure after all were tried: a result that cannot be
 /// written does not cost the others.
 pub(crate) fn each(results: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {

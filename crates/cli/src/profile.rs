@@ -146,16 +146,14 @@ fn write(
     notice: String,
 ) -> Result<(), Failure> {
     let usable = profiled.report.unusable.is_none();
-    let printed = match output::is_stdout(args.json.as_deref()) {
-        true => Ok(()),
-        false => output::print(&(notice + &render::report(profiled))),
-    };
-    let json = args.json.as_ref().map(|path| output::json(path, &profiled.report));
+    let shown = output::report(args.json.as_deref(), &profiled.report, || {
+        notice + &render::report(profiled)
+    });
     let figure = args.svg.as_ref().map(|path| Ok(render::figure(&profiled.recording).write(path)?));
     let recording = args.recording.as_ref().filter(|_| usable).map(|path| {
         let saved = profiled.recording.save(path);
         saved.map_err(|error| Failure::write(path, io::Error::other(error)))
     });
     let stored = (!args.no_store).then(|| keep(args.store.as_deref(), invocation, profiled));
-    output::each([Some(printed), json, figure, recording, stored].into_iter().flatten())
+    output::each([Some(shown), figure, recording, stored].into_iter().flatten())
 }

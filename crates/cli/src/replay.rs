@@ -61,12 +61,11 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         // Two policies predict and target other bandwidths even where they select the same jobs.
         outcome.differences.retain(Difference::concerns_jobs);
     }
-    if let Some(path) = &args.json {
-        output::json(path, &Replayed::new(&args.record, &record, policy, &outcome))?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render::report(&record, policy, &outcome, args.limit))?;
-    }
+    output::report(
+        args.json.as_deref(),
+        &Replayed::new(&args.record, &record, policy, &outcome),
+        || render::report(&record, policy, &outcome, args.limit),
+    )?;
     Ok(if same && !outcome.differences.is_empty() { Outcome::Different } else { Outcome::Success })
 }
 

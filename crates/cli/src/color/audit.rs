@@ -62,12 +62,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
             Err(error) => return Err(error.into()),
         };
         seen = true;
-        if let Some(path) = &args.json {
-            output::json(path, &found)?;
-        }
-        if !output::is_stdout(args.json.as_deref()) {
-            output::print(&text(&found))?;
-        }
+        output::report(args.json.as_deref(), &found, || text(&found))?;
         match args.watch {
             Some(seconds) => {
                 std::thread::sleep(Duration::from_secs_f64(seconds.clamp(0.01, 86_400.0)))

@@ -72,19 +72,14 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         .zip(&sets)
         .map(|((name, traits), colors)| Planned::new(name, traits, colors, &supply))
         .collect();
-    if let Some(path) = &args.json {
-        let plan = Plan {
-            map: &map.name,
-            policy: args.policy.entry().name,
-            colors: supply.colors(),
-            banks_per_color: supply.banks_per_color(),
-            jobs: &jobs,
-        };
-        output::json(path, &plan)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&map.name, &supply, &jobs))?;
-    }
+    let plan = Plan {
+        map: &map.name,
+        policy: args.policy.entry().name,
+        colors: supply.colors(),
+        banks_per_color: supply.banks_per_color(),
+        jobs: &jobs,
+    };
+    output::report(args.json.as_deref(), &plan, || render(&map.name, &supply, &jobs))?;
     Ok(Outcome::Success)
 }
 

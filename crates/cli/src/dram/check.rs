@@ -140,13 +140,10 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         by_rule: checker.counts().iter().map(|(rule, count)| (rule.name(), *count)).collect(),
         first: first.map(Found::from).collect(),
     };
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
+    output::report(args.json.as_deref(), &report, || {
         let elsewhere = checker.counts().contains_key(&Rule::Address);
-        output::print(&shown(&report, elsewhere.then(|| places(&config))))?;
-    }
+        shown(&report, elsewhere.then(|| places(&config)))
+    })?;
     Ok(if report.violations == 0 { Outcome::Success } else { Outcome::Violation })
 }
 

@@ -132,12 +132,7 @@ fn tell(args: &Args, curve: &Curve, fit: Option<&Fit>) -> Result<Outcome, Failur
     if let Some(path) = &args.svg {
         figure(curve).write(path)?;
     }
-    if let Some(path) = &args.json {
-        output::json(path, &report(curve, fit))?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&text(curve, fit))?;
-    }
+    output::report(args.json.as_deref(), &report(curve, fit), || text(curve, fit))?;
     Ok(Outcome::Success)
 }
 

@@ -87,12 +87,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if let (Some(path), Some(map)) = (&args.output, report.map()) {
         std::fs::write(path, map.to_toml()).map_err(|error| Failure::write(path, error))?;
     }
-    if let Some(path) = &args.json {
-        output::json(path, &report.json())?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&report.text(args.output.as_deref()))?;
-    }
+    output::report(args.json.as_deref(), &report.json(), || report.text(args.output.as_deref()))?;
     Ok(match stop.load(Ordering::Relaxed) && report.map().is_none() {
         true => Outcome::Interrupted,
         false => report.outcome(),

@@ -54,12 +54,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let kernel = KernelMap::here().map_err(ColorError::from)?;
         kernel.load(&text).map_err(ColorError::from)?;
     }
-    if let Some(path) = &args.json {
-        let lines = text.lines().map(str::to_owned).collect();
-        output::json(path, &Told { lines, loaded: args.load })?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&text)?;
-    }
+    let told = Told { lines: text.lines().map(str::to_owned).collect(), loaded: args.load };
+    output::report(args.json.as_deref(), &told, || text)?;
     Ok(Outcome::Success)
 }

@@ -39,12 +39,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if let Some(path) = &args.svg {
         render::figure(&map).write(path)?;
     }
-    if let Some(path) = &args.json {
-        output::json(path, &Shown::new(&map, pages.clone()))?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render::show(&map, &pages))?;
-    }
+    output::report(args.json.as_deref(), &Shown::new(&map, pages.clone()), || {
+        render::show(&map, &pages)
+    })?;
     Ok(Outcome::Success)
 }
 

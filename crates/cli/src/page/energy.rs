@@ -112,12 +112,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         points: points.to_vec(),
         break_even_lines: break_even(&media.nvm, &media.dram),
     };
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&report))?;
-    }
+    output::report(args.json.as_deref(), &report, || render(&report))?;
     Ok(Outcome::Success)
 }
 

@@ -43,12 +43,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     trace.write(&name, file, args.window).and_then(|mut file| file.flush()).map_err(fail)?;
     replacement.commit().map_err(fail)?;
     let sums = trace.sums();
-    if let Some(path) = &args.json {
-        output::json(path, &sums)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&sums))?;
-    }
+    output::report(args.json.as_deref(), &sums, || render(&sums))?;
     Ok(Outcome::Success)
 }
 

@@ -127,12 +127,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     });
     counter.finish();
     rows.finish(results::rows(&report))?;
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render::report(&report))?;
-    }
+    output::report(args.json.as_deref(), &report, || render::report(&report))?;
     if let Some(path) = &args.svg {
         figure::of(&report, study.grid()).write(path)?;
     }

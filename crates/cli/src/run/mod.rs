@@ -67,14 +67,12 @@ fn once(
     let (told, mut timelines) = watcher.finish();
     let report = report?;
     notes.extend(told);
-    let printed = match output::is_stdout(args.json.as_deref()) {
-        true => Ok(()),
-        false => output::print(&with_notes(&notes, &render::report(&report))),
-    };
-    let json = args.json.as_ref().map(|path| output::json(path, &report));
+    let shown = output::report(args.json.as_deref(), &report, || {
+        with_notes(&notes, &render::report(&report))
+    });
     let plot = args.plot.as_ref().zip(timelines.pop());
-    let plot = plot.map(|(path, rows)| plot_run(&report, rows, path));
-    let written = output::each([Some(printed), json, plot].into_iter().flatten());
+    let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report, rows, path));
+    let written = shown.and(plot);
     ended(outcome(&report), written.and(whole(&report)))
 }
 
@@ -89,14 +87,12 @@ fn several(
     let (told, timelines) = watcher.finish();
     let comparison = comparison?;
     notes.extend(told);
-    let printed = match output::is_stdout(args.json.as_deref()) {
-        true => Ok(()),
-        false => output::print(&with_notes(&notes, &render_comparison::report(&comparison))),
-    };
-    let json = args.json.as_ref().map(|path| output::json(path, &comparison));
+    let shown = output::report(args.json.as_deref(), &comparison, || {
+        with_notes(&notes, &render_comparison::report(&comparison))
+    });
     let plot = args.plot.as_ref();
-    let plot = plot.map(|path| plot_comparison(&comparison, timelines, options, path));
-    let written = output::each([Some(printed), json, plot].into_iter().flatten());
+    let plot = plot.map_or(Ok(()), |path| plot_comparison(&comparison, timelines, options, path));
+    let written = shown.and(plot);
     let whole = output::each(comparison.runs.iter().map(|run| whole(&run.report)));
     ended(worst(&comparison), written.and(whole))
 }

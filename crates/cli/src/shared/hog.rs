@@ -81,12 +81,7 @@ impl Common {
 
     /// Shows the report.
     pub(crate) fn show(&self, report: &HogReport) -> Result<Outcome, Failure> {
-        if let Some(path) = &self.json {
-            output::json(path, report)?;
-        }
-        if !output::is_stdout(self.json.as_deref()) {
-            output::print(&text(report))?;
-        }
+        output::report(self.json.as_deref(), report, || text(report))?;
         Ok(if report.interrupted { Outcome::Interrupted } else { Outcome::Success })
     }
 }

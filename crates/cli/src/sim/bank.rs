@@ -35,11 +35,6 @@ pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<O
     let report = study.run(threads, || counter.one_more());
     counter.finish();
     let report = report?;
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render::report(&report))?;
-    }
+    output::report(args.json.as_deref(), &report, || render::report(&report))?;
     Ok(Outcome::Success)
 }

@@ -75,12 +75,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     if !timelines.is_empty() {
         timeline::write(timelines, &study.first()?)?;
     }
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render::report(&report))?;
-    }
+    output::report(args.json.as_deref(), &report, || render::report(&report))?;
     if let Some(path) = &args.svg {
         draw(&study, &report)?.write(path)?;
     }
