@@ -87,6 +87,22 @@ pub struct Column {
     pub kind: Kind,
 }
 
+/// A column of rows of type `T`: its name, its kind, and the cell of a row in it.
+pub type Field<T> = (&'static str, Kind, fn(&T) -> Cell);
+
+/// Returns the columns that these fields are.
+#[must_use]
+pub fn columns<T>(fields: &[Field<T>]) -> Vec<Column> {
+    let column = |(name, kind, _): &Field<T>| Column { name: (*name).to_owned(), kind: *kind };
+    fields.iter().map(column).collect()
+}
+
+/// Returns the cells of a row in the columns of these fields.
+#[must_use]
+pub fn cells<T>(fields: &[Field<T>], row: &T) -> Vec<Cell> {
+    fields.iter().map(|(_, _, cell)| cell(row)).collect()
+}
+
 /// One cell; of the kind of its column, or empty.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {

@@ -166,8 +166,7 @@ impl<'a> Plan<'a> {
 fn columns(simulation: &dyn Simulation, swept: &[Swept]) -> Vec<Column> {
     let column = |name: &str, kind| Column { name: name.to_owned(), kind };
     let sweeps = simulation.grid().sweeps();
-    let results: Vec<Column> =
-        simulation.columns().iter().map(|(name, kind)| column(name, *kind)).collect();
+    let results = simulation.columns();
     let swept = swept.iter().map(|swept| {
         let name = sweeps[swept.place].path.to_string();
         let own = [POINT, NUMBER, REPORT].contains(&name.as_str());

@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
-use memweir_run::table::{Cell, Kind};
+use memweir_run::table::{Cell, Column};
 use memweir_study::sweep::Grid;
 use serde::Serialize;
 
@@ -30,7 +30,7 @@ pub trait Simulation: Sync {
     fn keys(&self) -> Vec<String>;
 
     /// Returns the columns of the results, behind those of the swept keys.
-    fn columns(&self) -> &[(&'static str, Kind)];
+    fn columns(&self) -> Vec<Column>;
 
     /// Simulates one point on `threads` threads. Returns `None` after a request to `stop`.
     ///

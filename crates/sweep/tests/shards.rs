@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
-use memweir_run::table::{Cell, Kind};
+use memweir_run::table::{Cell, Column, Kind};
 use memweir_study::sweep::{Grid, Sweep};
 use memweir_sweep::partition::{Partition, all};
 use memweir_sweep::plan::{Origin, Plan};
@@ -74,8 +74,9 @@ impl Simulation for Squares {
         (0..self.grid.len()).map(key).collect()
     }
 
-    fn columns(&self) -> &[(&'static str, Kind)] {
-        &COLUMNS
+    fn columns(&self) -> Vec<Column> {
+        let column = |(name, kind): (&str, _)| Column { name: name.to_owned(), kind };
+        COLUMNS.map(column).into()
     }
 
     fn simulate(

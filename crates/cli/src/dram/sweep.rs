@@ -12,7 +12,7 @@ use memweir_dram::MemoryConfig;
 use memweir_dram::drive::{Report, Served};
 use memweir_dram::trace::{Format, Trace};
 use memweir_flow::Stop;
-use memweir_run::table::{Cell, Kind};
+use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::key::key;
 use memweir_study::sweep::Grid;
 use memweir_sweep::plan::{Origin, digest};
@@ -37,27 +37,41 @@ const OF_THE_RUN: [&str; 9] = [
     "threads",
 ];
 
-const COLUMNS: [(&str, Kind); 19] = [
-    ("memory", Kind::Text),
-    ("requests", Kind::Whole),
-    ("reads", Kind::Whole),
-    ("writes", Kind::Whole),
-    ("cycles", Kind::Whole),
-    ("time_s", Kind::Number),
-    ("row_hits", Kind::Whole),
-    ("row_misses", Kind::Whole),
-    ("row_conflicts", Kind::Whole),
-    ("activates", Kind::Whole),
-    ("refreshes", Kind::Whole),
-    ("read_latency_mean_cycles", Kind::Number),
-    ("read_latency_p50_cycles", Kind::Whole),
-    ("read_latency_p90_cycles", Kind::Whole),
-    ("read_latency_p99_cycles", Kind::Whole),
-    ("read_latency_max_cycles", Kind::Whole),
-    ("bandwidth_bytes_per_s", Kind::Number),
-    ("bus_utilisation", Kind::Number),
-    ("average_power_mw", Kind::Number),
-];
+/// One row: the requests that a memory has served.
+struct Row<'a> {
+    memory: &'a str,
+    clock_ps: u64,
+    served: &'a Served,
+}
+
+/// Returns the fields of a row, behind the swept options.
+fn fields<'a>() -> [Field<Row<'a>>; 19] {
+    [
+        ("memory", Kind::Text, |row| row.memory.into()),
+        ("requests", Kind::Whole, |row| row.served.requests.into()),
+        ("reads", Kind::Whole, |row| row.served.reads.into()),
+        ("writes", Kind::Whole, |row| row.served.writes.into()),
+        ("cycles", Kind::Whole, |row| row.served.cycles.into()),
+        ("time_s", Kind::Number, |row| {
+            (row.served.cycles as f64 * row.clock_ps as f64 * 1e-12).into()
+        }),
+        ("row_hits", Kind::Whole, |row| row.served.row_hits.into()),
+        ("row_misses", Kind::Whole, |row| row.served.row_misses.into()),
+        ("row_conflicts", Kind::Whole, |row| row.served.row_conflicts.into()),
+        ("activates", Kind::Whole, |row| row.served.activates.into()),
+        ("refreshes", Kind::Whole, |row| row.served.refreshes.into()),
+        ("read_latency_mean_cycles", Kind::Number, |row| {
+            row.served.read_latency_cycles.mean.into()
+        }),
+        ("read_latency_p50_cycles", Kind::Whole, |row| row.served.read_latency_cycles.p50.into()),
+        ("read_latency_p90_cycles", Kind::Whole, |row| row.served.read_latency_cycles.p90.into()),
+        ("read_latency_p99_cycles", Kind::Whole, |row| row.served.read_latency_cycles.p99.into()),
+        ("read_latency_max_cycles", Kind::Whole, |row| row.served.read_latency_cycles.max.into()),
+        ("bandwidth_bytes_per_s", Kind::Number, |row| row.served.bandwidth_bytes_per_s.into()),
+        ("bus_utilisation", Kind::Number, |row| row.served.bus_utilisation.into()),
+        ("average_power_mw", Kind::Number, |row| row.served.average_power_mw.into()),
+    ]
+}
 
 /// Runs the points of the sweep into the directory of `--out`, or lists them.
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
@@ -212,34 +226,11 @@ fn without_host(replayed: &Replayed<'_>) -> serde_json::Value {
 
 /// Returns the row of all memories together, and of each where there are several.
 fn rows(systems: &[(PhysAddr, MemoryConfig)], report: &Report) -> Vec<Vec<Cell>> {
-    let clock_ps = systems[0].1.spec().clock.0;
-    let parts = report.parts.iter().map(|part| row(&part.memory, clock_ps, &part.served));
-    std::iter::once(row("all", clock_ps, &report.served)).chain(parts).collect()
-}
-
-fn row(memory: &str, clock_ps: u64, served: &Served) -> Vec<Cell> {
-    let latency = &served.read_latency_cycles;
-    vec![
-        memory.into(),
-        served.requests.into(),
-        served.reads.into(),
-        served.writes.into(),
-        served.cycles.into(),
-        (served.cycles as f64 * clock_ps as f64 * 1e-12).into(),
-        served.row_hits.into(),
-        served.row_misses.into(),
-        served.row_conflicts.into(),
-        served.activates.into(),
-        served.refreshes.into(),
-        latency.mean.into(),
-        latency.p50.into(),
-        latency.p90.into(),
-        latency.p99.into(),
-        latency.max.into(),
-        served.bandwidth_bytes_per_s.into(),
-        served.bus_utilisation.into(),
-        served.average_power_mw.into(),
-    ]
+    let row = |memory: &str, served: &Served| {
+        cells(&fields(), &Row { memory, clock_ps: systems[0].1.spec().clock.0, served })
+    };
+    let parts = report.parts.iter().map(|part| row(&part.memory, &part.served));
+    std::iter::once(row("all", &report.served)).chain(parts).collect()
 }
 
 impl Simulation for ReplaySweep {
@@ -255,8 +246,8 @@ impl Simulation for ReplaySweep {
         self.points.iter().map(|point| point.key.clone()).collect()
     }
 
-    fn columns(&self) -> &[(&'static str, Kind)] {
-        &COLUMNS
+    fn columns(&self) -> Vec<Column> {
+        columns(&fields())
     }
 
     /// A replay runs on one thread to its end.

@@ -119,7 +119,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
         return args.shards.execute(&grid, read, &Origin::of(&text, &args.set), &args.output());
     }
     let study = PageStudy::read(&text, &args.set, grid)?;
-    let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
+    let mut rows = Rows::create(args.out.as_deref(), study.grid(), results::columns())?;
     let counter = Counter::new("runs", study.runs() as u64);
     let report = study.run(args.threads.unwrap_or_else(available_cores), |finished| {
         rows.append(finished.point, results::row(finished.swap, finished.repetition, finished.run));

@@ -7,7 +7,7 @@ use memweir_flow::Stop;
 use memweir_reproduce::{
     Comparison, Effort, FIGURES, Options, PaperName, Unobserved, choose, reproduce,
 };
-use memweir_run::table::{Cell, Kind};
+use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::key::key;
 use memweir_study::sweep::{Grid, Sweep};
 use memweir_sweep::plan::Origin;
@@ -18,15 +18,15 @@ use super::Args;
 use crate::failure::{Failure, Outcome};
 use crate::shared::shards::Output;
 
-const COLUMNS: [(&str, Kind); 8] = [
-    ("item", Kind::Text),
-    ("quantity", Kind::Text),
-    ("paper", Kind::Text),
-    ("ours", Kind::Number),
-    ("unit", Kind::Text),
-    ("kind", Kind::Text),
-    ("ratio", Kind::Number),
-    ("verdict", Kind::Text),
+const FIELDS: [Field<Comparison>; 8] = [
+    ("item", Kind::Text, |line| line.item.as_str().into()),
+    ("quantity", Kind::Text, |line| line.quantity.as_str().into()),
+    ("paper", Kind::Text, |line| word(&line.paper)),
+    ("ours", Kind::Number, |line| line.ours.into()),
+    ("unit", Kind::Text, |line| line.unit.as_str().into()),
+    ("kind", Kind::Text, |line| line.kind.name().into()),
+    ("ratio", Kind::Number, |line| line.ratio.into()),
+    ("verdict", Kind::Text, |line| word(&line.verdict)),
 ];
 
 /// Reproduces the figures of the shard, or lists them.
@@ -71,8 +71,8 @@ impl Simulation for Figures {
         (0..self.grid.len()).map(key).collect()
     }
 
-    fn columns(&self) -> &[(&'static str, Kind)] {
-        &COLUMNS
+    fn columns(&self) -> Vec<Column> {
+        columns(&FIELDS)
     }
 
     /// A figure runs to its end.
@@ -86,26 +86,14 @@ impl Simulation for Figures {
         let options = Options { effort: self.effort, figures, threads: threads.get() };
         let report = reproduce(self.paper, &options, &Unobserved)
             .map_err(|failed| InputError::new(self.paper.name(), failed.to_string()))?;
-        let mut rows: Vec<Vec<Cell>> = report.comparisons().map(row).collect();
+        let mut rows: Vec<Vec<Cell>> =
+            report.comparisons().map(|line| cells(&FIELDS, line)).collect();
         if rows.is_empty() {
             // A figure without a number to compare is done, too.
-            rows.push(vec![Cell::Empty; COLUMNS.len()]);
+            rows.push(vec![Cell::Empty; FIELDS.len()]);
         }
         Ok(Some(Simulated::new(rows, &report.results())))
     }
-}
-
-fn row(line: &Comparison) -> Vec<Cell> {
-    vec![
-        line.item.as_str().into(),
-        line.quantity.as_str().into(),
-        word(&line.paper),
-        line.ours.into(),
-        line.unit.as_str().into(),
-        line.kind.name().into(),
-        line.ratio.into(),
-        word(&line.verdict),
-    ]
 }
 
 /// Returns a value as the text that `results.json` has for it.

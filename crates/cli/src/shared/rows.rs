@@ -26,7 +26,7 @@ impl Rows {
     pub(crate) fn create(
         path: Option<&Path>,
         grid: &Grid,
-        columns: &[(&str, Kind)],
+        columns: Vec<Column>,
     ) -> Result<Self, Failure> {
         let kinds: Vec<Kind> = grid.sweeps().iter().map(kind).collect();
         let cells = |point| {
@@ -72,12 +72,12 @@ fn table(
     path: &Path,
     sweeps: &[Sweep],
     kinds: &[Kind],
-    columns: &[(&str, Kind)],
+    columns: Vec<Column>,
 ) -> Result<(PathBuf, Table), Failure> {
     let format = Format::of(path).map_err(|r| r.written_in("command line").key("--out"))?;
     let swept = sweeps.iter().zip(kinds).map(|(s, kind)| (s.path.to_string(), *kind));
-    let fixed = columns.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-    let columns = swept.chain(fixed).map(|(name, kind)| Column { name, kind }).collect();
+    let swept = swept.map(|(name, kind)| Column { name, kind });
+    let columns = swept.chain(columns).collect();
     let table = Table::create(path, format, columns).map_err(|e| Failure::write(path, e))?;
     Ok((path.to_owned(), table))
 }

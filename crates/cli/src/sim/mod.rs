@@ -61,7 +61,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     }
     let study = Study::read(&text, &args.set, grid, &profiles)?;
     let timelines = timeline::files(args.timeline.as_deref(), &study)?;
-    let mut rows = Rows::create(args.out.as_deref(), study.grid(), &results::COLUMNS)?;
+    let mut rows = Rows::create(args.out.as_deref(), study.grid(), results::columns())?;
 
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);

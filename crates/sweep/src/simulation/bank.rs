@@ -2,77 +2,59 @@
 
 use std::num::NonZeroUsize;
 
+use memweir_bank::outcome::ProgramOutcome;
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
-use memweir_run::table::{Cell, Kind};
+use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::bank::report::{BankPoint, PartitionRun};
 use memweir_study::bank::study::BankStudy;
 use memweir_study::sweep::Grid;
 
 use super::{Simulated, Simulation, unless_stopped};
 
-/// The columns, behind the swept keys.
-pub const COLUMNS: [(&str, Kind); 24] = [
-    ("partition", Kind::Text),
-    ("program", Kind::Text),
-    ("colors", Kind::Text),
-    ("seed", Kind::Whole),
-    ("instructions", Kind::Whole),
-    ("time_s", Kind::Number),
-    ("ipc", Kind::Number),
-    ("ipc_alone", Kind::Number),
-    ("slowdown", Kind::Number),
-    ("mpki", Kind::Number),
-    ("row_hit_rate", Kind::Number),
-    ("write_row_hit_rate", Kind::Number),
-    ("bank_parallelism", Kind::Number),
-    ("bandwidth", Kind::Number),
-    ("read_latency_ns", Kind::Number),
-    ("reads", Kind::Whole),
-    ("writes", Kind::Whole),
-    ("row_hits", Kind::Whole),
-    ("row_misses", Kind::Whole),
-    ("row_conflicts", Kind::Whole),
-    ("fault_share", Kind::Number),
-    ("weighted_speedup", Kind::Number),
-    ("maximum_slowdown", Kind::Number),
-    ("harmonic_speedup", Kind::Number),
-];
+/// One row: a program under a partition.
+struct Row<'a> {
+    point: &'a BankPoint,
+    run: &'a PartitionRun,
+    program: &'a ProgramOutcome,
+    colors: &'a Option<String>,
+}
 
-/// Returns the rows of a partition, one per program; the last three cells are of all programs
-/// together.
+/// Returns the fields of a row, behind the swept keys; the last three are of all programs together.
+fn fields<'a>() -> [Field<Row<'a>>; 24] {
+    [
+        ("partition", Kind::Text, |row| row.run.partition.as_str().into()),
+        ("program", Kind::Text, |row| row.program.together.program.as_str().into()),
+        ("colors", Kind::Text, |row| row.colors.as_deref().into()),
+        ("seed", Kind::Whole, |row| row.point.seed.into()),
+        ("instructions", Kind::Whole, |row| row.program.together.instructions.into()),
+        ("time_s", Kind::Number, |row| row.program.together.time_s.into()),
+        ("ipc", Kind::Number, |row| row.program.together.ipc.into()),
+        ("ipc_alone", Kind::Number, |row| row.program.ipc_alone.into()),
+        ("slowdown", Kind::Number, |row| row.program.slowdown.into()),
+        ("mpki", Kind::Number, |row| row.program.together.mpki.into()),
+        ("row_hit_rate", Kind::Number, |row| row.program.together.row_hit_rate.into()),
+        ("write_row_hit_rate", Kind::Number, |row| row.program.together.write_row_hit_rate.into()),
+        ("bank_parallelism", Kind::Number, |row| row.program.together.bank_parallelism.into()),
+        ("bandwidth", Kind::Number, |row| row.program.together.bandwidth.into()),
+        ("read_latency_ns", Kind::Number, |row| row.program.together.read_latency_ns.into()),
+        ("reads", Kind::Whole, |row| row.program.together.reads.into()),
+        ("writes", Kind::Whole, |row| row.program.together.writes.into()),
+        ("row_hits", Kind::Whole, |row| row.program.together.row_hits.into()),
+        ("row_misses", Kind::Whole, |row| row.program.together.row_misses.into()),
+        ("row_conflicts", Kind::Whole, |row| row.program.together.row_conflicts.into()),
+        ("fault_share", Kind::Number, |row| row.program.together.fault_share.into()),
+        ("weighted_speedup", Kind::Number, |row| row.run.outcome.weighted_speedup.into()),
+        ("maximum_slowdown", Kind::Number, |row| row.run.outcome.maximum_slowdown.into()),
+        ("harmonic_speedup", Kind::Number, |row| row.run.outcome.harmonic_speedup.into()),
+    ]
+}
+
+/// Returns the rows of a partition, one per program.
 fn rows(point: &BankPoint, run: &PartitionRun) -> Vec<Vec<Cell>> {
-    let outcome = &run.outcome;
-    let row = |(program, colors): (&memweir_bank::outcome::ProgramOutcome, &Option<String>)| {
-        let together = &program.together;
-        vec![
-            run.partition.as_str().into(),
-            together.program.as_str().into(),
-            colors.as_deref().into(),
-            point.seed.into(),
-            together.instructions.into(),
-            together.time_s.into(),
-            together.ipc.into(),
-            program.ipc_alone.into(),
-            program.slowdown.into(),
-            together.mpki.into(),
-            together.row_hit_rate.into(),
-            together.write_row_hit_rate.into(),
-            together.bank_parallelism.into(),
-            together.bandwidth.into(),
-            together.read_latency_ns.into(),
-            together.reads.into(),
-            together.writes.into(),
-            together.row_hits.into(),
-            together.row_misses.into(),
-            together.row_conflicts.into(),
-            together.fault_share.into(),
-            outcome.weighted_speedup.into(),
-            outcome.maximum_slowdown.into(),
-            outcome.harmonic_speedup.into(),
-        ]
-    };
-    outcome.programs.iter().zip(&run.colors).map(row).collect()
+    let programs = run.outcome.programs.iter().zip(&run.colors);
+    let rows = programs.map(|(program, colors)| Row { point, run, program, colors });
+    rows.map(|row| cells(&fields(), &row)).collect()
 }
 
 impl Simulation for BankStudy {
@@ -88,8 +70,8 @@ impl Simulation for BankStudy {
         self.keys()
     }
 
-    fn columns(&self) -> &[(&'static str, Kind)] {
-        &COLUMNS
+    fn columns(&self) -> Vec<Column> {
+        columns(&fields())
     }
 
     fn simulate(

@@ -3,8 +3,9 @@
 use std::num::NonZeroUsize;
 
 use memweir_core::input::InputError;
+use memweir_core::metrics::mean;
 use memweir_flow::Stop;
-use memweir_run::table::{Cell, Kind};
+use memweir_run::table::{self, Cell, Column, Field, Kind};
 use memweir_study::flow::queueing::Queueing;
 use memweir_study::flow::report::{Certainty, Point, Report, Run};
 use memweir_study::flow::study::Study;
@@ -12,31 +13,45 @@ use memweir_study::sweep::Grid;
 
 use super::{Simulated, Simulation, unless_stopped};
 
-/// The columns, behind the swept keys.
-pub const COLUMNS: [(&str, Kind); 22] = [
-    ("policy", Kind::Text),
-    ("repetition", Kind::Whole),
-    ("seed", Kind::Whole),
-    ("turnaround_s", Kind::Number),
-    ("weighted_speedup", Kind::Number),
-    ("slowdown_mean", Kind::Number),
-    ("slowdown_max", Kind::Number),
-    ("bandwidth_mean", Kind::Number),
-    ("bandwidth_std", Kind::Number),
-    ("ideal_average_bandwidth", Kind::Number),
-    ("target", Kind::Number),
-    ("quanta", Kind::Whole),
-    ("optimum_s", Kind::Number),
-    ("optimum_is", Kind::Text),
-    ("copied_bytes", Kind::Whole),
-    ("wait_mean_s", Kind::Number),
-    ("wait_p95_s", Kind::Number),
-    ("response_mean_s", Kind::Number),
-    ("response_p95_s", Kind::Number),
-    ("bounded_slowdown_mean", Kind::Number),
-    ("bounded_slowdown_p95", Kind::Number),
-    ("utilization", Kind::Number),
+/// The fields of a run, behind the swept keys.
+const FIELDS: [Field<Run>; 22] = [
+    ("policy", Kind::Text, |run| run.policy.as_str().into()),
+    ("repetition", Kind::Whole, |run| u64::from(run.repetition).into()),
+    ("seed", Kind::Whole, |run| run.seed.into()),
+    ("turnaround_s", Kind::Number, |run| run.turnaround_s.into()),
+    ("weighted_speedup", Kind::Number, |run| run.weighted_speedup.into()),
+    ("slowdown_mean", Kind::Number, |run| mean(&slowdowns(run)).into()),
+    ("slowdown_max", Kind::Number, |run| slowdowns(run).into_iter().reduce(f64::max).into()),
+    ("bandwidth_mean", Kind::Number, |run| run.bandwidth_mean.into()),
+    ("bandwidth_std", Kind::Number, |run| run.bandwidth_std.into()),
+    ("ideal_average_bandwidth", Kind::Number, |run| run.ideal_average_bandwidth.into()),
+    ("target", Kind::Number, |run| run.target.into()),
+    ("quanta", Kind::Whole, |run| run.quanta.into()),
+    ("optimum_s", Kind::Number, |run| run.optimum_s.into()),
+    ("optimum_is", Kind::Text, |run| run.optimum_is.map(certainty).into()),
+    ("copied_bytes", Kind::Whole, |run| run.copied_bytes.into()),
+    ("wait_mean_s", Kind::Number, |run| queueing(run, |q| q.wait_s.mean)),
+    ("wait_p95_s", Kind::Number, |run| queueing(run, |q| q.wait_s.p95)),
+    ("response_mean_s", Kind::Number, |run| queueing(run, |q| q.response_s.mean)),
+    ("response_p95_s", Kind::Number, |run| queueing(run, |q| q.response_s.p95)),
+    ("bounded_slowdown_mean", Kind::Number, |run| queueing(run, |q| q.bounded_slowdown.mean)),
+    ("bounded_slowdown_p95", Kind::Number, |run| queueing(run, |q| q.bounded_slowdown.p95)),
+    ("utilization", Kind::Number, |run| queueing(run, |q| q.utilization)),
 ];
+
+fn slowdowns(run: &Run) -> Vec<f64> {
+    run.tasks.iter().map(|task| task.slowdown).collect()
+}
+
+fn queueing(run: &Run, figure: fn(&Queueing) -> f64) -> Cell {
+    run.queueing.as_ref().map(figure).into()
+}
+
+/// Returns the columns, behind the swept keys.
+#[must_use]
+pub fn columns() -> Vec<Column> {
+    table::columns(&FIELDS)
+}
 
 /// Returns the rows of all runs, each with the number of its point.
 pub fn rows(report: &Report) -> impl Iterator<Item = (usize, Vec<Cell>)> {
@@ -47,33 +62,7 @@ pub fn rows(report: &Report) -> impl Iterator<Item = (usize, Vec<Cell>)> {
 /// Returns the row of a run.
 #[must_use]
 pub fn row(run: &Run) -> Vec<Cell> {
-    let queueing =
-        |figure: fn(&Queueing) -> f64| -> Cell { run.queueing.as_ref().map(figure).into() };
-    let slowdowns: Vec<f64> = run.tasks.iter().map(|task| task.slowdown).collect();
-    vec![
-        run.policy.as_str().into(),
-        u64::from(run.repetition).into(),
-        run.seed.into(),
-        run.turnaround_s.into(),
-        run.weighted_speedup.into(),
-        memweir_core::metrics::mean(&slowdowns).into(),
-        slowdowns.into_iter().reduce(f64::max).into(),
-        run.bandwidth_mean.into(),
-        run.bandwidth_std.into(),
-        run.ideal_average_bandwidth.into(),
-        run.target.into(),
-        run.quanta.into(),
-        run.optimum_s.into(),
-        run.optimum_is.map(certainty).into(),
-        run.copied_bytes.into(),
-        queueing(|q| q.wait_s.mean),
-        queueing(|q| q.wait_s.p95),
-        queueing(|q| q.response_s.mean),
-        queueing(|q| q.response_s.p95),
-        queueing(|q| q.bounded_slowdown.mean),
-        queueing(|q| q.bounded_slowdown.p95),
-        queueing(|q| q.utilization),
-    ]
+    table::cells(&FIELDS, run)
 }
 
 impl Simulation for Study {
@@ -89,8 +78,8 @@ impl Simulation for Study {
         self.keys()
     }
 
-    fn columns(&self) -> &[(&'static str, Kind)] {
-        &COLUMNS
+    fn columns(&self) -> Vec<Column> {
+        columns()
     }
 
     fn simulate(

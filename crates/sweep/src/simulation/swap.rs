@@ -4,33 +4,52 @@ use std::num::NonZeroUsize;
 
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
-use memweir_run::table::{Cell, Kind};
+use memweir_run::table::{self, Cell, Column, Field, Kind};
 use memweir_study::swap::report::{PageReport, PageRun};
 use memweir_study::swap::study::PageStudy;
 use memweir_study::sweep::Grid;
 
 use super::{Simulated, Simulation};
 
-/// The columns, behind the swept keys.
-pub const COLUMNS: [(&str, Kind); 17] = [
-    ("swap", Kind::Text),
-    ("repetition", Kind::Whole),
-    ("seed", Kind::Whole),
-    ("swap_outs", Kind::Whole),
-    ("copies_in", Kind::Whole),
-    ("direct_reads", Kind::Whole),
-    ("upgrades", Kind::Whole),
-    ("copies_avoided", Kind::Whole),
-    ("killed", Kind::Whole),
-    ("references", Kind::Whole),
-    ("switch_ms", Kind::Number),
-    ("switch_paging_ms", Kind::Number),
-    ("stalled_ms", Kind::Number),
-    ("block_io", Kind::Whole),
-    ("most_in_swap", Kind::Whole),
-    ("energy_j", Kind::Number),
-    ("energy_background_j", Kind::Number),
-];
+/// One row: a run on a swap area.
+struct Row<'a> {
+    swap: &'a str,
+    repetition: u32,
+    run: &'a PageRun,
+}
+
+/// Returns the fields of a row, behind the swept keys.
+fn fields<'a>() -> [Field<Row<'a>>; 17] {
+    // Counts of one run are whole; only the means of several are not.
+    fn whole(count: f64) -> Cell {
+        Cell::from(count as u64)
+    }
+    [
+        ("swap", Kind::Text, |row| row.swap.into()),
+        ("repetition", Kind::Whole, |row| u64::from(row.repetition).into()),
+        ("seed", Kind::Whole, |row| row.run.seed.into()),
+        ("swap_outs", Kind::Whole, |row| whole(row.run.session.swap_outs)),
+        ("copies_in", Kind::Whole, |row| whole(row.run.session.copies_in)),
+        ("direct_reads", Kind::Whole, |row| whole(row.run.session.direct_reads)),
+        ("upgrades", Kind::Whole, |row| whole(row.run.session.upgrades)),
+        ("copies_avoided", Kind::Whole, |row| whole(row.run.session.copies_avoided)),
+        ("killed", Kind::Whole, |row| whole(row.run.session.killed)),
+        ("references", Kind::Whole, |row| whole(row.run.session.references)),
+        ("switch_ms", Kind::Number, |row| row.run.session.switch_ms.into()),
+        ("switch_paging_ms", Kind::Number, |row| row.run.session.switch_paging_ms.into()),
+        ("stalled_ms", Kind::Number, |row| row.run.session.stalled_ms.into()),
+        ("block_io", Kind::Whole, |row| whole(row.run.session.block_io)),
+        ("most_in_swap", Kind::Whole, |row| whole(row.run.session.most_in_swap)),
+        ("energy_j", Kind::Number, |row| row.run.session.energy_j.into()),
+        ("energy_background_j", Kind::Number, |row| row.run.session.energy_background_j.into()),
+    ]
+}
+
+/// Returns the columns, behind the swept keys.
+#[must_use]
+pub fn columns() -> Vec<Column> {
+    table::columns(&fields())
+}
 
 /// Returns the rows of all runs, each with the number of its point.
 pub fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
@@ -44,28 +63,7 @@ pub fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
 /// Returns the row of a run.
 #[must_use]
 pub fn row(swap: &str, repetition: u32, run: &PageRun) -> Vec<Cell> {
-    let session = &run.session;
-    // Counts of one run are whole; only the means of several are not.
-    let whole = |count: f64| Cell::from(count as u64);
-    vec![
-        swap.into(),
-        u64::from(repetition).into(),
-        run.seed.into(),
-        whole(session.swap_outs),
-        whole(session.copies_in),
-        whole(session.direct_reads),
-        whole(session.upgrades),
-        whole(session.copies_avoided),
-        whole(session.killed),
-        whole(session.references),
-        session.switch_ms.into(),
-        session.switch_paging_ms.into(),
-        session.stalled_ms.into(),
-        whole(session.block_io),
-        whole(session.most_in_swap),
-        session.energy_j.into(),
-        session.energy_background_j.into(),
-    ]
+    table::cells(&fields(), &Row { swap, repetition, run })
 }
 
 impl Simulation for PageStudy {
@@ -81,8 +79,8 @@ impl Simulation for PageStudy {
         self.keys()
     }
 
-    fn columns(&self) -> &[(&'static str, Kind)] {
-        &COLUMNS
+    fn columns(&self) -> Vec<Column> {
+        columns()
     }
 
     fn simulate(
