@@ -35,46 +35,8 @@ pub enum Call {
     Retire(JobId),
 }
 
-/// The kinds of calls, for [`FakeControl::fail`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CallKind {
-    /// [`Blocker::prepare`].
-    Prepare,
-    /// [`Blocker::spawned`].
-    Born,
-    /// [`Blocker::block_all`].
-    BlockAll,
-    /// [`Blocker::run_only`].
-    RunOnly,
-    /// [`Blocker::run_all`].
-    RunAll,
-    /// [`Blocker::cpu_time`].
-    CpuTime,
-    /// [`Blocker::populated`].
-    Populated,
-    /// [`Blocker::signal`].
-    Signal,
-    /// [`Blocker::retire`].
-    Retire,
-}
-
-impl Call {
-    /// Returns the method that was called.
-    #[must_use]
-    pub fn kind(&self) -> CallKind {
-        match self {
-            Self::Prepare(_) => CallKind::Prepare,
-            Self::Born(..) => CallKind::Born,
-            Self::BlockAll => CallKind::BlockAll,
-            Self::RunOnly(_) => CallKind::RunOnly,
-            Self::RunAll => CallKind::RunAll,
-            Self::CpuTime(_) => CallKind::CpuTime,
-            Self::Populated(_) => CallKind::Populated,
-            Self::Signal(..) => CallKind::Signal,
-            Self::Retire(_) => CallKind::Retire,
-        }
-    }
-}
+/// Selects calls.
+pub type Kind = fn(&Call) -> bool;
 
 #[derive(Debug, Default)]
 struct FakeJob {
@@ -89,8 +51,7 @@ struct State {
     jobs: BTreeMap<JobId, FakeJob>,
     all_blocked: bool,
     calls: Vec<Call>,
-    counts: BTreeMap<CallKind, usize>,
-    faults: BTreeMap<(CallKind, usize), i32>,
+    faults: Vec<(Kind, usize, i32)>,
     notices: Vec<String>,
     demands: Vec<Demand>,
 }
@@ -119,13 +80,12 @@ impl FakeBlocker {
     /// Records `call` and fails if a fault was planted for it.
     fn call(&self, call: Call) -> Result<MutexGuard<'_, State>, BlockError> {
         let mut state = lock(&self.state);
-        let count = state.counts.entry(call.kind()).or_default();
-        *count += 1;
-        let key = (call.kind(), *count);
         let what = format!("{call:?}");
-        state.calls.push(call);
-        match state.faults.get(&key) {
-            Some(errno) => Err(error(&what, *errno)),
+        state.calls.push(call.clone());
+        let nth = |kind: &Kind| state.calls.iter().filter(|call| kind(call)).count();
+        let fault = state.faults.iter().find(|(kind, at, _)| kind(&call) && nth(kind) == *at);
+        match fault {
+            Some((.., errno)) => Err(error(&what, *errno)),
             None => Ok(state),
         }
     }
@@ -133,8 +93,8 @@ impl FakeBlocker {
 
 impl FakeControl {
     /// Makes the `nth` call of this kind (from one, counted over the blocker's life) fail.
-    pub fn fail(&self, kind: CallKind, nth: usize, errno: i32) {
-        lock(&self.state).faults.insert((kind, nth), errno);
+    pub fn fail(&self, kind: Kind, nth: usize, errno: i32) {
+        lock(&self.state).faults.push((kind, nth, errno));
     }
 
     /// Returns every demand that [`Blocker::set_demand`] was called with.
@@ -321,7 +281,7 @@ mod tests {
     #[test]
     fn fails_on_the_planted_call_alone() {
         let (mut blocker, control) = FakeBlocker::new(Mechanism::Sigstop);
-        control.fail(CallKind::BlockAll, 2, libc::EACCES);
+        control.fail(|call| *call == Call::BlockAll, 2, libc::EACCES);
         blocker.block_all().unwrap();
         blocker.run_all().unwrap();
         let error = blocker.block_all().unwrap_err();
