@@ -14,7 +14,7 @@ use memweir_dram::curve::Fit;
 use memweir_dram::spec::MemorySpec;
 use memweir_flow::Hardware;
 use memweir_flow::workload::catalog::Catalog;
-use memweir_linux::cgroup_tree::{Group, GroupState, parse_threads};
+use memweir_linux::cgroup_tree::{Group, GroupState, parse_ids};
 use memweir_linux::meter::perf::events::EventFile;
 use memweir_map::import::{self, Format};
 use memweir_map::published;
@@ -323,7 +323,7 @@ fn cgroups(data: &[u8]) {
         let parts: Vec<&str> = text.splitn(5, "---\n").collect();
         let [stat, events, threads, pattern, paths] = parts.as_slice() else { return };
         let _ = GroupState::parse(stat, events);
-        assert!(parse_threads(threads).all(|thread| thread > 0), "{threads}");
+        assert!(parse_ids(threads).all(|thread| thread > 0), "{threads}");
         let mut groups: Vec<Group> =
             paths.lines().zip(0..).map(|(path, id)| Group { path: path.into(), id }).collect();
         groups.sort();

@@ -119,21 +119,26 @@ pub(crate) fn remove_tree_patiently(files: &dyn Files, group: &Path) -> io::Resu
     remove_tree(files, group)
 }
 
-/// Returns the processes in a group and in those below it. Processes that this pid namespace cannot
-/// name (the kernel writes 0 for them) are left out: signalling 0 would hit our own group.
+/// Returns the processes in a group and in those below it.
 pub(crate) fn pids(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
     listed(files, group, "cgroup.procs")
 }
 
-/// Returns the threads in a v2 group and in those below it, named as [`pids`] names processes.
+/// Returns the threads in a v2 group and in those below it.
 pub(crate) fn threads(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
     listed(files, group, "cgroup.threads")
 }
 
+/// Parses the text of `cgroup.procs` or `cgroup.threads`. Processes and threads that this pid
+/// namespace cannot name, for which the kernel writes 0, are left out: signalling 0 would hit our own
+/// group.
+pub fn parse_ids(text: &str) -> impl Iterator<Item = i32> {
+    text.lines().filter_map(|line| line.trim().parse().ok()).filter(|id| *id > 0)
+}
+
 fn listed(files: &dyn Files, group: &Path, file: &str) -> io::Result<Vec<i32>> {
     let text = unless_gone(files.read(&group.join(file)))?;
-    let mut ids: Vec<i32> =
-        text.lines().filter_map(|line| line.trim().parse().ok()).filter(|id| *id > 0).collect();
+    let mut ids: Vec<i32> = parse_ids(&text).collect();
     for child in unless_gone(files.children(group))? {
         ids.extend(listed(files, &child, file)?);
     }

@@ -18,8 +18,10 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::Nanos;
 
-use crate::cgroup::{HierarchyKind, flat_keyed, locate, unless_gone};
+use crate::cgroup::{HierarchyKind, locate, value_of};
 use crate::probe::Probe;
+
+pub use crate::cgroup::parse_ids;
 
 /// The mounted cgroup v2 tree, or a directory that looks like one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,22 +54,13 @@ impl GroupState {
     /// without a line in `cgroup.events` lacks the feature.
     #[must_use]
     pub fn parse(cpu_stat: &str, events: &str) -> Option<Self> {
-        let value = |text: &str, key: &str| {
-            flat_keyed(text).find(|(name, _)| *name == key).map(|(_, number)| number)
-        };
-        let micros = value(cpu_stat, "usage_usec")?;
+        let micros = value_of(cpu_stat, "usage_usec")?;
         Some(Self {
             cpu_time: Nanos(micros.saturating_mul(1000)),
-            populated: value(events, "populated") == Some(1),
-            frozen: value(events, "frozen") == Some(1),
+            populated: value_of(events, "populated") == Some(1),
+            frozen: value_of(events, "frozen") == Some(1),
         })
     }
-}
-
-/// Parses the text of `cgroup.threads`. Threads that this pid namespace cannot name, for which the
-/// kernel writes 0, are left out.
-pub fn parse_threads(text: &str) -> impl Iterator<Item = i32> {
-    text.lines().filter_map(|line| line.trim().parse().ok()).filter(|thread| *thread > 0)
 }
 
 impl CgroupTree {
@@ -145,22 +138,6 @@ fn children(directory: &Path, path: &Path) -> io::Result<Vec<Group>> {
     Ok(groups)
 }
 
-/// Returns the threads in the group of this directory and in the groups below it.
-///
-/// # Errors
-/// A list of threads cannot be read. A group that is gone has none.
-pub(crate) fn threads(directory: &Path) -> io::Result<Vec<i32>> {
-    let mut pending = vec![directory.to_owned()];
-    let mut threads = Vec::new();
-    while let Some(directory) = pending.pop() {
-        let text = unless_gone(fs::read_to_string(directory.join("cgroup.threads")))?;
-        threads.extend(parse_threads(&text));
-        let below = unless_gone(children(&directory, &directory))?;
-        pending.extend(below.into_iter().map(|group| group.path));
-    }
-    Ok(threads)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -208,17 +185,6 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_nested_groups_belong_to_the_group() {
-        let top = tempfile::tempdir().unwrap();
-        group(top.path(), "a", ["", "", "12\n0\n"]);
-        group(top.path(), "a/b", ["", "", "13\n14\n"]);
-        let mut found = threads(&top.path().join("a")).unwrap();
-        found.sort_unstable();
-        assert_eq!(found, [12, 13, 14]);
-        assert_eq!(threads(&top.path().join("gone")).unwrap(), [] as [i32; 0]);
-    }
-
-    #[test]
     fn the_tree_of_this_machine_is_read() {
         let tree = match CgroupTree::open() {
             Ok(tree) => tree,
@@ -234,7 +200,7 @@ mod tests {
         #[test]
         fn any_text_is_parsed(stat in "(usage_usec [0-9]{0,25}\n|\\PC{0,9}\n)*", events in "\\PC*") {
             let _ = GroupState::parse(&stat, &events);
-            prop_assert!(parse_threads(&events).all(|thread| thread > 0));
+            prop_assert!(parse_ids(&events).all(|id| id > 0));
         }
     }
 }

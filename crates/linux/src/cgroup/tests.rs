@@ -99,3 +99,16 @@ fn accounting_reads_the_line_of_that_name() {
     std::fs::write(leaf.join("cpu.stat"), "user_usec 7\n").unwrap();
     assert!(cpu_time(&tree, &leaf).is_err());
 }
+
+#[test]
+fn threads_of_nested_groups_belong_to_the_group() {
+    let tree = FakeTree::new();
+    let group = tree.group("a");
+    tree.group("a/b");
+    tree.file("a/cgroup.threads", "12\n0\n");
+    tree.file("a/b/cgroup.threads", "13\n14\n");
+    let mut found = threads(&tree, &group).unwrap();
+    found.sort_unstable();
+    assert_eq!(found, [12, 13, 14]);
+    assert_eq!(threads(&tree, &tree.root().join("gone")).unwrap(), [] as [i32; 0]);
+}
