@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -107,13 +106,7 @@ impl MemoryGroup {
     /// If members cannot be added to the group.
     pub fn spawn(&self, command: &mut Command) -> io::Result<()> {
         let members = OpenOptions::new().write(true).open(self.path.join("cgroup.procs"))?;
-        let enter = move || {
-            // SAFETY: the descriptor is open as long as this closure lives, and the byte is static.
-            match unsafe { libc::write(members.as_raw_fd(), b"0".as_ptr().cast(), 1) } {
-                1 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
-        };
+        let enter = move || Ok(nix::unistd::write(&members, b"0").map(drop)?);
         // SAFETY: between fork and exec it does one system call, and allocates nothing.
         unsafe { command.pre_exec(enter) };
         Ok(())

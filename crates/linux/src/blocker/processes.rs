@@ -5,9 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::time::Duration;
 
 use memweir_abi::kernel::stat::StatLine;
 use memweir_core::Nanos;
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
 
 /// The needed fields of one line of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +95,8 @@ pub(crate) fn all() -> io::Result<Vec<Stat>> {
 
 /// Returns the CPU time of a process's threads, with nanosecond resolution.
 fn cpu_clock(pid: i32) -> Option<Nanos> {
-    let mut clock = 0;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: both calls write to the locals that they are given pointers to.
-    let failed = unsafe {
-        libc::clock_getcpuclockid(pid, &raw mut clock) != 0
-            || libc::clock_gettime(clock, &raw mut time) != 0
-    };
-    (!failed).then(|| Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+    let time = clock_getcpuclockid(Pid::from_raw(pid)).and_then(ClockId::now).ok()?;
+    Some(Nanos::from(Duration::from(time)))
 }
 
 /// A process that cannot be confused with a later one of the same pid.

@@ -18,7 +18,8 @@ use memweir_core::{JobId, Nanos};
 use super::processes::{self, Identity, Members, Stat};
 use super::share::Share;
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
-use crate::files::KernelFiles;
+use crate::cgroup;
+use crate::files::{Files, KernelFiles};
 use crate::guardian::{Guard, Message};
 
 /// Greatest age of a walk that CPU times are read from: one walk serves all jobs of a quantum.
@@ -87,11 +88,7 @@ impl Job {
 
 /// Sends a signal to a process that was seen a moment ago.
 fn send(stat: &Stat, signal: i32) -> Result<(), BlockError> {
-    // SAFETY: kill() touches no memory.
-    if unsafe { libc::kill(stat.pid, signal) } == 0 {
-        return Ok(());
-    }
-    crate::cgroup::unless_gone(Err(io::Error::last_os_error()))
+    cgroup::unless_gone(KernelFiles.signal(stat.pid, signal))
         .map_err(|source| BlockError::new(format!("signalling process {}", stat.pid), source))
 }
 

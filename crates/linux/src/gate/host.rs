@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use memweir_abi::kernel::stat::HostState;
+use nix::unistd::gettid;
 
 /// The way to recognize sleeping threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +23,7 @@ impl Sleepers {
         let (send, receive) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {
-            // SAFETY: gettid touches no memory.
-            let _ = send.send(unsafe { libc::gettid() } as u32);
+            let _ = send.send(gettid().as_raw() as u32);
             let _ = ended.recv();
         });
         let tid = receive.recv().unwrap_or_default();
@@ -102,8 +102,7 @@ mod tests {
         child.wait().expect("a process of ours");
         assert_eq!(host_state(pid, pid), HostState::Gone);
         let own = std::process::id();
-        // SAFETY: gettid touches no memory.
-        let tid = unsafe { libc::gettid() } as u32;
+        let tid = gettid().as_raw() as u32;
         assert_eq!(host_state(own, tid), HostState::Busy);
     }
 }
