@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use memweir_core::names::Named;
-use memweir_linux::qemu::QemuPaths;
 use memweir_linux::{Mechanism, MeterKind, Probe};
 use memweir_run::doctor::{DoctorOptions, DoctorReport, doctor};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::shared::profiling::QemuArgs;
 
 /// Options of `memweir doctor`.
 #[derive(Debug, clap::Args)]
@@ -18,12 +18,8 @@ pub(crate) struct Args {
     /// Write the report as JSON (`-`: to standard output instead of the text)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
-    /// The qemu-x86_64 of the software meter [default: from PATH]
-    #[arg(long, value_name = "FILE")]
-    qemu: Option<PathBuf>,
-    /// The plugin of the software meter [default: the installed one]
-    #[arg(long, value_name = "FILE")]
-    plugin: Option<PathBuf>,
+    #[command(flatten)]
+    qemu: QemuArgs,
     /// The calibration, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
@@ -36,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let report = doctor(&DoctorOptions {
-        qemu: QemuPaths { emulator: args.qemu.clone(), plugin: args.plugin.clone() },
+        qemu: args.qemu.paths(),
         platform: args.platform.clone(),
         store: args.store.clone(),
     });

@@ -8,7 +8,6 @@ use memweir_abi::softpmu::Sampling;
 use memweir_core::Nanos;
 use memweir_core::placement::PlacementSpec;
 use memweir_linux::MeterKind;
-use memweir_linux::qemu::QemuPaths;
 use memweir_run::options;
 use memweir_run::profile::{
     Check, Isolation, ProfileError, ProfileOptions, Profiled, ProgramOutput, input_of, profile,
@@ -18,7 +17,7 @@ use memweir_run::store::Invocation;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::profile as render;
-use crate::shared::profiling::{keep, show, spinner};
+use crate::shared::profiling::{QemuArgs, keep, show, spinner};
 use crate::value::{duration, parsed};
 
 /// Options of `memweir profile`.
@@ -54,12 +53,8 @@ pub(crate) struct Args {
     /// [default: the first that works]
     #[arg(long, value_name = "NAME")]
     isolation: Option<Isolation>,
-    /// The qemu-x86_64 of the software meter [default: from PATH]
-    #[arg(long, value_name = "FILE")]
-    qemu: Option<PathBuf>,
-    /// The plugin of the software meter [default: the installed one]
-    #[arg(long, value_name = "FILE")]
-    plugin: Option<PathBuf>,
+    #[command(flatten)]
+    qemu: QemuArgs,
     /// Perf events, instead of the built-in table
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
@@ -121,7 +116,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         // The program's output would mix with the report.
         output: ProgramOutput::Discard,
         isolation: args.isolation,
-        qemu: QemuPaths { emulator: args.qemu.clone(), plugin: args.plugin.clone() },
+        qemu: args.qemu.paths(),
         perf_events: args.events.clone(),
         media,
         placement,

@@ -10,7 +10,7 @@ use memweir_linux::blocker::{self, Opened};
 use memweir_linux::gate::{Gate, Listener, Stall};
 use memweir_linux::leftovers;
 use memweir_linux::meter::software::SoftwareMeter;
-use memweir_linux::qemu::{Program, QemuPaths};
+use memweir_linux::qemu::Program;
 use memweir_policy::Bus;
 use memweir_run::batch::{Frame, Mechanisms, Plan, RunError};
 use memweir_run::compare::{CompareOptions, Comparison, compare_with};
@@ -272,9 +272,7 @@ fn run(
     let gate = Gate::new(costs(&options.hardware), run.seed, EPOCH)
         .map_err(os("making the gate of the emulation"))?;
     let gate = Arc::new(gate.telling(stall_notice(batch, options.tell)));
-    let paths =
-        QemuPaths { emulator: run.software.qemu.clone(), plugin: run.software.plugin.clone() };
-    let meter = SoftwareMeter::new(options.hardware.caches, &paths)?
+    let meter = SoftwareMeter::new(options.hardware.caches, &run.software.qemu)?
         .with_placements(plan.placements())
         .behind(gate.clone());
     let threads = RealThreads::new(gate, Arc::new(Mutex::new(meter)));

@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--release" => run.on_exit = OnExit::Release,
             "--mechanism" => run.mechanism = Some(next()?.parse()?),
             "--meter" => run.meter = next()?.parse()?,
-            "--plugin" => run.software.plugin = Some(next()?.into_owned().into()),
+            "--plugin" => run.software.qemu.plugin = Some(next()?.into_owned().into()),
             "--timeline" => run.timeline = Some(next()?.into_owned().into()),
             other => return Err(format!("unknown option {other}").into()),
         }

@@ -18,6 +18,7 @@ use memweir_linux::Mechanism;
 use memweir_linux::guardian;
 use memweir_linux::launch::resolve_program;
 use memweir_linux::meter::MeterChoice;
+use memweir_linux::qemu::QemuPaths;
 use memweir_policy::policies::{self, DecidesBy, Objective};
 use memweir_policy::{CoreUse, PredictorKind};
 
@@ -73,10 +74,8 @@ pub enum OnFailure {
 /// Files that the software meter needs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SoftwareMeterOptions {
-    /// The `qemu-x86_64` program; found on `PATH` if absent.
-    pub qemu: Option<PathBuf>,
-    /// The plugin library; found beside the command if absent.
-    pub plugin: Option<PathBuf>,
+    /// The emulator and its plugin.
+    pub qemu: QemuPaths,
     /// A file with the cache geometry; that of the machine if absent.
     pub caches: Option<PathBuf>,
 }

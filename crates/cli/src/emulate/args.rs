@@ -9,6 +9,7 @@ use memweir_emulate::EmulateOptions;
 use memweir_emulate::machine::Grain;
 use memweir_flow::Hardware;
 use memweir_linux::Mechanism;
+use memweir_linux::qemu::QemuPaths;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{BatchOptions, RunOptions, SoftwareMeterOptions};
@@ -156,8 +157,7 @@ impl Args {
             record: self.record.clone(),
             store: self.store.clone(),
             software: SoftwareMeterOptions {
-                qemu: self.qemu.clone(),
-                plugin: self.plugin.clone(),
+                qemu: QemuPaths { emulator: self.qemu.clone(), plugin: self.plugin.clone() },
                 caches: None,
             },
             ..RunOptions::default()

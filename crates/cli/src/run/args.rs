@@ -15,6 +15,7 @@ use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, Softw
 use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::export::ExportArgs;
 use crate::shared::batch_args::{Ending, JobSource, confidence};
+use crate::shared::profiling::QemuArgs;
 use crate::value::{available_cores, cores_or_auto, limit, named, parsed, quantum};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
@@ -94,12 +95,8 @@ pub(crate) struct Args {
     /// Caches that the software meter models, instead of this machine's
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     caches: Option<PathBuf>,
-    /// The qemu-x86_64 of the software meter [default: from PATH]
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    qemu: Option<PathBuf>,
-    /// The plugin of the software meter [default: the installed one]
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    plugin: Option<PathBuf>,
+    #[command(flatten, next_help_heading = "Measuring")]
+    qemu: QemuArgs,
 
     #[command(flatten)]
     ending: Ending,
@@ -165,11 +162,7 @@ impl Args {
             store: self.store.clone(),
             perf_events: self.events.clone(),
             record: self.record.clone(),
-            software: SoftwareMeterOptions {
-                qemu: self.qemu.clone(),
-                plugin: self.plugin.clone(),
-                caches: self.caches.clone(),
-            },
+            software: SoftwareMeterOptions { qemu: self.qemu.paths(), caches: self.caches.clone() },
             ..RunOptions::default()
         };
         let options = self.choices()?.over(of_file.over(base));

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use memweir_linux::MeterKind;
-use memweir_linux::qemu::QemuPaths;
 use memweir_run::batch::{invocation, unknown_jobs};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
@@ -96,10 +95,7 @@ fn profile_options(
         sampling,
         caches: options.software.caches.as_deref().map(options::caches).transpose()?,
         output: ProgramOutput::Discard,
-        qemu: QemuPaths {
-            emulator: options.software.qemu.clone(),
-            plugin: options.software.plugin.clone(),
-        },
+        qemu: options.software.qemu.clone(),
         ..ProfileOptions::default()
     })
 }

@@ -1,14 +1,32 @@
-//! Recording of a profile: the line that shows its progress, and its way into the store.
+//! Recording of a profile: the emulator that it may need, the line that shows its progress, and its way into the store.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use memweir_linux::qemu::QemuPaths;
 use memweir_run::profile::{ProfileProgress, Profiled};
 use memweir_run::store::{Invocation, ProgramKey, Store};
 
 use crate::failure::Failure;
 use crate::render::text;
+
+/// The emulator of the software meter.
+#[derive(Debug, clap::Args)]
+pub(crate) struct QemuArgs {
+    /// The qemu-x86_64 of the software meter [default: from PATH]
+    #[arg(long, value_name = "FILE")]
+    qemu: Option<PathBuf>,
+    /// The plugin of the software meter [default: the installed one]
+    #[arg(long, value_name = "FILE")]
+    plugin: Option<PathBuf>,
+}
+
+impl QemuArgs {
+    pub(crate) fn paths(&self) -> QemuPaths {
+        QemuPaths { emulator: self.qemu.clone(), plugin: self.plugin.clone() }
+    }
+}
 
 /// Puts a profile into the store, if its runs make one.
 pub(crate) fn keep(

@@ -6,7 +6,7 @@ use memweir_core::placement::Placement;
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::software::SoftwareMeter;
 use memweir_linux::meter::{NativeOptions, native};
-use memweir_linux::qemu::{Program, QemuPaths};
+use memweir_linux::qemu::Program;
 use memweir_linux::topology;
 use memweir_linux::{Meter, MeterChoice, MeterKind};
 use memweir_policy::PredictorKind;
@@ -130,13 +130,9 @@ fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
         Some(path) => options::caches(path)?,
         None => topology::caches().hierarchy,
     };
-    let paths = QemuPaths {
-        emulator: options.software.qemu.clone(),
-        plugin: options.software.plugin.clone(),
-    };
     let placements = plan.placements();
     let unplaced = options.media.len() > 1 && placements.values().all(Placement::is_local);
-    let meter = SoftwareMeter::new(caches, &paths)?.with_placements(placements);
+    let meter = SoftwareMeter::new(caches, &options.software.qemu)?.with_placements(placements);
     let notices = unplaced.then(|| {
         "every page of every job lies in local DRAM: no `placement` says otherwise".to_owned()
     });
