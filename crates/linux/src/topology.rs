@@ -63,9 +63,15 @@ pub fn caches() -> Caches {
 ///
 /// `/proc/meminfo` is unreadable or does not report it.
 pub fn memory() -> io::Result<Bytes> {
+    meminfo("MemTotal")
+}
+
+/// Returns an amount of `/proc/meminfo`.
+pub(crate) fn meminfo(key: &str) -> io::Result<Bytes> {
     let text = fs::read_to_string("/proc/meminfo")?;
-    parse_memory(&text)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/meminfo has no MemTotal"))
+    parse_amount(&text, key).ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("/proc/meminfo has no {key}"))
+    })
 }
 
 /// Returns the CPU's name as its maker wrote it (`model name` of `/proc/cpuinfo`), where it has
@@ -82,7 +88,7 @@ pub fn is_virtual() -> bool {
     fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_flag(&text, "hypervisor"))
 }
 
-fn has_flag(cpuinfo: &str, flag: &str) -> bool {
+pub(crate) fn has_flag(cpuinfo: &str, flag: &str) -> bool {
     value_of(cpuinfo, "flags").is_some_and(|flags| flags.split_whitespace().any(|f| f == flag))
 }
 
@@ -94,8 +100,8 @@ fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-fn parse_memory(meminfo: &str) -> Option<Bytes> {
-    let kib: u64 = value_of(meminfo, "MemTotal")?.strip_suffix("kB")?.trim().parse().ok()?;
+fn parse_amount(meminfo: &str, key: &str) -> Option<Bytes> {
+    let kib: u64 = value_of(meminfo, key)?.strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024).map(Bytes)
 }
 
@@ -293,14 +299,17 @@ mod tests {
         let text = "processor\t: 0\nflags\t\t: fpu hypervisor_x sse\n";
         assert!(!has_flag(text, "hypervisor"));
         assert!(has_flag(text, "sse"));
-        assert_eq!(parse_memory("MemTotal:  2048 kB\nMemFree: 1 kB\n"), Some(Bytes(2 << 20)));
-        assert_eq!(parse_memory("MemFree: 1 kB\n"), None);
+        assert_eq!(
+            parse_amount("MemTotal:  2048 kB\nMemFree: 1 kB\n", "MemTotal"),
+            Some(Bytes(2 << 20))
+        );
+        assert_eq!(parse_amount("MemFree: 1 kB\n", "MemTotal"), None);
     }
 
     proptest! {
         #[test]
         fn parsers_never_panic(text: String, other: String, third: String) {
-            let _ = (parse_size(&text), parse_cpu_list(&text), parse_memory(&text));
+            let _ = (parse_size(&text), parse_cpu_list(&text), parse_amount(&text, "MemTotal"));
             let _ = (has_flag(&text, &other), parse_geometry(&text, &other, &third));
         }
 

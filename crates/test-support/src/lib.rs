@@ -57,7 +57,7 @@ impl fmt::Display for Reason {
 #[macro_export]
 macro_rules! skip {
     ($reason:ident, $($why:tt)+) => {
-        $crate::record($crate::Reason::$reason, &::std::format!($($why)+))
+        $crate::record_skip($crate::Reason::$reason, &::std::format!($($why)+))
     };
 }
 
@@ -65,7 +65,7 @@ macro_rules! skip {
 ///
 /// # Panics
 /// If the file of skips cannot be written: the list at the end of `make test` would miss a line.
-pub fn record(reason: Reason, why: &str) {
+pub fn record_skip(reason: Reason, why: &str) {
     eprintln!("SKIPPED: {why}");
     let Some(file) = std::env::var_os(SKIPS) else { return };
     let line = line(&test_name(), reason, why);

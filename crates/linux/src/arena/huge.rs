@@ -8,6 +8,7 @@ use memweir_abi::kernel::PAGE_BYTES;
 use memweir_core::Bytes;
 
 use super::HUGE;
+use crate::topology;
 
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
 /// At most one part in this many of available memory is taken.
@@ -32,7 +33,7 @@ pub(super) struct HugePages {
 
 impl HugePages {
     pub(super) fn new(bytes: Bytes, kind: Kind) -> io::Result<Self> {
-        let pages = bytes.0.min(available()? / SHARE) / HUGE.0;
+        let pages = bytes.0.min(topology::meminfo("MemAvailable")?.0 / SHARE) / HUGE.0;
         let length = (pages * HUGE.0) as usize;
         let mapping = match kind {
             Kind::Transparent => {
@@ -80,12 +81,4 @@ impl Drop for Pool {
             eprintln!("memweir: {POOL} could not be put back to {}: {error}", self.before);
         }
     }
-}
-
-/// Returns the bytes that programs can get without swapping.
-fn available() -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo")?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other("no MemAvailable in /proc/meminfo"))
 }

@@ -15,9 +15,8 @@ impl Timer {
     pub(super) fn new() -> Result<Self, ArenaError> {
         let text = std::fs::read_to_string("/proc/cpuinfo")
             .map_err(ArenaError::system("/proc/cpuinfo"))?;
-        let flags = text.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
         for needed in ["clflushopt", "rdtscp", "constant_tsc"] {
-            if !flags.split_whitespace().any(|flag| flag == needed) {
+            if !crate::topology::has_flag(&text, needed) {
                 return Err(ArenaError::Processor(format!("`{needed}` is missing")));
             }
         }
