@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use memweir_core::BytesPerSec;
 use memweir_linux::hog::Kernel;
 use memweir_run::calibrate::{
@@ -13,7 +13,7 @@ use memweir_run::hog::array_size;
 use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 
 use crate::failure::{Failure, Outcome};
-use crate::render::plot;
+use crate::render::{plot, progress};
 use crate::shared::hog::{allowed, kernels};
 use crate::{interrupt, output};
 
@@ -72,10 +72,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         seed: args.seed,
         path: path.clone(),
     };
-    let bar = ProgressBar::new(1000);
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {percent:>3} % {msg:<32}") {
-        bar.set_style(style);
-    }
+    let bar = progress::bar(Some(1000), "{wide_bar} {percent:>3} % {msg:<32}");
     let stop = interrupt::catch()?;
     let platform = calibrate(&options, machine, &mut |progress| show(&bar, &progress), stop);
     bar.finish_and_clear();

@@ -9,9 +9,9 @@ use memweir_run::platform::{Platform, PlatformError};
 use memweir_run::segment::{self, Segment, Shape};
 
 use crate::failure::{Failure, Outcome};
-use crate::interrupt;
 use crate::shared::hog::{Common, kernels};
 use crate::value::bandwidth;
+use crate::{interrupt, output};
 
 /// Options of `memweir hogsim`.
 #[derive(Debug, clap::Args)]
@@ -66,7 +66,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         Load::Segment(segment) => plan_of(&transformed(segment, args), args)?,
     };
     if let Some(path) = &args.write_plan {
-        std::fs::write(path, plan.to_text()).map_err(|error| Failure::write(path, error))?;
+        output::file(path, &plan.to_text())?;
     }
     let options = args.common.options(plan.kernel())?;
     let report = hogsim(&options, &plan, interrupt::catch()?)
@@ -115,8 +115,7 @@ fn transformed(segment: Segment, args: &Args) -> Segment {
 
 fn plan_of(segment: &Segment, args: &Args) -> Result<HogPlan, Failure> {
     if let Some(path) = &args.write_segment {
-        std::fs::write(path, segment::to_text(segment))
-            .map_err(|error| Failure::write(path, error))?;
+        output::file(path, &segment::to_text(segment))?;
     }
     let table = idle_table(args)?;
     // Rounding in the file of a segment is no excess.

@@ -51,6 +51,11 @@ impl Provenance {
     }
 }
 
+/// Writes a text to a file of the user's choice.
+pub(crate) fn file(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text).map_err(|error| Failure::write(path, error))
+}
+
 /// Writes `value`, a structure, as JSON to the file, or to standard output for `-`. Version and
 /// arguments of this run stand before its fields. A file appears whole or not at all.
 pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::builder::PossibleValue;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use memweir_reproduce::html;
 use memweir_reproduce::score::Verdict;
 use memweir_reproduce::source::Value;
@@ -20,6 +20,7 @@ use memweir_run::files::{check_writable, write_atomically};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::render::progress;
 use crate::render::text::{Table, shortened};
 use crate::shared::shards::Shards;
 use crate::value::available_cores;
@@ -136,14 +137,8 @@ struct Desk {
 
 impl Desk {
     fn new(directory: PathBuf) -> Self {
-        let live = std::io::stderr().is_terminal();
-        let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(1), target);
-        let template = "{wide_bar} {percent:>3} % {msg}, about {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        if live {
+        let bar = progress::bar(Some(1), "{wide_bar} {percent:>3} % {msg}, about {eta} left");
+        if std::io::stderr().is_terminal() {
             bar.enable_steady_tick(Duration::from_millis(250));
         }
         Self { directory, bar, failure: Mutex::new(None) }

@@ -127,7 +127,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
 /// Writes the requested outputs.
 fn tell(args: &Args, curve: &Curve, fit: Option<&Fit>) -> Result<Outcome, Failure> {
     if let (Some(path), Some(fit)) = (&args.out, fit) {
-        std::fs::write(path, curve.to_toml(fit)).map_err(|error| Failure::write(path, error))?;
+        output::file(path, &curve.to_toml(fit))?;
     }
     if let Some(path) = &args.svg {
         figure(curve).write(path)?;

@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use memweir_core::{Nanos, PhysAddr};
 use memweir_map::detect::{Detection, Options, Progress, bpm, detect};
 use memweir_map::oracle::{Latency, LatencyOracle, OracleError, Reach};
 use memweir_map::synthetic::Noise;
 
 use crate::failure::{Failure, Outcome};
+use crate::render::progress;
 use crate::value::duration;
 use crate::{interrupt, output};
 use oracle::Source;
@@ -85,7 +85,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         Err(reason) => Report::impossible(&reason),
     };
     if let (Some(path), Some(map)) = (&args.output, report.map()) {
-        std::fs::write(path, map.to_toml()).map_err(|error| Failure::write(path, error))?;
+        output::file(path, &map.to_toml())?;
     }
     output::report(args.json.as_deref(), &report.json(), || report.text(args.output.as_deref()))?;
     Ok(match stop.load(Ordering::Relaxed) && report.map().is_none() {
@@ -105,12 +105,7 @@ impl Args {
 }
 
 fn run(args: &Args, oracle: &mut dyn LatencyOracle) -> Detection {
-    let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
-    if let Ok(style) =
-        ProgressStyle::with_template("{wide_bar} {percent:>3} % of the time {msg:<24}")
-    {
-        bar.set_style(style);
-    }
+    let bar = progress::bar(Some(1000), "{wide_bar} {percent:>3} % of the time {msg:<24}");
     let mut show = |progress: Progress| {
         bar.set_position((progress.spent * 1000.0) as u64);
         bar.set_message(progress.step.to_string());

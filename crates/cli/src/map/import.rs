@@ -59,7 +59,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     let map = imported.map.to_toml();
     match &args.output {
-        Some(path) => std::fs::write(path, map).map_err(|error| Failure::write(path, error))?,
+        Some(path) => output::file(path, &map)?,
         None if output::is_stdout(args.json.as_deref()) => {}
         None => output::print(&map)?,
     }

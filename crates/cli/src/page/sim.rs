@@ -10,7 +10,7 @@ use memweir_policy::paging::VICTIM_POLICIES;
 use memweir_study::ScenarioText;
 use memweir_study::swap::EXAMPLE;
 use memweir_study::swap::study::PageStudy;
-use memweir_study::sweep::{Grid, Sweep};
+use memweir_study::sweep::Sweep;
 use memweir_swap::area::{SWAPS, SwapKind};
 use memweir_swap::phone::{ALL, Phone};
 use memweir_sweep::plan::Origin;
@@ -22,7 +22,7 @@ use crate::render::page as render;
 use crate::render::progress::Counter;
 use crate::shared::help::section;
 use crate::shared::rows::Rows;
-use crate::shared::scenario::{replacement, sweep};
+use crate::shared::scenario::{grid, replacement, sweep};
 use crate::shared::shards::{Output, Shards};
 use crate::value::available_cores;
 
@@ -111,8 +111,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     for path in [&args.json, &args.svg] {
         output::writable(path.as_deref())?;
     }
-    let grid = Grid::new(args.sweep.clone())
-        .map_err(|refusal| refusal.written_in("command line").key("--sweep"))?;
+    let grid = grid(&args.sweep)?;
     let text = ScenarioText::read(path)?;
     if args.shards.is_wanted() {
         let read = |grid| Ok(PageStudy::read(&text, &args.set, grid)?);

@@ -88,14 +88,21 @@ impl Observer for Screen {
     }
 }
 
+/// Creates a bar or line on standard error, if that is a terminal, for work of this length.
+pub(crate) fn bar(length: Option<u64>, template: &str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
 /// A line at the foot of the terminal, or nothing.
 fn foot(live: bool) -> ProgressBar {
-    let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(None, target);
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
-        bar.set_style(style);
+    match live {
+        true => bar(None, "{spinner} {wide_msg}"),
+        false => ProgressBar::hidden(),
     }
-    bar
 }
 
 /// Status of a program that runs in the foreground, in one line.
@@ -151,11 +158,7 @@ pub(crate) struct Counter {
 impl Counter {
     /// A counter of `all` pieces, which are called `what`.
     pub(crate) fn new(what: &'static str, all: u64) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr());
-        let template = "{wide_bar} {percent:>3} %  {pos} of {len} {msg}, {eta} left";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
+        let bar = bar(Some(all), "{wide_bar} {percent:>3} %  {pos} of {len} {msg}, {eta} left");
         bar.set_message(what);
         bar.enable_steady_tick(Duration::from_millis(200));
         Self { bar }

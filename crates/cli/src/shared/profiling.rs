@@ -3,13 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use memweir_linux::qemu::QemuPaths;
 use memweir_run::profile::{ProfileProgress, Profiled};
 use memweir_run::store::{Invocation, ProgramKey, Store};
 
 use crate::failure::Failure;
-use crate::render::text;
+use crate::render::{progress, text};
 
 /// The emulator of the software meter.
 #[derive(Debug, clap::Args)]
@@ -45,10 +45,7 @@ pub(crate) fn keep(
 
 /// A line at the foot of the terminal, hidden where standard error is not a terminal.
 pub(crate) fn spinner(prefix: &str) -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix}{wide_msg}") {
-        bar.set_style(style);
-    }
+    let bar = progress::bar(None, "{spinner} {prefix}{wide_msg}");
     bar.set_prefix(prefix.to_owned());
     bar
 }

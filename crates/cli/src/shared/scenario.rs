@@ -1,13 +1,18 @@
 //! Options of the commands that simulate a scenario.
 
-use memweir_core::input::Replacement;
-use memweir_study::sweep::Sweep;
+use memweir_core::input::{InputError, Replacement};
+use memweir_study::sweep::{Grid, Sweep};
 
 use crate::value::refused;
 
 /// Keys and values of `--sweep`.
 pub(crate) fn sweep(text: &str) -> Result<Sweep, String> {
     text.parse().map_err(refused)
+}
+
+/// Returns the grid of all combinations of `--sweep`.
+pub(crate) fn grid(sweeps: &[Sweep]) -> Result<Grid, InputError> {
+    Grid::new(sweeps.to_vec()).map_err(|refusal| refusal.written_in("command line").key("--sweep"))
 }
 
 /// Key and value of `--set`.

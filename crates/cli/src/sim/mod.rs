@@ -31,6 +31,7 @@ use crate::render::plot::sweep::Line;
 use crate::render::progress::Counter;
 use crate::render::sim as render;
 use crate::shared::rows::Rows;
+use crate::shared::scenario::grid;
 use crate::value::available_cores;
 
 /// Simulates the scenario and shows the results.
@@ -48,8 +49,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     for path in [&args.json, &args.svg] {
         output::writable(path.as_deref())?;
     }
-    let grid = Grid::new(args.sweep.clone())
-        .map_err(|refusal| refusal.written_in("command line").key("--sweep"))?;
+    let grid = grid(&args.sweep)?;
     let text = ScenarioText::read(path)?;
     if text.fidelity(&args.set)? == Fidelity::Bank {
         return bank::simulate(args, &text, grid);
