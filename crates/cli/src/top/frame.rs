@@ -53,14 +53,17 @@ pub(super) struct Frame {
     pub(super) lanes: Vec<Lane>,
 }
 
+/// A source, and what is known of it from the beginning.
+pub(super) struct Opened {
+    /// Its name for people.
+    pub(super) title: String,
+    /// The highest bandwidth that the machine sustains, in bytes per second, if known.
+    pub(super) peak: Option<f64>,
+    pub(super) source: Box<dyn Source>,
+}
+
 /// A source of frames.
 pub(super) trait Source {
-    /// Names the source.
-    fn title(&self) -> String;
-
-    /// Returns the highest bandwidth that the machine sustains, in bytes per second, if known.
-    fn peak(&self) -> Option<f64>;
-
     /// Returns the frames since the last call; `None` once there will be no more.
     ///
     /// # Errors

@@ -25,8 +25,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::shared::connection::Connection;
 use crate::shared::subjects::{SubjectArgs, interval};
-use frame::Source;
-use playback::{Followed, Playback};
+use frame::{Opened, Source};
 use state::{Flow, Key, Top};
 
 /// Longest time before a signal is noticed.
@@ -61,9 +60,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let help = "`memweir queue`, `watch` and `replay` print to files and pipes";
         return Err(refusal.help(help).into());
     }
-    let mut source = open(args)?;
+    let Opened { title, peak, mut source } = open(args)?;
     let stop = interrupt::catch()?;
-    let mut top = Top::new(source.title(), source.peak());
+    let mut top = Top::new(title, peak);
     // A panic restores the terminal, too.
     let mut terminal = ratatui::init();
     let shown = show(&mut terminal, source.as_mut(), &mut top, stop);
@@ -71,14 +70,14 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     shown.map(|()| Outcome::Success)
 }
 
-fn open(args: &Args) -> Result<Box<dyn Source>, Failure> {
+fn open(args: &Args) -> Result<Opened, Failure> {
     match &args.file {
-        Some(path) if args.follow => Ok(Box::new(Followed::open(path, args.interval)?)),
-        Some(path) => Ok(Box::new(Playback::open(path)?)),
+        Some(path) if args.follow => playback::follow(path, args.interval),
+        Some(path) => playback::open(path),
         None if args.watch || args.subjects.is_given() => {
-            Ok(Box::new(watched::Watched::open(&args.subjects, args.interval)?))
+            watched::open(&args.subjects, args.interval)
         }
-        None => Ok(Box::new(queue::DaemonSource::open(&args.connection, args.interval)?)),
+        None => queue::open(&args.connection, args.interval),
     }
 }
 

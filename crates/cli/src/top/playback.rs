@@ -12,54 +12,43 @@ use memweir_policy::{Decision, JobSpec, Observation, Running};
 use memweir_run::timeline::{self, Follower, Row};
 use memweir_run::{decisions, platform::Platform};
 
-use super::frame::{Frame, Lane, LaneState, Source};
+use super::frame::{Frame, Lane, LaneState, Opened, Source};
 use crate::export;
 use crate::failure::Failure;
 use crate::render::text::{rate, seconds};
 
 /// A recording that is played back.
-pub(super) struct Playback {
-    title: String,
-    peak: Option<f64>,
+struct Playback {
     frames: std::vec::IntoIter<Frame>,
     /// Time of the last frame and of the one before, in seconds.
     at: (f64, f64),
 }
 
-impl Playback {
-    /// Reads the recording: a timeline if its name ends in `.csv` or `.parquet`, otherwise a record
-    /// of decisions.
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-        let (frames, policy, peak) = match ending.as_str() {
-            "csv" | "parquet" => {
-                (of_timeline(&timeline::read(path)?), "timeline".to_owned(), calibrated_peak())
-            }
-            _ => {
-                let record = decisions::read(path)?;
-                let config = &record.header.config;
-                (of_record(&record), config.policy.clone(), config.bus.peak)
-            }
-        };
-        if frames.is_empty() {
-            let refusal = InputError::new(path.display().to_string(), "it has no quantum");
-            return Err(refusal.into());
+/// Reads the recording: a timeline if its name ends in `.csv` or `.parquet`, otherwise a record of
+/// decisions.
+pub(super) fn open(path: &Path) -> Result<Opened, Failure> {
+    let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+    let (frames, policy, peak) = match ending.as_str() {
+        "csv" | "parquet" => {
+            (of_timeline(&timeline::read(path)?), "timeline".to_owned(), calibrated_peak())
         }
-        let title = format!("memweir top: {}, {policy}", path.display());
-        let peak = peak.map(|peak| peak.0);
-        Ok(Self { title, peak, frames: frames.into_iter(), at: (0.0, 0.0) })
+        _ => {
+            let record = decisions::read(path)?;
+            let config = &record.header.config;
+            (of_record(&record), config.policy.clone(), config.bus.peak)
+        }
+    };
+    if frames.is_empty() {
+        let refusal = InputError::new(path.display().to_string(), "it has no quantum");
+        return Err(refusal.into());
     }
+    let title = format!("memweir top: {}, {policy}", path.display());
+    let peak = peak.map(|peak| peak.0);
+    let source = Box::new(Playback { frames: frames.into_iter(), at: (0.0, 0.0) });
+    Ok(Opened { title, peak, source })
 }
 
 impl Source for Playback {
-    fn title(&self) -> String {
-        self.title.clone()
-    }
-
-    fn peak(&self) -> Option<f64> {
-        self.peak
-    }
-
     fn next(&mut self) -> Result<Option<Vec<Frame>>, Failure> {
         Ok(self.frames.next().map(|frame| {
             self.at = (frame.at_s, self.at.0);
@@ -73,32 +62,22 @@ impl Source for Playback {
 }
 
 /// A timeline that a batch in progress writes.
-pub(super) struct Followed {
-    title: String,
+struct Followed {
     follower: Follower,
     /// Rows of the last quantum, of which more may come.
     last: Vec<Row>,
     interval: Duration,
 }
 
-impl Followed {
-    /// Opens the timeline.
-    pub(super) fn open(path: &Path, interval: Nanos) -> Result<Self, Failure> {
-        let title = format!("memweir top: {}, followed", path.display());
-        let follower = Follower::open(path)?;
-        Ok(Self { title, follower, last: Vec::new(), interval: interval.into() })
-    }
+/// Opens a timeline that is being written.
+pub(super) fn follow(path: &Path, interval: Nanos) -> Result<Opened, Failure> {
+    let title = format!("memweir top: {}, followed", path.display());
+    let follower = Follower::open(path)?;
+    let source = Box::new(Followed { follower, last: Vec::new(), interval: interval.into() });
+    Ok(Opened { title, peak: calibrated_peak().map(|peak| peak.0), source })
 }
 
 impl Source for Followed {
-    fn title(&self) -> String {
-        self.title.clone()
-    }
-
-    fn peak(&self) -> Option<f64> {
-        calibrated_peak().map(|peak| peak.0)
-    }
-
     fn next(&mut self) -> Result<Option<Vec<Frame>>, Failure> {
         let mut rows = std::mem::take(&mut self.last);
         rows.extend(self.follower.rows()?);

@@ -9,39 +9,31 @@ use memweir_daemon::protocol::{
     Expected, JobActivity, JobView, Listing, QuantumView, Reply, Request, Status, ViewedState,
 };
 
-use super::frame::{Frame, Lane, LaneState, Source};
+use super::frame::{Frame, Lane, LaneState, Opened, Source};
 use crate::failure::Failure;
 use crate::render::text::{rate, seconds};
 use crate::shared::connection::Connection;
 
 /// The jobs of a daemon.
-pub(super) struct DaemonSource {
+struct DaemonSource {
     client: Client,
-    title: String,
-    peak: Option<f64>,
     interval: Duration,
     start: Instant,
     /// Number of the first quantum that was not shown.
     next: u64,
 }
 
-impl DaemonSource {
-    /// Connects to the daemon.
-    pub(super) fn open(connection: &Connection, interval: Nanos) -> Result<Self, Failure> {
-        let mut client = connection.open()?;
-        let status = status(&mut client)?;
-        // From now on the daemon keeps quanta.
-        activity(&mut client, 0)?;
-        let place = connection.place();
-        let title = format!("memweir top: queue at {}, {}", place.display(), status.policy);
-        let (peak, start) = (status.peak, Instant::now());
-        Ok(Self { client, title, peak, interval: interval.into(), start, next: 0 })
-    }
-
-    /// Returns the time since the beginning in seconds.
-    fn now(&self) -> f64 {
-        self.start.elapsed().as_secs_f64()
-    }
+/// Connects to the daemon.
+pub(super) fn open(connection: &Connection, interval: Nanos) -> Result<Opened, Failure> {
+    let mut client = connection.open()?;
+    let status = status(&mut client)?;
+    // From now on the daemon keeps quanta.
+    activity(&mut client, 0)?;
+    let place = connection.place();
+    let title = format!("memweir top: queue at {}, {}", place.display(), status.policy);
+    let (interval, start) = (interval.into(), Instant::now());
+    let source = Box::new(DaemonSource { client, interval, start, next: 0 });
+    Ok(Opened { title, peak: status.peak, source })
 }
 
 fn status(client: &mut Client) -> Result<Status, Failure> {
@@ -59,21 +51,13 @@ fn activity(client: &mut Client, from: u64) -> Result<Vec<QuantumView>, Failure>
 }
 
 impl Source for DaemonSource {
-    fn title(&self) -> String {
-        self.title.clone()
-    }
-
-    fn peak(&self) -> Option<f64> {
-        self.peak
-    }
-
     fn next(&mut self) -> Result<Option<Vec<Frame>>, Failure> {
         let quanta = activity(&mut self.client, self.next)?;
         let jobs = self.client.jobs(&Request::Queue { which: Listing::Unfinished })?;
         if let Some(last) = quanta.last() {
             self.next = last.number + 1;
         }
-        let now = self.now();
+        let now = self.start.elapsed().as_secs_f64();
         if quanta.is_empty() {
             return Ok(Some(vec![idle(&jobs, now)]));
         }

@@ -5,41 +5,29 @@ use std::time::{Duration, Instant};
 use memweir_core::Nanos;
 use memweir_watch::{Row, State, Watch};
 
-use super::frame::{Frame, Lane, LaneState, Source};
+use super::frame::{Frame, Lane, LaneState, Opened, Source};
 use crate::export;
 use crate::failure::Failure;
 use crate::render::text::{count, seconds};
 use crate::shared::subjects::{self, SubjectArgs, busiest_first};
 
 /// The subjects of a watch.
-pub(super) struct Watched {
+struct Watched {
     watch: Watch,
-    title: String,
-    peak: Option<f64>,
     interval: Duration,
     start: Instant,
 }
 
-impl Watched {
-    /// Opens the watch.
-    pub(super) fn open(args: &SubjectArgs, interval: Nanos) -> Result<Self, Failure> {
-        let (watch, meter) = subjects::open(args)?;
-        let title = format!("memweir top: watch, {meter}");
-        let peak = export::calibration(None).and_then(|platform| platform.peak());
-        let (peak, start) = (peak.map(|peak| peak.0), Instant::now());
-        Ok(Self { watch, title, peak, interval: interval.into(), start })
-    }
+/// Opens the watch.
+pub(super) fn open(args: &SubjectArgs, interval: Nanos) -> Result<Opened, Failure> {
+    let (watch, meter) = subjects::open(args)?;
+    let title = format!("memweir top: watch, {meter}");
+    let peak = export::calibration(None).and_then(|platform| platform.peak());
+    let source = Box::new(Watched { watch, interval: interval.into(), start: Instant::now() });
+    Ok(Opened { title, peak: peak.map(|peak| peak.0), source })
 }
 
 impl Source for Watched {
-    fn title(&self) -> String {
-        self.title.clone()
-    }
-
-    fn peak(&self) -> Option<f64> {
-        self.peak
-    }
-
     fn next(&mut self) -> Result<Option<Vec<Frame>>, Failure> {
         let now = self.start.elapsed();
         let rows = self.watch.tick(Nanos::from(now)).map_err(|error| {
