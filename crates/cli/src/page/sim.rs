@@ -137,19 +137,17 @@ fn list() -> String {
     let mut text = String::new();
     let swaps = SWAPS.map(|(name, about)| {
         let kind = SwapKind::parse(name, about);
-        (name.to_owned(), kind.map_or_else(|error| error.to_string(), |kind| kind.source))
+        (name, kind.map_or_else(|error| error.to_string(), |kind| kind.source))
     });
-    section(&mut text, "Swap areas (swaps = [\"NAME\", ...])", &swaps);
-    let policies = VICTIM_POLICIES.iter();
-    let policies: Vec<_> =
-        policies.map(|entry| (entry.name.to_owned(), entry.summary.to_owned())).collect();
-    section(&mut text, "Victim policies (policy = \"NAME\")", &policies);
-    section(&mut text, "Groups (group = \"NAME\")", &groups());
+    section(&mut text, "Swap areas (swaps = [\"NAME\", ...])", swaps);
+    let policies = VICTIM_POLICIES.iter().map(|entry| (entry.name, entry.summary));
+    section(&mut text, "Victim policies (policy = \"NAME\")", policies);
+    section(&mut text, "Groups (group = \"NAME\")", groups());
     let apps: Vec<_> = Phone::shipped()
         .apps()
         .map(|app| (app.name.clone(), format!("{} MB (drswap Table III)", app.size_mb)))
         .collect();
-    section(&mut text, "Applications (apps[].app = \"NAME\")", &apps);
+    section(&mut text, "Applications (apps[].app = \"NAME\")", apps);
     text
 }
 

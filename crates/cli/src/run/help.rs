@@ -28,20 +28,16 @@ Examples:
 /// Everything that stands below the options.
 pub(crate) fn after() -> String {
     let mut text = String::new();
-    section(&mut text, "Policies (--policy, --compare)", &names::policies());
-    section(&mut text, "Options of policies (NAME:OPTION:...)", &names::policy_options());
-    section(&mut text, "Predictors (--predictor)", &names::predictors());
-    section(&mut text, "Meters (--meter)", &meters());
-    section(&mut text, "Mechanisms (--mechanism)", &MECHANISMS.map(owned));
+    section(&mut text, "Policies (--policy, --compare)", names::policies());
+    section(&mut text, "Options of policies (NAME:OPTION:...)", names::policy_options());
+    section(&mut text, "Predictors (--predictor)", names::predictors());
+    section(&mut text, "Meters (--meter)", meters());
+    section(&mut text, "Mechanisms (--mechanism)", MECHANISMS);
     let _ = write!(text, "{EXAMPLES}\n{EXIT_CODES}");
     text
 }
 
-fn owned((name, about): (&str, &str)) -> (String, String) {
-    (name.to_owned(), about.to_owned())
-}
-
-fn meters() -> Vec<(String, String)> {
+fn meters() -> Vec<(&'static str, &'static str)> {
     let about = |kind| match kind {
         MeterKind::Perf => "hardware events of the processor, per job",
         MeterKind::Resctrl => "Memory Bandwidth Monitoring through /sys/fs/resctrl",
@@ -49,9 +45,8 @@ fn meters() -> Vec<(String, String)> {
         MeterKind::Software => "a cache model under qemu-x86_64; slows programs about ten times",
     };
     let auto = ("auto", "the first of perf, resctrl and declared that serves every job");
-    std::iter::once(owned(auto))
-        .chain(MeterKind::ALL.iter().map(|kind| owned((kind.name(), about(*kind)))))
-        .collect()
+    let kinds = MeterKind::ALL.iter().map(|kind| (kind.name(), about(*kind)));
+    std::iter::once(auto).chain(kinds).collect()
 }
 
 const MECHANISMS: [(&str, &str); 4] = [

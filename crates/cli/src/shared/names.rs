@@ -1,22 +1,17 @@
 //! The policies and predictors with one line each, from the tables that the scheduler uses.
 
-use memweir_policy::policies::{AUTO_CORES, POLICIES, PolicyOption};
+use memweir_policy::policies::{AUTO_CORES, POLICIES, PolicyEntry, PolicyOption};
 use memweir_run::options::PINNED;
 
 /// Name and purpose of every policy.
-pub(crate) fn policies() -> Vec<(String, String)> {
-    POLICIES
-        .iter()
-        .map(|entry| (entry.name.to_owned(), format!("{} ({})", entry.summary, entry.reference)))
-        .chain([(
-            PINNED.to_owned(),
-            "block nobody; each job bound to the `cpus` of the jobs file".to_owned(),
-        )])
-        .collect()
+pub(crate) fn policies() -> Vec<(&'static str, String)> {
+    let pinned = "block nobody; each job bound to the `cpus` of the jobs file".to_owned();
+    let about = |entry: &PolicyEntry| format!("{} ({})", entry.summary, entry.reference);
+    POLICIES.iter().map(|entry| (entry.name, about(entry))).chain([(PINNED, pinned)]).collect()
 }
 
 /// Form and purpose of every option of a policy, with the policies that have it.
-pub(crate) fn policy_options() -> Vec<(String, String)> {
+pub(crate) fn policy_options() -> Vec<(String, &'static str)> {
     let mut rows: Vec<(PolicyOption, String)> = Vec::new();
     for entry in POLICIES {
         for option in entry.options.iter().filter(|option| **option != AUTO_CORES) {
@@ -24,14 +19,12 @@ pub(crate) fn policy_options() -> Vec<(String, String)> {
         }
     }
     rows.push((AUTO_CORES, format!("NAME:{}", AUTO_CORES.usage())));
-    rows.into_iter().map(|(option, form)| (form, option.summary.to_owned())).collect()
+    rows.into_iter().map(|(option, form)| (form, option.summary)).collect()
 }
 
 /// Form and purpose of every predictor.
-pub(crate) fn predictors() -> Vec<(String, String)> {
-    memweir_policy::predictor::names()
-        .map(|form| (form.to_owned(), predictor(form).to_owned()))
-        .collect()
+pub(crate) fn predictors() -> impl Iterator<Item = (&'static str, &'static str)> {
+    memweir_policy::predictor::names().map(|form| (form, predictor(form)))
 }
 
 fn predictor(form: &str) -> &'static str {
@@ -61,7 +54,7 @@ mod tests {
 
     #[test]
     fn help_explains_every_policy_and_predictor_that_can_be_named() {
-        let names: Vec<String> = super::policies().into_iter().map(|(name, _)| name).collect();
+        let names: Vec<&str> = super::policies().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, memweir_run::options::policy_names());
         for (form, about) in super::predictors() {
             assert!(!about.is_empty(), "{form} has no line");

@@ -18,15 +18,15 @@ use crate::shared::names;
 /// The whole list.
 pub(super) fn text() -> String {
     let mut text = String::new();
-    section(&mut text, "Machines (machine = \"NAME\")", &machines());
-    section(&mut text, "Media (in machine files)", &media());
-    section(&mut text, "Programs (program = \"NAME\", mix.programs)", &programs());
-    section(&mut text, "Mixes of the papers (mix.paper = \"NAME\")", &mixes());
-    section(&mut text, "Machines at bank level (machine = \"NAME\")", &bank_machines());
-    section(&mut text, "Programs at bank level (program = \"NAME\")", &bank_programs());
-    section(&mut text, "Policies (policies = [\"NAME\", ...])", &policies());
-    section(&mut text, "Options of policies (\"NAME:OPTION:...\")", &names::policy_options());
-    section(&mut text, "Predictors (predictor = \"NAME\")", &names::predictors());
+    section(&mut text, "Machines (machine = \"NAME\")", machines());
+    section(&mut text, "Media (in machine files)", media());
+    section(&mut text, "Programs (program = \"NAME\", mix.programs)", programs());
+    section(&mut text, "Mixes of the papers (mix.paper = \"NAME\")", mixes());
+    section(&mut text, "Machines at bank level (machine = \"NAME\")", bank_machines());
+    section(&mut text, "Programs at bank level (program = \"NAME\")", bank_programs());
+    section(&mut text, "Policies (policies = [\"NAME\", ...])", policies());
+    section(&mut text, "Options of policies (\"NAME:OPTION:...\")", names::policy_options());
+    section(&mut text, "Predictors (predictor = \"NAME\")", names::predictors());
     text
 }
 
@@ -46,9 +46,9 @@ fn programs() -> Vec<(String, String)> {
     Catalog::shipped().iter().map(row).collect()
 }
 
-fn bank_machines() -> Vec<(String, String)> {
+fn bank_machines() -> Vec<(&'static str, String)> {
     let about = |text: &str| text.lines().next().unwrap_or("").trim_start_matches("# ").to_owned();
-    bank::MACHINES.iter().map(|(name, text)| ((*name).to_owned(), about(text))).collect()
+    bank::MACHINES.iter().map(|(name, text)| (*name, about(text))).collect()
 }
 
 /// The table of characteristics.
@@ -75,10 +75,10 @@ fn mixes() -> Vec<(String, String)> {
 }
 
 /// The policies, and the schedule that is none; `pinned` binds real jobs to real CPUs.
-fn policies() -> Vec<(String, String)> {
+fn policies() -> Vec<(&'static str, String)> {
     let planned = "planned with all knowledge, as the best schedule that is known; no policy";
-    let policies = names::policies().into_iter().filter(|(name, _)| name != PINNED);
-    policies.chain([(PLANNED.to_owned(), planned.to_owned())]).collect()
+    let policies = names::policies().into_iter().filter(|(name, _)| *name != PINNED);
+    policies.chain([(PLANNED, planned.to_owned())]).collect()
 }
 
 fn machines() -> Vec<(String, String)> {
