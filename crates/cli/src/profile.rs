@@ -10,7 +10,7 @@ use memweir_core::placement::PlacementSpec;
 use memweir_linux::MeterKind;
 use memweir_run::options;
 use memweir_run::profile::{
-    Check, Isolation, ProfileError, ProfileOptions, Profiled, ProgramOutput, input_of, profile,
+    Check, Isolation, ProfileError, ProfileOptions, Profiled, input_of, profile,
 };
 use memweir_run::store::Invocation;
 
@@ -113,8 +113,6 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         sampling: args.sample,
         check: if args.check { Check::FullRun } else { Check::Estimate },
         caches,
-        // The program's output would mix with the report.
-        output: ProgramOutput::Discard,
         isolation: args.isolation,
         qemu: args.qemu.paths(),
         perf_events: args.events.clone(),

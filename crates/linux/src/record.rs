@@ -37,8 +37,6 @@ pub struct RecordOptions {
     pub chunk_instructions: u64,
     /// Where the emulator and the plugin are, if not at the usual places.
     pub paths: QemuPaths,
-    /// Cycles of an instruction and of the misses.
-    pub cost: CostModel,
 }
 
 impl RecordOptions {
@@ -52,30 +50,7 @@ impl RecordOptions {
             sampling: Sampling::All,
             chunk_instructions: 1_000_000,
             paths: QemuPaths::default(),
-            cost: CostModel::default(),
         }
-    }
-}
-
-/// Cycles per event. Only the ratios matter: a profile is scaled to the time that the program
-/// takes natively.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CostModel {
-    /// Cycles per instruction whose data is in the first-level cache.
-    pub instruction: f64,
-    /// Extra cycles of a first-level miss that the second level serves.
-    pub l2_hit: f64,
-    /// Extra cycles of a second-level miss that the last level serves.
-    pub llc_hit: f64,
-    /// Extra cycles of a last-level miss.
-    pub memory: f64,
-}
-
-impl Default for CostModel {
-    /// Returns the costs of an out-of-order core of the 2020s that overlaps about half of its
-    /// misses.
-    fn default() -> Self {
-        Self { instruction: 0.5, l2_hit: 6.0, llc_hit: 25.0, memory: 100.0 }
     }
 }
 
@@ -94,7 +69,8 @@ pub enum Origin {
 pub struct Chunk {
     /// Its counts.
     pub counts: Counts,
-    /// Its length in cycles, by the [`CostModel`].
+    /// Its length in cycles, by estimated costs of instructions and misses. Only the ratios
+    /// between chunks matter.
     pub cycles: f64,
     /// Instructions per code region in units of 1,024 (iabw section 4.2).
     pub instruction_pointers: Vec<u32>,
@@ -244,7 +220,7 @@ fn run(
     qemu.emulate(&mut launch, &counters.path(), &last_level.path(), None)?;
     let signals = Signals::caught().map_err(os_error("cannot catch signals"))?;
     let mut process = start(&launch, &SpawnTarget::Session)?.exec()?;
-    let mut course = Course::new(options.sampling, options.cost);
+    let mut course = Course::new(options.sampling);
     let status = follow(&mut process, &signals, &counters, &mut course, progress, &mut sink)?;
     Ok(course.finish(status, options.caches, &counters))
 }

@@ -21,8 +21,6 @@ mod workspace;
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::fd::AsFd;
 
 use memweir_abi::softpmu::Sampling;
 use memweir_core::input::InputError;
@@ -41,7 +39,7 @@ pub use input::{Input, input_of};
 pub use observed::Observed;
 pub use types::{
     Check, IntervalReport, PhaseReport, ProfileError, ProfileOptions, ProfileProgress,
-    ProfileReport, Profiled, ProgramOutput, SamplingReport,
+    ProfileReport, Profiled, SamplingReport,
 };
 pub use workspace::Isolation;
 use workspace::{Counting, Workspace};
@@ -120,7 +118,7 @@ fn natively(
     progress: &mut dyn FnMut(ProfileProgress),
 ) -> Result<(NativeRun, Vec<InputFile>), ProfileError> {
     let given = inputs(invocation);
-    let mut command = command(invocation, options.output)?;
+    let mut command = command(invocation)?;
     let place = workspace.place(&mut command)?;
     let mut run = native::run(command, meter, options.interval, progress)?;
     let view = run.view.take();
@@ -170,19 +168,17 @@ fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, Prof
     Err(ProfileError::NoMeter(reasons.join("; ")))
 }
 
-/// The command of an invocation, with memweir's own environment.
-fn command(invocation: &Invocation, output: ProgramOutput) -> Result<Launch, ProfileError> {
+/// The command of an invocation, with memweir's own environment. Its output is discarded: several
+/// runs would show everything several times, mixed with the report.
+fn command(invocation: &Invocation) -> Result<Launch, ProfileError> {
     let os = |what: String| move |source| ProfileError::Os { what, source };
-    let null = || OpenOptions::new().read(true).write(true).open("/dev/null");
+    let null = || {
+        let opened = OpenOptions::new().read(true).write(true).open("/dev/null");
+        opened.map_err(os("opening /dev/null".to_owned()))
+    };
     let stdin = match &invocation.stdin {
         Some(path) => File::open(path).map_err(os(format!("opening {}", path.display())))?,
-        None => null().map_err(os("opening /dev/null".to_owned()))?,
-    };
-    let own = |file: &dyn AsFd| -> io::Result<File> {
-        match output {
-            ProgramOutput::Through => file.as_fd().try_clone_to_owned().map(File::from),
-            ProgramOutput::Discard => null(),
-        }
+        None => null()?,
     };
     Ok(Launch {
         program: invocation.program.clone(),
@@ -190,8 +186,8 @@ fn command(invocation: &Invocation, output: ProgramOutput) -> Result<Launch, Pro
         env: std::env::vars_os().collect::<BTreeMap<_, _>>(),
         directory: Some(invocation.directory.clone()),
         stdin,
-        stdout: own(&io::stdout()).map_err(os("passing on the output".to_owned()))?,
-        stderr: own(&io::stderr()).map_err(os("passing on the output".to_owned()))?,
+        stdout: null()?,
+        stderr: null()?,
         cpus: Vec::new(),
         private: None,
     })

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::{Qemu, QemuPaths};
-use memweir_run::profile::{Isolation, ProfileOptions, ProgramOutput, profile};
+use memweir_run::profile::{Isolation, ProfileOptions, profile};
 use memweir_run::store::Invocation;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -39,7 +39,6 @@ fn profile_a_program_that_never_ends(directory: &Path) {
     };
     let options = ProfileOptions {
         meter: Some(MeterKind::Software),
-        output: ProgramOutput::Discard,
         // The test reads what the program writes.
         isolation: Some(Isolation::None),
         ..ProfileOptions::default()

@@ -10,8 +10,7 @@ use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 use memweir_linux::MeterKind;
 use memweir_linux::qemu::{Qemu, QemuPaths};
 use memweir_run::profile::{
-    Check, Isolation, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput,
-    profile,
+    Check, Isolation, ProfileError, ProfileOptions, ProfileProgress, Profiled, profile,
 };
 use memweir_run::recording::Recording;
 use memweir_run::store::{Invocation, ProgramKey, Store};
@@ -26,7 +25,6 @@ fn options() -> ProfileOptions {
             l2: cache(256 << 10, 8),
             llc: cache(2 << 20, 16),
         }),
-        output: ProgramOutput::Discard,
         ..ProfileOptions::default()
     }
 }

@@ -6,9 +6,7 @@ use memweir_linux::MeterKind;
 use memweir_run::batch::{invocation, unknown_jobs};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
-use memweir_run::profile::{
-    Isolation, ProfileOptions, ProfileReport, ProgramOutput, profile as record,
-};
+use memweir_run::profile::{Isolation, ProfileOptions, ProfileReport, profile as record};
 use memweir_run::store::{Invocation, ProgramKey};
 
 use memweir_abi::softpmu::Sampling;
@@ -94,7 +92,6 @@ fn profile_options(
         meter: Some(MeterKind::Software),
         sampling,
         caches: options.software.caches.as_deref().map(options::caches).transpose()?,
-        output: ProgramOutput::Discard,
         qemu: options.software.qemu.clone(),
         ..ProfileOptions::default()
     })

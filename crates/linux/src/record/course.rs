@@ -7,9 +7,22 @@ use memweir_abi::softpmu::{RawChunk, Sampling};
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::{Counts, Lines, MAX_MEDIA, Traffic};
 
-use super::{Chunk, CostModel, Origin, Recording, SamplingError};
+use super::{Chunk, Origin, Recording, SamplingError};
 use crate::launch::Exit;
 use crate::softpmu::JobCounters;
+
+/// Cycles per event on an out-of-order core of the 2020s that overlaps about half of its misses. Only
+/// the ratios matter: a profile is scaled to the time that the program takes natively.
+mod cycles {
+    /// Per instruction whose data is in the first-level cache.
+    pub(super) const INSTRUCTION: f64 = 0.5;
+    /// Extra cycles of a first-level miss that the second level serves.
+    pub(super) const L2_HIT: f64 = 6.0;
+    /// Extra cycles of a second-level miss that the last level serves.
+    pub(super) const LLC_HIT: f64 = 25.0;
+    /// Extra cycles of a last-level miss.
+    pub(super) const MEMORY: f64 = 100.0;
+}
 
 /// Simulated chunks to each side in time that are compared with one that was not.
 const NEIGHBORS: usize = 256;
@@ -22,7 +35,6 @@ const SAME_PHASE: f32 = 0.1;
 #[derive(Debug)]
 pub(super) struct Course {
     sampling: Sampling,
-    cost: CostModel,
     raw: Vec<RawChunk>,
 }
 
@@ -55,8 +67,8 @@ impl Rates {
 }
 
 impl Course {
-    pub(super) fn new(sampling: Sampling, cost: CostModel) -> Self {
-        Self { sampling, cost, raw: Vec::new() }
+    pub(super) fn new(sampling: Sampling) -> Self {
+        Self { sampling, raw: Vec::new() }
     }
 
     pub(super) fn push(&mut self, chunk: RawChunk) {
@@ -139,11 +151,10 @@ impl<'a> Estimator<'a> {
         } else {
             (self.like(index, &self.sample), Origin::Extrapolated)
         };
-        let cost = &self.course.cost;
-        let per_instruction = cost.instruction
-            + rates.l1_misses * cost.l2_hit
-            + rates.l2_misses * cost.llc_hit
-            + rates.reads() * cost.memory;
+        let per_instruction = cycles::INSTRUCTION
+            + rates.l1_misses * cycles::L2_HIT
+            + rates.l2_misses * cycles::LLC_HIT
+            + rates.reads() * cycles::MEMORY;
         Chunk {
             counts: rates.counts(raw.instructions()),
             cycles: per_instruction * raw.instructions() as f64,
@@ -272,7 +283,7 @@ mod tests {
     }
 
     fn course(sampling: Sampling, raw: Vec<RawChunk>) -> Course {
-        Course { sampling, cost: CostModel::default(), raw }
+        Course { sampling, raw }
     }
 
     #[test]

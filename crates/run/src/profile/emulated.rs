@@ -15,7 +15,7 @@ use memweir_linux::topology;
 use super::addresses::Recorder;
 use super::timing::Slice;
 use super::types::{
-    Check, ProfileError, ProfileOptions, ProfileProgress, Profiled, ProgramOutput, SamplingReport,
+    Check, ProfileError, ProfileOptions, ProfileProgress, Profiled, SamplingReport,
 };
 use super::workspace::{Counting, Workspace};
 use super::{command, natively, report};
@@ -143,7 +143,7 @@ fn check(
 ) -> Result<(), ProfileError> {
     caches.validate().map_err(|error| RecordError::Option(error.to_string()))?;
     let qemu = Qemu::find(&options.qemu).map_err(RecordError::from)?;
-    let mut trial = command(invocation, ProgramOutput::Discard)?;
+    let mut trial = command(invocation)?;
     let nowhere = Path::new("/dev/null");
     qemu.emulate(&mut trial, nowhere, nowhere, None).map_err(RecordError::from)?;
     Ok(())
@@ -156,7 +156,7 @@ fn emulate(
     addresses: Option<&mut Recorder>,
     progress: &mut dyn FnMut(RecordProgress),
 ) -> Result<record::Recording, ProfileError> {
-    let mut launch = command(invocation, ProgramOutput::Discard)?;
+    let mut launch = command(invocation)?;
     let _place = workspace.place(&mut launch)?;
     Ok(match addresses {
         Some(recorder) => {

@@ -32,9 +32,6 @@ pub struct ProfileOptions {
     pub check: Check,
     /// The caches that the software meter simulates; those of the machine if absent.
     pub caches: Option<CacheHierarchy>,
-    /// Destination of the program's standard output and error in the native run. The emulated run
-    /// discards them, or everything would be seen twice.
-    pub output: ProgramOutput,
     /// Isolation of the runs' files; the first that works if absent.
     pub isolation: Option<Isolation>,
     /// Paths of the emulator and the plugin.
@@ -58,7 +55,6 @@ impl Default for ProfileOptions {
             sampling: Sampling::All,
             check: Check::Estimate,
             caches: None,
-            output: ProgramOutput::default(),
             isolation: None,
             qemu: QemuPaths::default(),
             perf_events: None,
@@ -67,16 +63,6 @@ impl Default for ProfileOptions {
             addresses: None,
         }
     }
-}
-
-/// Destination of a program's output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProgramOutput {
-    /// The same as that of memweir's own output.
-    #[default]
-    Through,
-    /// It is discarded.
-    Discard,
 }
 
 /// Method to find the error of a sampled profile.
