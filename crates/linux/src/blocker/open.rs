@@ -79,9 +79,9 @@ pub fn open(
                 opened.notices.extend(passed_over);
                 return Ok(opened);
             }
-            Err(failure) => {
-                reasons.push(failure.of(mechanism));
-                help = help.or(failure.remedy);
+            Err(missing) => {
+                reasons.push(reason_of(mechanism, &missing));
+                help = help.or(missing.remedy);
             }
         }
     }
@@ -98,9 +98,9 @@ pub fn open_limited(
     guardian: &guardian::Command,
     limits: BandwidthLimits,
 ) -> Result<Opened, OpenError> {
-    open_sched_ext(batch_name, guardian, Some(limits)).map_err(|failure| OpenError {
-        reasons: vec![failure.of(Mechanism::SchedExt)],
-        help: failure.remedy,
+    open_sched_ext(batch_name, guardian, Some(limits)).map_err(|missing| OpenError {
+        reasons: vec![reason_of(Mechanism::SchedExt, &missing)],
+        help: missing.remedy,
     })
 }
 
@@ -120,34 +120,18 @@ pub fn probe(mechanism: Mechanism) -> Probe {
                 .to_owned()
         }),
     };
-    match tried {
-        Ok(reason) => Probe::available(reason),
-        Err(Failure { reason, remedy: Some(remedy) }) => Probe::missing(reason).remedy(remedy),
-        Err(Failure { reason, remedy: None }) => Probe::missing(reason),
-    }
+    tried.map_or_else(|missing| missing, Probe::available)
 }
 
-/// Why a mechanism does not work.
-struct Failure {
-    reason: String,
-    remedy: Option<String>,
-}
-
-impl Failure {
-    fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), remedy: None }
-    }
-
-    /// The reason as that of a mechanism.
-    fn of(&self, mechanism: Mechanism) -> String {
-        format!("{mechanism} does not work here: {}", self.reason)
-    }
+/// The reason why a mechanism does not work.
+fn reason_of(mechanism: Mechanism, missing: &Probe) -> String {
+    format!("{mechanism} does not work here: {}", missing.reason)
 }
 
 /// Opens the SIGSTOP blocker. Jobs and guardian stay in memweir's own groups: SIGKILL ends a
 /// stopped process.
-fn open_sigstop(guardian: &guardian::Command) -> Result<Opened, Failure> {
-    let guard = start_guardian(guardian, Vec::new()).map_err(Failure::new)?;
+fn open_sigstop(guardian: &guardian::Command) -> Result<Opened, Probe> {
+    let guard = start_guardian(guardian, Vec::new()).map_err(Probe::missing)?;
     Ok(Opened { blocker: Box::new(SigstopBlocker::new(guard)), notices: Vec::new() })
 }
 
@@ -164,28 +148,28 @@ fn open_sched_ext(
     batch: &str,
     guardian: &guardian::Command,
     limits: Option<BandwidthLimits>,
-) -> Result<Opened, Failure> {
+) -> Result<Opened, Probe> {
     let scheduler = load_scheduler(if limits.is_some() { Budgets::On } else { Budgets::Off })?;
     let OpenedGroup { blocker, notices } = open_group(Version::V2, batch, guardian)?;
     let blocker = SchedExtBlocker::new(scheduler, blocker, Arc::new(KernelFiles), LONG_WAIT);
     Ok(Opened { blocker: Box::new(blocker.with_limits(limits)), notices })
 }
 
-fn load_scheduler(budgets: Budgets) -> Result<Box<dyn Scheduler>, Failure> {
-    memweir_scx::load(budgets).map_err(|error| Failure {
-        reason: error.to_string(),
+fn load_scheduler(budgets: Budgets) -> Result<Box<dyn Scheduler>, Probe> {
+    memweir_scx::load(budgets).map_err(|error| Probe {
         remedy: error.remedy().map(str::to_owned),
+        ..Probe::missing(error.to_string())
     })
 }
 
 /// Loads a scheduler and gives it a process.
-fn try_sched_ext() -> Result<(), Failure> {
+fn try_sched_ext() -> Result<(), Probe> {
     let scheduler = load_scheduler(Budgets::Off)?;
-    let newborn = trial_process(&SpawnTarget::Session).map_err(Failure::new)?;
+    let newborn = trial_process(&SpawnTarget::Session).map_err(Probe::missing)?;
     let entered = scheduling_class::enter(newborn.pid());
-    entered.map_err(|error| Failure::new(format!("the policy SCHED_EXT: {error}")))?;
+    entered.map_err(|error| Probe::missing(format!("the policy SCHED_EXT: {error}")))?;
     match scheduler.ended() {
-        Some(ended) => Err(Failure::new(format!("the kernel ended the scheduler: {ended}"))),
+        Some(ended) => Err(Probe::missing(format!("the kernel ended the scheduler: {ended}"))),
         None => Ok(()),
     }
 }
@@ -206,7 +190,7 @@ fn open_group(
     version: Version,
     batch: &str,
     guardian: &guardian::Command,
-) -> Result<OpenedGroup, Failure> {
+) -> Result<OpenedGroup, Probe> {
     let name = group_name(batch)?;
     // Each leaf's switch is one file, next to what a job needs itself (its end, logs, counters).
     let handles = usize::try_from(limits::raise_open_files() / 8).unwrap_or(usize::MAX);
@@ -271,7 +255,7 @@ fn start_guardian_outside(
 /// Id of the trial job. No jobs file is that long.
 const TRIAL: JobId = JobId(u32::MAX);
 
-fn probe_group(version: Version) -> Result<String, Failure> {
+fn probe_group(version: Version) -> Result<String, Probe> {
     let files = KernelFiles;
     let name = group_name("probe")?;
     let first = first_that_works(version, |place| {
@@ -298,9 +282,9 @@ fn probe_group(version: Version) -> Result<String, Failure> {
     Ok(format!("groups can be made, frozen and removed in {}", first.place.display()))
 }
 
-fn group_name(batch: &str) -> Result<String, Failure> {
+fn group_name(batch: &str) -> Result<String, Probe> {
     let owner =
-        Owner::current().map_err(|error| Failure::new(format!("reading /proc: {error}")))?;
+        Owner::current().map_err(|error| Probe::missing(format!("reading /proc: {error}")))?;
     Ok(names::new_group(&owner, batch))
 }
 
@@ -316,9 +300,9 @@ struct First<T> {
 fn first_that_works<T>(
     version: Version,
     mut attempt: impl FnMut(&Path) -> Result<T, String>,
-) -> Result<First<T>, Failure> {
+) -> Result<First<T>, Probe> {
     let hierarchy = locate(version.into())
-        .map_err(|error| Failure::new(format!("reading /proc/self/mountinfo: {error}")))?
+        .map_err(|error| Probe::missing(format!("reading /proc/self/mountinfo: {error}")))?
         .ok_or_else(|| not_mounted(version))?;
     let mut reasons = Vec::new();
     for place in hierarchy.candidates() {
@@ -334,20 +318,16 @@ fn first_that_works<T>(
         }
         Version::V1 => "run as root",
     };
-    Err(Failure { reason: reasons.join("; "), remedy: Some(remedy.to_owned()) })
+    Err(Probe::missing(reasons.join("; ")).remedy(remedy))
 }
 
-fn not_mounted(version: Version) -> Failure {
+fn not_mounted(version: Version) -> Probe {
     match version {
-        Version::V2 => Failure {
-            reason: "no cgroup v2 hierarchy is mounted".to_owned(),
-            remedy: Some("mount -t cgroup2 none /sys/fs/cgroup/unified".to_owned()),
-        },
-        Version::V1 => Failure {
-            reason: "no cgroup v1 hierarchy with the freezer is mounted (v2 replaces it)"
-                .to_owned(),
-            remedy: None,
-        },
+        Version::V2 => Probe::missing("no cgroup v2 hierarchy is mounted")
+            .remedy("mount -t cgroup2 none /sys/fs/cgroup/unified"),
+        Version::V1 => {
+            Probe::missing("no cgroup v1 hierarchy with the freezer is mounted (v2 replaces it)")
+        }
     }
 }
 
@@ -375,19 +355,19 @@ fn try_group(
     if stopped { Ok(()) } else { Err(format!("{} does not freeze", parent.display())) }
 }
 
-fn try_sigstop() -> Result<(), Failure> {
-    let newborn = trial_process(&SpawnTarget::Session).map_err(Failure::new)?;
+fn try_sigstop() -> Result<(), Probe> {
+    let newborn = trial_process(&SpawnTarget::Session).map_err(Probe::missing)?;
     let pid = newborn.pid();
     let send = |signal| KernelFiles.signal(pid, signal);
     let is_stopped = || processes::stat(pid).is_ok_and(|stat| stat.is_stopped());
-    send(libc::SIGSTOP).map_err(|error| Failure::new(format!("SIGSTOP: {error}")))?;
+    send(libc::SIGSTOP).map_err(|error| Probe::missing(format!("SIGSTOP: {error}")))?;
     let stopped = wait_until(is_stopped);
-    send(libc::SIGCONT).map_err(|error| Failure::new(format!("SIGCONT: {error}")))?;
+    send(libc::SIGCONT).map_err(|error| Probe::missing(format!("SIGCONT: {error}")))?;
     let resumed = wait_until(|| !is_stopped());
     if stopped && resumed {
         Ok(())
     } else {
-        Err(Failure::new("a process does not stop at SIGSTOP and continue at SIGCONT"))
+        Err(Probe::missing("a process does not stop at SIGSTOP and continue at SIGCONT"))
     }
 }
 
