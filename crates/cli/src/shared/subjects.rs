@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use memweir_core::Nanos;
 use memweir_core::input::InputError;
 use memweir_linux::cgroup_tree::CgroupTree;
-use memweir_linux::meter::cgroup::{GroupMeterOptions, OpenedGroupMeter, open_group_meter};
+use memweir_linux::meter::Choice;
+use memweir_linux::meter::cgroup::{GroupMeter, GroupMeterOptions, open_group_meter};
 use memweir_linux::{MeterChoice, MeterKind, Probe};
 use memweir_watch::{Row, Selection, Watch, WrongPattern};
 
@@ -96,7 +97,7 @@ pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
     let selection = args.selection(tree.top())?;
     let opened = open_group_meter(&tree, &args.meter_options())?;
     let described = described(&opened, args)?;
-    Ok((Watch::new(tree, selection, opened.meter), described))
+    Ok((Watch::new(tree, selection, opened.meter.map(|opened| opened.meter)), described))
 }
 
 fn said(probe: &Probe) -> String {
@@ -107,10 +108,10 @@ fn said(probe: &Probe) -> String {
 }
 
 /// Describes the meter, or why there is none. A meter that was named must serve.
-fn described(opened: &OpenedGroupMeter, args: &SubjectArgs) -> Result<String, Failure> {
+fn described(opened: &Choice<dyn GroupMeter>, args: &SubjectArgs) -> Result<String, Failure> {
     let passed: Vec<String> = opened.passed_over.iter().map(ToString::to_string).collect();
-    match (&opened.meter, &opened.description) {
-        (Some(meter), Some(description)) => Ok(format!("meter {}: {description}", meter.kind())),
+    match &opened.meter {
+        Some(opened) => Ok(format!("meter {}: {}", opened.meter.kind(), opened.description)),
         _ if args.meter == MeterChoice::Auto => {
             Ok(format!("CPU time alone is measured: {}", passed.join("; ")))
         }

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use memweir_core::input::InputError;
 use memweir_core::{Bytes, Counts};
 
-use super::perf::{PerfGroupMeter, PerfOpenError};
+use super::native::{Choice, OpenedMeter, first};
+use super::perf::PerfGroupMeter;
 use super::resctrl::ResctrlGroupMeter;
-use super::{Capabilities, MeterChoice, MeterKind, PassedOver};
+use super::{Capabilities, MeterChoice, MeterKind};
 use crate::cgroup_tree::CgroupTree;
 
 /// Identity of a control group for a meter: the inode of its directory.
@@ -143,51 +144,26 @@ pub struct GroupMeterOptions {
     pub monitoring_groups: Option<usize>,
 }
 
-/// The group meter that works here, and those that do not.
-#[derive(Default)]
-pub struct OpenedGroupMeter {
-    /// The meter; absent where only CPU time can be read.
-    pub meter: Option<Box<dyn GroupMeter>>,
-    /// The counted quantities and their sources, as one sentence for people.
-    pub description: Option<String>,
-    /// Meters that were tried before it, and why they do not serve.
-    pub passed_over: Vec<PassedOver>,
-}
-
-/// Opens the first of `perf` and `resctrl` that the choice allows and that works on this tree.
+/// Opens the first of `perf` and `resctrl` that the choice allows and that works on this tree. Without
+/// one only CPU time can be read.
 ///
 /// # Errors
 /// The event file was refused.
 pub fn open_group_meter(
     tree: &CgroupTree,
     options: &GroupMeterOptions,
-) -> Result<OpenedGroupMeter, InputError> {
-    let mut opened = OpenedGroupMeter::default();
-    if options.choice.allows(MeterKind::Perf) {
-        match PerfGroupMeter::open(tree, options.event_file.as_deref()) {
-            Ok(meter) => {
-                opened.description = Some(meter.describe());
-                opened.meter = Some(Box::new(meter));
-                return Ok(opened);
-            }
-            Err(PerfOpenError::Input(error)) => return Err(error),
-            Err(PerfOpenError::Unavailable(probe)) => {
-                opened.passed_over.push(PassedOver { kind: MeterKind::Perf, probe });
-            }
-        }
-    }
-    if options.choice.allows(MeterKind::Resctrl) {
-        match ResctrlGroupMeter::open(options.monitoring_groups) {
-            Ok(meter) => {
-                opened.description = Some(meter.describe());
-                opened.meter = Some(Box::new(meter));
-            }
-            Err(probe) => {
-                opened.passed_over.push(PassedOver { kind: MeterKind::Resctrl, probe });
-            }
-        }
-    }
-    Ok(opened)
+) -> Result<Choice<dyn GroupMeter>, InputError> {
+    let perf = || {
+        let meter = PerfGroupMeter::open(tree, options.event_file.as_deref())?;
+        let description = meter.describe();
+        Ok(OpenedMeter { meter: Box::new(meter) as Box<dyn GroupMeter>, description })
+    };
+    let resctrl = || {
+        let meter = ResctrlGroupMeter::open(options.monitoring_groups)?;
+        let description = meter.describe();
+        Ok(OpenedMeter { meter: Box::new(meter) as Box<dyn GroupMeter>, description })
+    };
+    first(options.choice, perf, resctrl)
 }
 
 #[cfg(test)]
@@ -209,7 +185,6 @@ mod tests {
             return memweir_test_support::skip!(Kernel, "no cgroup v2 tree is mounted");
         };
         let opened = open_group_meter(&tree, &GroupMeterOptions::default()).unwrap();
-        assert_eq!(opened.meter.is_some(), opened.description.is_some());
         assert!(opened.meter.is_some() || opened.passed_over.len() == 2);
     }
 }

@@ -25,19 +25,21 @@ pub struct NativeOptions {
     pub media: Media,
 }
 
+/// The outcome of a choice of meters for jobs.
+pub type Native = Choice<dyn Meter>;
+
 /// The outcome of a choice.
-#[derive(Default)]
-pub struct Native {
+pub struct Choice<M: ?Sized> {
     /// The meter, if one of those allowed works here.
-    pub meter: Option<OpenedMeter>,
+    pub meter: Option<OpenedMeter<M>>,
     /// Those that were tried before it and why they do not serve, to be shown to the user.
     pub passed_over: Vec<PassedOver>,
 }
 
 /// A meter that serves.
-pub struct OpenedMeter {
+pub struct OpenedMeter<M: ?Sized = dyn Meter> {
     /// The meter.
-    pub meter: Box<dyn Meter>,
+    pub meter: Box<M>,
     /// The counted quantities and their sources, as one sentence for people.
     pub description: String,
 }
@@ -67,32 +69,41 @@ impl fmt::Display for PassedOver {
 /// # Errors
 /// The event file was refused: that is wrong input and never a reason to try another meter.
 pub fn native(choice: MeterChoice, options: &NativeOptions) -> Result<Native, InputError> {
-    let mut native = Native::default();
+    let NativeOptions { event_file, sample_ips, media } = options;
+    let perf = || {
+        let meter = PerfMeter::open(event_file.as_deref(), media, *sample_ips)?;
+        Ok(OpenedMeter { description: meter.describe(), meter: Box::new(meter) as Box<dyn Meter> })
+    };
+    let resctrl = || {
+        let meter = ResctrlMeter::open()?;
+        Ok(OpenedMeter { description: meter.describe(), meter: Box::new(meter) as Box<dyn Meter> })
+    };
+    first(choice, perf, resctrl)
+}
+
+/// Opens the first of `perf` and `resctrl` that `choice` allows and that works here.
+pub(super) fn first<M: ?Sized>(
+    choice: MeterChoice,
+    perf: impl FnOnce() -> Result<OpenedMeter<M>, PerfOpenError>,
+    resctrl: impl FnOnce() -> Result<OpenedMeter<M>, Probe>,
+) -> Result<Choice<M>, InputError> {
+    let (mut meter, mut passed_over) = (None, Vec::new());
     if choice.allows(MeterKind::Perf) {
-        match PerfMeter::open(options.event_file.as_deref(), &options.media, options.sample_ips) {
-            Ok(meter) => {
-                let description = meter.describe();
-                native.meter = Some(OpenedMeter { meter: Box::new(meter), description });
-                return Ok(native);
-            }
+        match perf() {
+            Ok(opened) => meter = Some(opened),
             Err(PerfOpenError::Input(error)) => return Err(error),
             Err(PerfOpenError::Unavailable(probe)) => {
-                native.passed_over.push(PassedOver { kind: MeterKind::Perf, probe });
+                passed_over.push(PassedOver { kind: MeterKind::Perf, probe });
             }
         }
     }
-    if choice.allows(MeterKind::Resctrl) {
-        match ResctrlMeter::open() {
-            Ok(meter) => {
-                let description = meter.describe();
-                native.meter = Some(OpenedMeter { meter: Box::new(meter), description });
-            }
-            Err(probe) => {
-                native.passed_over.push(PassedOver { kind: MeterKind::Resctrl, probe });
-            }
+    if meter.is_none() && choice.allows(MeterKind::Resctrl) {
+        match resctrl() {
+            Ok(opened) => meter = Some(opened),
+            Err(probe) => passed_over.push(PassedOver { kind: MeterKind::Resctrl, probe }),
         }
     }
-    Ok(native)
+    Ok(Choice { meter, passed_over })
 }
 
 #[cfg(test)]

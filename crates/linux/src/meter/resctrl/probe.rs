@@ -1,8 +1,11 @@
 //! Detection of Memory Bandwidth Monitoring on this machine.
 
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+use crate::cgroup;
 use crate::files::{Files, KernelFiles};
 use crate::probe::Probe;
 
@@ -124,15 +127,12 @@ fn mount_point(mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (mount, source) = line.split_once(" - ")?;
         let is_resctrl = source.split(' ').next() == Some("resctrl");
-        is_resctrl.then(|| mount.split(' ').nth(4).map(unescape)).flatten()
+        is_resctrl.then(|| mount.split(' ').nth(4).map(path)).flatten()
     })
 }
 
-/// Undoes the octal escapes of spaces, tabs, newlines and backslashes.
-fn unescape(path: &str) -> PathBuf {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    let path = escapes.iter().fold(path.to_owned(), |path, (from, to)| path.replace(from, to));
-    PathBuf::from(path)
+fn path(field: &str) -> PathBuf {
+    OsString::from_vec(cgroup::unescape(field.as_bytes())).into()
 }
 
 /// Returns the control group in the text of `/proc/PID/cpu_resctrl_groups` (`res:/NAME`), relative
