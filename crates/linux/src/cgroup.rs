@@ -130,8 +130,8 @@ pub(crate) fn threads(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
 }
 
 /// Parses the text of `cgroup.procs` or `cgroup.threads`. Processes and threads that this pid
-/// namespace cannot name, for which the kernel writes 0, are left out: signalling 0 would hit our own
-/// group.
+/// namespace cannot name, for which the kernel writes 0, are left out: signalling 0 would hit our
+/// own group.
 pub fn parse_ids(text: &str) -> impl Iterator<Item = i32> {
     text.lines().filter_map(|line| line.trim().parse().ok()).filter(|id| *id > 0)
 }

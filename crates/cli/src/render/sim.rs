@@ -120,8 +120,8 @@ fn signed(gain: f64) -> String {
     format!("{:+.1} %", gain * 100.0)
 }
 
-/// A row per policy and point, with the columns that have content: those of repetitions if there are
-/// some, that of the optimum if it is known.
+/// A row per policy and point, with the columns that have content: those of repetitions if there
+/// are some, that of the optimum if it is known.
 fn compared(points: &[Point]) -> Table<(&Point, &PolicySummary)> {
     let rows = points.iter().flat_map(|point| point.policies.iter().map(move |p| (point, p)));
     let mut table = Table::of(rows);

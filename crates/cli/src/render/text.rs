@@ -70,8 +70,8 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A table with a rule under its head, as wide as the terminal allows, plain when piped. Its columns
-/// are added from left to right.
+/// A table with a rule under its head, as wide as the terminal allows, plain when piped. Its
+/// columns are added from left to right.
 pub(crate) struct Table<T> {
     rows: Vec<T>,
     columns: Vec<Column>,
@@ -95,6 +95,7 @@ impl Column {
 }
 
 impl<T> Table<T> {
+    /// A table of these rows, without columns.
     pub(crate) fn of(rows: impl IntoIterator<Item = T>) -> Self {
         Self { rows: rows.into_iter().collect(), columns: Vec::new() }
     }
@@ -127,7 +128,9 @@ impl<T> Table<T> {
     /// Lets a table that is too wide do without the last column. Those of a higher `order` go
     /// first.
     pub(crate) fn expendable(mut self, order: u8) -> Self {
-        self.columns.iter_mut().next_back().into_iter().for_each(|last| last.expendable = order);
+        if let Some(last) = self.columns.last_mut() {
+            last.expendable = order;
+        }
         self
     }
 

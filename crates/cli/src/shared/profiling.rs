@@ -1,4 +1,5 @@
-//! Recording of a profile: the emulator that it may need, the line that shows its progress, and its way into the store.
+//! Recording of a profile: the emulator that it may need, the line that shows its progress, and its
+//! way into the store.
 
 use std::io;
 use std::path::{Path, PathBuf};

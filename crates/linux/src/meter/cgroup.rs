@@ -144,8 +144,8 @@ pub struct GroupMeterOptions {
     pub monitoring_groups: Option<usize>,
 }
 
-/// Opens the first of `perf` and `resctrl` that the choice allows and that works on this tree. Without
-/// one only CPU time can be read.
+/// Opens the first of `perf` and `resctrl` that the choice allows and that works on this tree.
+/// Without one only CPU time can be read.
 ///
 /// # Errors
 /// The event file was refused.

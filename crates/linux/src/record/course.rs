@@ -11,8 +11,8 @@ use super::{Chunk, Origin, Recording, SamplingError};
 use crate::launch::Exit;
 use crate::softpmu::JobCounters;
 
-/// Cycles per event on an out-of-order core of the 2020s that overlaps about half of its misses. Only
-/// the ratios matter: a profile is scaled to the time that the program takes natively.
+/// Cycles per event on an out-of-order core of the 2020s that overlaps about half of its misses.
+/// Only the ratios matter: a profile is scaled to the time that the program takes natively.
 mod cycles {
     /// Per instruction whose data is in the first-level cache.
     pub(super) const INSTRUCTION: f64 = 0.5;
