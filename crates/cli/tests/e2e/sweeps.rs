@@ -225,16 +225,19 @@ fn a_bank_level_scenario_runs_in_shards() {
     world.file(
         "s.toml",
         "fidelity = \"bank\"\nmachine = \"i7-860\"\ninstructions = 20000\n\
+         partitions = [\"none\", \"uniform\"]\n\
          [[programs]]\nprogram = \"429.mcf\"\n[[programs]]\nprogram = \"462.libquantum\"\n",
     );
     let sweep = ["--sweep", "seed=1..2"];
     for shard in ["1/2", "2/2"] {
         stdout(sim(&world, &sweep).args(["--shard", shard, "--out", "points"]));
     }
+    let again = stdout(sim(&world, &sweep).args(["--resume", "--out", "points"]));
+    assert!(again.contains("0 points simulated"), "{again}");
     stdout(world.memweir().args(["sweep", "merge", "points", "--out", "all.csv"]));
     let table = world.read("all.csv");
     assert!(table.starts_with("at.seed,partition,program,"), "{table}");
-    assert_eq!(table.lines().count(), 1 + 2 * 2, "{table}");
+    assert_eq!(table.lines().count(), 1 + 2 * 2 * 2, "{table}");
 }
 
 #[test]
