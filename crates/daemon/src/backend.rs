@@ -177,6 +177,7 @@ impl<'a> QueueBackend<'a> {
             }
             Err(error) if is_full(&*error) => {
                 // Only files were made before.
+                let _ = self.mechanisms.blocker.take_limit_use(job);
                 attempt.remove();
                 self.slots.remove(&job);
                 self.service.hold_for_room(job);

@@ -136,15 +136,7 @@ pub fn run(
     let mut world = Live::new().map_err(waiting)?;
     let waker = world.waker().map_err(waiting)?;
     let run = &options.run;
-    let (limits, no_limits) = match limits(run)? {
-        Ok(limits) => (Some(limits), None),
-        Err(reason) => (None, Some(reason)),
-    };
-    let opened = match limits {
-        Some(limits) => blocker::open_limited("daemon", &run.guardian, limits),
-        None => blocker::open(run.mechanism, "daemon", &run.guardian),
-    };
-    let Opened { blocker, notices } = opened.map_err(RunError::from)?;
+    let (Opened { blocker, notices }, no_limits) = open_blocker(run)?;
     told.extend(notices);
     observer.event(Event::BusKnown(setup.config.bus));
     if let Some(meter) = &setup.meter {
@@ -188,6 +180,20 @@ pub fn run(
     // No job stays blocked, whatever goes wrong.
     backend.run_all();
     driven.map(drop).map_err(DaemonError::from)
+}
+
+/// Opens the mechanism that blocks jobs, with limits of their bandwidth if it can keep any.
+/// Otherwise also returns the reason why not.
+fn open_blocker(run: &RunOptions) -> Result<(Opened, Option<String>), RunError> {
+    const GROUP: &str = "daemon";
+    let limited = limits(run)?.and_then(|limits| {
+        let opened = blocker::open_limited(GROUP, &run.guardian, limits);
+        opened.map_err(|error| error.reasons.join("; "))
+    });
+    match limited {
+        Ok(opened) => Ok((opened, None)),
+        Err(reason) => Ok((blocker::open(run.mechanism, GROUP, &run.guardian)?, Some(reason))),
+    }
 }
 
 /// Opens the limits of the jobs' bandwidth, or returns the reason for which there can be none.
