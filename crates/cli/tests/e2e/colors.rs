@@ -60,8 +60,9 @@ fn same_delivered(world: &World, way: &str, command: &[&str]) {
     assert_eq!(stderr.contains("were recycled into place"), way == "recycle", "{stderr}");
     let pages = &report["pages"];
     let (inside, outside) = (pages["inside"].as_u64().unwrap(), pages["outside"].as_u64().unwrap());
-    // Colors are read from the page table, where the program may have another page by then.
-    assert!(inside > 0 && outside * 200 <= inside, "{report}");
+    // Colors are read from the page table, where the program may have another page by then: one
+    // of a program that is as small as sqlite3, and few of a larger one.
+    assert!(inside > 0 && outside <= 1 + inside / 200, "{report}");
     let colors = pages["by_color"].as_object().expect("colors");
     let of_asked = ["0", "1", "2", "3"].map(|color| colors[color].as_u64().unwrap());
     assert_eq!(of_asked.iter().sum::<u64>(), inside, "{pages}");
