@@ -52,7 +52,8 @@ def read(bench):
 
 
 def criterion(started):
-    """Rows of what Criterion has measured since: the nanoseconds of one iteration, by sample."""
+    """Rows of what Criterion has measured since, by sample: the nanoseconds of one iteration, or the
+    elements per second of a bench that says how many elements an iteration has."""
     results = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "criterion"
     for file in sorted(results.glob("**/new/sample.json")):
         if file.stat().st_mtime < started:
@@ -60,8 +61,12 @@ def criterion(started):
         about = json.loads(file.with_name("benchmark.json").read_text())
         name = about["full_id"]
         sample = json.loads(file.read_text())
+        elements = (about.get("throughput") or {}).get("Elements")
         for count, nanos in zip(sample["iters"], sample["times"]):
-            yield name, "ns", nanos / count
+            if elements is None:
+                yield name, "ns", nanos / count
+            else:
+                yield name, "per s", 1e9 * elements * count / nanos
 
 
 def machine():
@@ -107,7 +112,7 @@ def measure(tables, benches):
 
 
 def cell(row, measured):
-    """The measured cell of a row, bold where it misses the budget."""
+    """The measured cell of a row, bold where any of its figures misses the budget."""
     if "figures" not in row:
         return row["measured"]
     bench = measured.setdefault(row["bench"], read(row["bench"]))
@@ -118,8 +123,9 @@ def cell(row, measured):
         known = ", ".join(sorted(bench))
         sys.exit(f"tables.toml: {row['bench']}.csv has no figure {error}, but {known}")
     text = row["measured"].format(*figures)
-    judged = getattr(figures[0], row.get("judged", "median"))
-    return f"**{text}**" if judged > row.get("at_most", math.inf) else text
+    judged = [getattr(figure, row.get("judged", "median")) for figure in figures]
+    at_most, at_least = row.get("at_most", math.inf), row.get("at_least", -math.inf)
+    return text if all(at_least <= value <= at_most for value in judged) else f"**{text}**"
 
 
 def draw(tables, check):
