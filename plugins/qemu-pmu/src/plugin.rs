@@ -328,11 +328,9 @@ unsafe fn watch_accesses(plugin: &Plugin, block: *mut Block) {
             let (callback, data): (api::MemoryCallback, *mut c_void) = match look {
                 Look::Alone => (memory, state.cast()),
                 Look::Later => continue,
-                Look::Span(span) if span.operand() > 0 => {
-                    (on_vector_span, span.word() as *mut c_void)
-                }
-                Look::Span(span) => (on_span, span.word() as *mut c_void),
-                Look::Mixed(group) => (on_mixed_group, group.word() as *mut c_void),
+                Look::Span(span) if span.operand() > 0 => (on_vector_span, span.0 as *mut c_void),
+                Look::Span(span) => (on_span, span.0 as *mut c_void),
+                Look::Mixed(group) => (on_mixed_group, group.0 as *mut c_void),
             };
             (api.on_memory)(instruction, callback, api::NO_REGISTERS, api::READ_WRITE, data);
         }
@@ -427,13 +425,13 @@ fn look_at_line(vcpu: &mut Vcpu, line: u64, dirty: u64) {
 /// Simulates several loads or several stores, in any mode of counting.
 unsafe extern "C" fn on_span(index: c_uint, _: u32, address: u64, span: *mut c_void) {
     // SAFETY: called on the thread of that vCPU.
-    look_at_span(unsafe { vcpu(index) }, address, Span::from_word(span as u64));
+    look_at_span(unsafe { vcpu(index) }, address, Span(span as u64));
 }
 
 /// Does the same for a span whose own operand is accessed in pieces; the first is looked at for all
 /// of them.
 unsafe extern "C" fn on_vector_span(index: c_uint, info: u32, address: u64, span: *mut c_void) {
-    let span = Span::from_word(span as u64);
+    let span = Span(span as u64);
     // SAFETY: called on the thread of that vCPU.
     let vcpu = unsafe { vcpu(index) };
     if !vcpu.operand.continues(address, api::size(info)) {
@@ -447,7 +445,7 @@ fn look_at_span(vcpu: &mut Vcpu, address: u64, span: Span) {
     if span.is_on_one_line(address) {
         look_at_line(vcpu, address >> LINE_SHIFT, span.stores());
     } else {
-        look_at_lines(vcpu, address, span.word());
+        look_at_lines(vcpu, address, span.0);
     }
 }
 
@@ -455,7 +453,7 @@ fn look_at_span(vcpu: &mut Vcpu, address: u64, span: Span) {
 /// here.
 #[inline(never)]
 extern "C" fn look_at_lines(vcpu: &mut Vcpu, address: u64, span: u64) {
-    let span = Span::from_word(span);
+    let span = Span(span);
     for line in span.lines(address) {
         look_at_line(vcpu, line, span.stores());
     }
@@ -463,20 +461,20 @@ extern "C" fn look_at_lines(vcpu: &mut Vcpu, address: u64, span: u64) {
 
 /// Simulates loads and stores together, in any mode of counting.
 unsafe extern "C" fn on_mixed_group(index: c_uint, _: u32, address: u64, group: *mut c_void) {
-    let group = Group::from_word(group as u64);
+    let group = Group(group as u64);
     // SAFETY: called on the thread of that vCPU.
     let vcpu = unsafe { vcpu(index) };
     if group.is_on_one_line(address) {
         look_at_line(vcpu, address >> LINE_SHIFT, 1);
     } else {
-        look_at_two(vcpu, address, group.word());
+        look_at_two(vcpu, address, group.0);
     }
 }
 
 /// Simulates loads and stores on two lines, as [`look_at_lines`] does.
 #[inline(never)]
 extern "C" fn look_at_two(vcpu: &mut Vcpu, address: u64, group: u64) {
-    for (address, dirty) in Group::from_word(group).on_two_lines(address) {
+    for (address, dirty) in Group(group).on_two_lines(address) {
         look_at_line(vcpu, address >> LINE_SHIFT, dirty);
     }
 }

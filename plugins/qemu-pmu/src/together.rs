@@ -12,8 +12,8 @@
 //! million and no line more or less from memory.
 //!
 //! Accesses that are all loads, or all stores, go together as long as no line lies between them
-//! that none of them touches; those of both kinds only within the length of a line, because each
-//! line is told apart that was modified.
+//! that none of them touches; those of both kinds only within the length of a line, because it must
+//! be known which of two lines was modified.
 //!
 //! Only clear cases are moved: instructions with one memory operand of a plain kind. Every other
 //! instruction keeps its own callback.

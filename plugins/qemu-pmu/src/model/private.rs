@@ -35,8 +35,9 @@ struct Block {
 }
 
 impl Block {
-    /// Returns a block of `ways` empty ways.
-    fn new(ways: usize) -> Self {
+    /// Returns the empty block with this number in a cache of `associativity` ways.
+    fn nth(number: usize, associativity: usize) -> Self {
+        let ways = associativity - number % associativity.div_ceil(LANES) * LANES;
         let used = std::array::from_fn(|way| if way < ways { NEVER } else { ABSENT });
         Self { tags: [0; LANES], used, clock: NEVER, words: [EMPTY; LANES] }
     }
@@ -92,18 +93,15 @@ impl PrivateCache {
         let index = SetIndex::new(geometry.sets());
         let associativity = geometry.ways as usize;
         let per_set = associativity.div_ceil(LANES);
-        let blocks = vec![Block::new(0); index.sets() * per_set].into_boxed_slice();
-        let mut new = Self { blocks, associativity, per_set, mask: index.mask(), index };
-        new.clear();
-        new
+        let all = 0..index.sets() * per_set;
+        let blocks = all.map(|number| Block::nth(number, associativity)).collect();
+        Self { blocks, associativity, per_set, mask: index.mask(), index }
     }
 
     /// Drops all contents without write-backs.
     pub fn clear(&mut self) {
-        for set in self.blocks.chunks_exact_mut(self.per_set) {
-            for (number, block) in set.iter_mut().enumerate() {
-                *block = Block::new(self.associativity - number * LANES);
-            }
+        for (number, block) in self.blocks.iter_mut().enumerate() {
+            *block = Block::nth(number, self.associativity);
         }
     }
 

@@ -192,7 +192,7 @@ proptest! {
             all.iter().map(|(distance, is_store)| access(distance - 200, 8, *is_store)).collect();
         let address = |access: &Access| origin.wrapping_add_signed(access.distance);
         let own = address(members.last().unwrap());
-        let group = Group::from_word(Group::new(&members).word());
+        let group = Group::new(&members);
         let mut expected: Vec<(u64, u64)> = Vec::new();
         for member in members.iter().rev() {
             let (line, store) = (address(member) / 64, u64::from(member.is_store));
@@ -226,7 +226,7 @@ proptest! {
                 members.push(next);
             }
         }
-        let span = Span::from_word(Span::new(&members).word());
+        let span = Span::new(&members);
         let line = |distance: i64| origin.wrapping_add_signed(distance) / 64;
         let mut expected: Vec<u64> = members
             .iter()

@@ -2,11 +2,46 @@
 
 use super::{Access, LINE, PIECE};
 
-/// Accesses that are all loads, or all stores, and touch every line from the lowest to the highest:
-/// the distance of the callback's own address above the lowest, that of the highest, the bytes of
-/// the callback's own operand beyond its first piece, and one for stores.
+/// Where the accesses that a callback serves are around its own address: in the lower 16 bits of a
+/// word, the distance of its own address above the lowest, and that of the highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Span(u64);
+struct Extent(u64);
+
+impl Extent {
+    /// Returns the extent of accesses at these addresses, relative to each other; the last is the
+    /// callback's own.
+    fn of(members: &[Access]) -> Self {
+        let lowest = lowest(members);
+        let highest = members.iter().map(Access::end).max().unwrap_or(lowest);
+        let own = members.last().map_or(lowest, |own| own.distance);
+        Self((own - lowest) as u64 | ((highest - lowest) as u64) << 8)
+    }
+
+    #[inline(always)]
+    fn lowest(self, address: u64) -> u64 {
+        address.wrapping_sub(self.0 & 0xff)
+    }
+
+    #[inline(always)]
+    fn length(self) -> u64 {
+        self.0 >> 8 & 0xff
+    }
+
+    #[inline(always)]
+    fn is_on_one_line(self, address: u64) -> bool {
+        self.lowest(address) % LINE as u64 + self.length() < LINE as u64
+    }
+}
+
+fn lowest(members: &[Access]) -> i64 {
+    members.iter().map(|access| access.distance).min().unwrap_or(0)
+}
+
+/// Accesses that are all loads, or all stores, and touch every line from the lowest to the highest.
+/// The word that the emulator keeps has their extent, the bytes of the callback's own operand
+/// beyond its first piece, and one for stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) u64);
 
 impl Span {
     /// Largest distance between the lowest and the highest.
@@ -15,24 +50,10 @@ impl Span {
     /// Builds the span of accesses at these addresses, relative to each other; the last is the
     /// callback's own.
     pub(super) fn new(members: &[Access]) -> Self {
-        let lowest = members.iter().map(|access| access.distance).min().unwrap_or(0);
-        let highest = members.iter().map(Access::end).max().unwrap_or(0);
-        let (own, operand, store) = members.last().map_or((0, 0, false), |own| {
-            (own.distance - lowest, own.end() - own.distance, own.is_store)
-        });
-        let [own, highest, operand] = [own, highest - lowest, operand].map(|n| n as u64);
-        Self(own | highest << 8 | operand << 16 | u64::from(store) << 24)
-    }
-
-    /// Returns the word in which the emulator keeps the span.
-    pub(crate) fn word(self) -> u64 {
-        self.0
-    }
-
-    /// Restores a span from its [`word`](Self::word).
-    #[inline(always)]
-    pub(crate) fn from_word(word: u64) -> Self {
-        Self(word)
+        let own = members.last();
+        let operand = own.map_or(0, |own| (own.end() - own.distance) as u64);
+        let store = own.is_some_and(|own| own.is_store);
+        Self(Extent::of(members).0 | operand << 16 | u64::from(store) << 24)
     }
 
     /// Returns the bytes of the callback's own operand beyond its first piece: zero unless the
@@ -51,28 +72,19 @@ impl Span {
     /// Returns true if all are on the line of the callback's own `address`.
     #[inline(always)]
     pub(crate) fn is_on_one_line(self, address: u64) -> bool {
-        self.lowest(address) % LINE as u64 + self.length() < LINE as u64
+        Extent(self.0).is_on_one_line(address)
     }
 
     /// Returns the lines, that of the end of the callback's own operand last.
     #[inline(always)]
     pub(crate) fn lines(self, address: u64) -> impl Iterator<Item = u64> {
-        let lowest = self.lowest(address);
+        let extent = Extent(self.0);
+        let lowest = extent.lowest(address);
         let line = |address: u64| address / LINE as u64;
         let own = line(address.wrapping_add(self.operand()));
-        (line(lowest)..=line(lowest.wrapping_add(self.length())))
+        (line(lowest)..=line(lowest.wrapping_add(extent.length())))
             .filter(move |line| *line != own)
             .chain([own])
-    }
-
-    #[inline(always)]
-    fn lowest(self, address: u64) -> u64 {
-        address.wrapping_sub(self.0 & 0xff)
-    }
-
-    #[inline(always)]
-    fn length(self) -> u64 {
-        self.0 >> 8 & 0xff
     }
 }
 
@@ -105,11 +117,10 @@ impl Operand {
 const MEMBERS_SHIFT: u32 = 16;
 const MEMBER_BITS: u32 = 7;
 
-/// Loads and stores of at most [`PIECE`] bytes, less than a line apart: the distance of the lowest
-/// access below the callback's own address, that of the highest above the lowest, and each access's
-/// distance from the lowest and its kind.
+/// Loads and stores of at most [`PIECE`] bytes, less than a line apart. The word that the emulator
+/// keeps has their extent, and each access's distance from the lowest and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Group(u64);
+pub(crate) struct Group(pub(crate) u64);
 
 impl Group {
     /// Most accesses.
@@ -119,41 +130,28 @@ impl Group {
     /// callback's own.
     pub(super) fn new(members: &[Access]) -> Self {
         debug_assert!(members.iter().all(|access| access.bytes <= PIECE));
-        let lowest = members.iter().map(|access| access.distance).min().unwrap_or(0);
-        let above = |access: &Access| (access.distance - lowest) as u64;
-        let highest = members.iter().map(above).max().unwrap_or(0);
-        let mut word = members.last().map_or(0, above) | highest << 8;
+        let lowest = lowest(members);
+        let mut word = Extent::of(members).0;
         for number in 0..Self::MEMBERS {
             // A missing member repeats the last one, which changes nothing.
             let Some(access) = members.get(number).or(members.last()) else { break };
-            let member = above(access) << 1 | u64::from(access.is_store);
+            let member = ((access.distance - lowest) as u64) << 1 | u64::from(access.is_store);
             word |= member << (MEMBERS_SHIFT + MEMBER_BITS * number as u32);
         }
-        Self(word)
-    }
-
-    /// Returns the word in which the emulator keeps the group.
-    pub(crate) fn word(self) -> u64 {
-        self.0
-    }
-
-    /// Restores a group from its [`word`](Self::word).
-    #[inline(always)]
-    pub(crate) fn from_word(word: u64) -> Self {
         Self(word)
     }
 
     /// Returns true if all are on the line of the callback's own `address`, which a store modifies.
     #[inline(always)]
     pub(crate) fn is_on_one_line(self, address: u64) -> bool {
-        address.wrapping_sub(self.0 & 0xff) % LINE as u64 + (self.0 >> 8 & 0xff) < LINE as u64
+        Extent(self.0).is_on_one_line(address)
     }
 
     /// For accesses on two lines, returns an address on each line, the callback's own last, and for
     /// each line one if there is a store on it, otherwise zero.
     #[inline(always)]
     pub(crate) fn on_two_lines(self, address: u64) -> [(u64, u64); 2] {
-        let lowest = address.wrapping_sub(self.0 & 0xff);
+        let lowest = Extent(self.0).lowest(address);
         let upper = (lowest | (LINE as u64 - 1)) + 1;
         let mut stores = [0, 0];
         for number in 0..Self::MEMBERS as u32 {
