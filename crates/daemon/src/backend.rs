@@ -232,12 +232,7 @@ impl<'a> QueueBackend<'a> {
     fn failed(&mut self, job: JobId, attempt: Option<&Attempt>, error: &dyn Error) -> Start {
         self.service.notice(format!("job {job} could not be started: {error}"));
         self.mechanisms.world.forget(job);
-        if let Some(meter) = &mut self.mechanisms.meter {
-            meter.detach(job);
-        }
-        let _ = self.mechanisms.blocker.retire(job);
-        let _ = self.mechanisms.blocker.take_limit_use(job);
-        self.slots.remove(&job);
+        self.release(job);
         if let Some(attempt) = attempt {
             attempt.remove();
         }

@@ -205,9 +205,7 @@ fn limits(run: &RunOptions) -> Result<Result<BandwidthLimits, String>, RunError>
     match BandwidthLimits::open(run.perf_events.as_deref()) {
         Ok(limits) => Ok(Ok(limits)),
         Err(PerfOpenError::Input(error)) => Err(error.into()),
-        Err(PerfOpenError::Unavailable(probe)) => {
-            Ok(Err(format!("no counter of memory traffic works here: {}", probe.reason)))
-        }
+        Err(PerfOpenError::Unavailable(probe)) => Ok(Err(probe.reason)),
     }
 }
 

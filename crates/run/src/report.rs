@@ -189,7 +189,7 @@ pub struct LimitReport {
     pub lines_per_ms_peak: u32,
     /// Milliseconds in which the job used up its budget and was held.
     pub held_ms: u64,
-    /// CPUs on which a counter was missing at a time, so that the limit did not hold there.
+    /// CPUs on which a counter was missing at some time, so that the limit did not hold there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncounted_cpus: Vec<usize>,
 }

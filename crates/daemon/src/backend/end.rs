@@ -143,13 +143,20 @@ impl QueueBackend<'_> {
             for notice in meter.notices(job) {
                 self.service.notice(format!("job {job}: {notice}"));
             }
+        }
+        self.release(job);
+        self.service.over(job, end);
+    }
+
+    /// Gives back what a job has of meter, blocker and cores.
+    pub(super) fn release(&mut self, job: JobId) {
+        if let Some(meter) = &mut self.mechanisms.meter {
             meter.detach(job);
         }
         // If the kernel is still emptying its place, clearing it is left to the guardian.
         let _ = self.mechanisms.blocker.retire(job);
         let _ = self.mechanisms.blocker.take_limit_use(job);
         self.slots.remove(&job);
-        self.service.over(job, end);
     }
 
     /// Hands the first run of a program over to the profile store, if it ended well.

@@ -11,6 +11,7 @@ use memweir_scx::{Counter, PERIOD, Usage};
 
 use crate::cgroup_tree::CgroupTree;
 use crate::meter::perf::{PerfGroupMeter, PerfOpenError, counters};
+use crate::probe::Probe;
 
 /// Overflows of a counter in a millisecond that uses up the budget. More stop a job closer to its
 /// budget, and each costs an interrupt.
@@ -72,7 +73,7 @@ pub struct LimitUse {
     pub most: u32,
     /// Milliseconds in which the job used up its budget and was held.
     pub held: u64,
-    /// CPUs on which a counter was missing at a time, so that the limit did not hold there.
+    /// CPUs on which a counter was missing at some time, so that the limit did not hold there.
     pub uncounted_cpus: Vec<usize>,
 }
 
@@ -119,8 +120,15 @@ impl BandwidthLimits {
     /// # Errors
     /// The event file is refused, or this machine cannot count the lines of control groups.
     pub fn open(event_file: Option<&Path>) -> Result<Self, PerfOpenError> {
-        let tree = CgroupTree::open().map_err(PerfOpenError::Unavailable)?;
-        Ok(Self::of(Box::new(PerfGroupMeter::open(&tree, event_file)?)))
+        let tree = CgroupTree::open().map_err(PerfOpenError::Unavailable);
+        match tree.and_then(|tree| PerfGroupMeter::open(&tree, event_file)) {
+            Ok(meter) => Ok(Self::of(Box::new(meter))),
+            Err(PerfOpenError::Unavailable(probe)) => {
+                let reason = format!("no counter of memory traffic works here: {}", probe.reason);
+                Err(PerfOpenError::Unavailable(Probe { reason, ..probe }))
+            }
+            Err(refused) => Err(refused),
+        }
     }
 
     pub(super) fn of(meter: Box<dyn OpenCounters>) -> Self {

@@ -90,8 +90,7 @@ impl<'a> Plan<'a> {
             }
             Err(PerfOpenError::Input(error)) => Err(error.into()),
             Err(PerfOpenError::Unavailable(probe)) => {
-                let why = format!("no counter of memory traffic works here: {}", probe.reason);
-                let refusal = InputError::new("run", why).key("bandwidth_limit");
+                let refusal = InputError::new("run", probe.reason).key("bandwidth_limit");
                 let help = "`memweir doctor` says what this machine offers".to_owned();
                 Err(RunError::NoMeter(refusal.help(probe.remedy.unwrap_or(help))))
             }
