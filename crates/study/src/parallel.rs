@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 
 /// Calls `work` for every number below `count` on `threads` threads, and passes each result to
-/// `done` on the calling thread, in the order of completion. One thread is the calling one.
+/// `done` on the calling thread, in the order of completion. A single thread is the calling one.
 ///
 /// The threads share one counter and one channel, which each touches once per piece of work, so
 /// contention is low. A panic of `work` is passed on.
