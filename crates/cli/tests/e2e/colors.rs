@@ -60,9 +60,10 @@ fn same_delivered(world: &World, way: &str, command: &[&str]) {
     assert_eq!(stderr.contains("were recycled into place"), way == "recycle", "{stderr}");
     let pages = &report["pages"];
     let (inside, outside) = (pages["inside"].as_u64().unwrap(), pages["outside"].as_u64().unwrap());
-    // Colors are read from the page table, where the program may have another page by then: one
-    // of a program that is as small as sqlite3, and few of a larger one.
-    assert!(inside > 0 && outside <= 1 + inside / 200, "{report}");
+    // Colors are read from the page table, where the program may have another page by then. Of a
+    // program as small as sqlite3 that can be one whose frame was missed, as the counters say.
+    let missed = report["counters"]["missed"].as_u64().unwrap();
+    assert!(inside > 0 && outside <= inside / 200 + missed.min(1), "{report}");
     let colors = pages["by_color"].as_object().expect("colors");
     let of_asked = ["0", "1", "2", "3"].map(|color| colors[color].as_u64().unwrap());
     assert_eq!(of_asked.iter().sum::<u64>(), inside, "{pages}");

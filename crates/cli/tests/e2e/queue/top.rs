@@ -98,7 +98,7 @@ fn the_queue_is_shown_in_a_terminal_and_obeys_keys() {
 fn recordings_are_played_back_to_their_end() {
     let world = World::new();
     let mut run = world.memweir();
-    run.args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "50ms"]);
+    run.args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "20ms"]);
     run.args(["--timeline", "t.parquet", "--record", "decisions.jsonl"]);
     run.args(["--", "sh", "-c", SPIN, ":::", "sh", "-c", SPIN]).assert().success();
     for file in ["t.parquet", "decisions.jsonl"] {
