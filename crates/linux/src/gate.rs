@@ -289,7 +289,7 @@ impl Gate {
             let state = ThreadState::of(word);
             let glance = match state {
                 ThreadState::Running => LONG_GLANCE,
-                ThreadState::InCall | ThreadState::Leaving => GLANCE,
+                ThreadState::InCall | ThreadState::Leaving | ThreadState::Settling => GLANCE,
                 _ => return,
             };
             // A thread in a call changes its state without waking the coordinator.
@@ -307,9 +307,7 @@ impl Gate {
                 HostState::Gone => _ = record.change_word(word, ThreadState::Free),
                 HostState::Stopped => _ = record.change_word(word, ThreadState::Blocked),
                 HostState::Waiting if calls => _ = record.change_word(word, ThreadState::Blocked),
-                HostState::Waiting if self.sleepers.is_quiet(record.pid.load(Relaxed)) => {
-                    stuck += 1
-                }
+                HostState::Waiting if self.is_stuck(record, state) => stuck += 1,
                 HostState::Waiting => stuck = 0,
             }
             self.patience.wait_for(record, &mut idle_since);
@@ -317,6 +315,26 @@ impl Gate {
                 stuck = 0;
                 self.nudge_siblings(record);
             }
+        }
+    }
+
+    /// Returns true if a thread that sleeps with the turn seems to sleep until others move: nothing
+    /// in its process computes, nor, if it waits for other threads of its job, do their processes.
+    fn is_stuck(&self, record: &ThreadRecord, state: ThreadState) -> bool {
+        let job = record.job.load(Relaxed);
+        let comes = |other: &ThreadRecord| {
+            let ruled = other.call.load(Relaxed) != NATIVE && other.state() != ThreadState::Free;
+            // The child of a fork has no number before it is there.
+            ruled
+                && other.job.load(Relaxed) == job
+                && match other.pid.load(Relaxed) {
+                    0 => true,
+                    pid => !self.sleepers.is_quiet(pid),
+                }
+        };
+        match state {
+            ThreadState::Settling => !self.page().used().iter().any(comes),
+            _ => self.sleepers.is_quiet(record.pid.load(Relaxed)),
         }
     }
 
@@ -376,3 +394,6 @@ pub enum CoreCaches {
 fn is_known(record: &ThreadRecord) -> bool {
     record.tid.load(Acquire) != 0
 }
+
+#[cfg(test)]
+mod tests;

@@ -285,6 +285,8 @@ impl Gate {
     pub(crate) fn leave(&self, turn: &mut Turn, number: i64, result: i64) {
         let Some(record) = turn.record else { return };
         turn.call.restore();
+        // Without the turn nothing changes here, nor below.
+        record.change(ThreadState::InCall, ThreadState::Settling);
         if let libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 = number {
             match result {
                 ..0 => self.stillborn(),
@@ -295,10 +297,11 @@ impl Gate {
         if self.is_abandoned() {
             return;
         }
-        if !record.change(ThreadState::InCall, ThreadState::Running) {
-            while self.park(turn, record, Place::Call) == Parted::Nudged {}
-        } else if wakes_others(number as u32) {
+        if record.state() == ThreadState::Settling && wakes_others(number as u32) {
             self.settle();
+        }
+        if !record.change(ThreadState::Settling, ThreadState::Running) {
+            while self.park(turn, record, Place::Call) == Parted::Nudged {}
         }
         self.fake(turn, record, number, result);
     }

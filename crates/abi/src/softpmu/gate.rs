@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"memwgate");
 
 /// Version of the layout. Two sides with different versions refuse each other.
-pub const VERSION: u64 = 1;
+pub const VERSION: u64 = 2;
 
 /// Number of threads of all jobs that can exist at the same time.
 pub const THREADS: usize = 8192;
@@ -124,7 +124,7 @@ pub enum ThreadState {
     /// It has the turn and runs guest code. `T` to any other, `C` to `Blocked` if an external event
     /// has stopped it.
     Running = 3,
-    /// It has the turn and is in a system call. `T` to `Running`, `C` to `Blocked`.
+    /// It has the turn and is in a system call. `T` to `Settling`, `C` to `Blocked`.
     InCall = 4,
     /// It lost the turn while it was in a system call. `T` to `Waiting` when it returns.
     Blocked = 5,
@@ -135,6 +135,9 @@ pub enum ThreadState {
     /// It runs as far as the emulator needs to give another thread of its process exclusive use of
     /// the machine. `T` to `Waiting`.
     Nudged = 8,
+    /// It has the turn and waits until the threads that its system call has created or woken are at
+    /// the gate. `T` to `Running`, `C` to `Blocked` as above.
+    Settling = 9,
 }
 
 impl ThreadState {
@@ -150,6 +153,7 @@ impl ThreadState {
             6 => Self::Asleep,
             7 => Self::Leaving,
             8 => Self::Nudged,
+            9 => Self::Settling,
             _ => Self::Free,
         }
     }

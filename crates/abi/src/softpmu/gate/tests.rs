@@ -49,7 +49,7 @@ fn a_system_call_is_not_taken_for_the_next_one() {
 
 #[test]
 fn states_and_numbers_agree() {
-    for number in 0..=8 {
+    for number in 0..=9 {
         assert_eq!(ThreadState::of(number) as u32, number);
     }
     assert_eq!(ThreadState::of(99), ThreadState::Free);
