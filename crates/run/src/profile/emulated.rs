@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use memweir_abi::softpmu::sampling::BURST;
 use memweir_abi::softpmu::{LineBatch, Sampling};
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::{BytesPerSec, Counts, LINE_BYTES, Nanos};
@@ -37,7 +38,7 @@ pub(super) fn profile(
     let workspace = Workspace::choose(invocation, options.isolation, Counting::Inside)?;
     let (mut run, inputs) = natively(invocation, options, &workspace, None, progress)?;
     let mut record_options = RecordOptions::new(caches);
-    record_options.sampling = options.sampling;
+    record_options.sampling = at_first(options.sampling, run.exit.cpu_time);
     record_options.placement = options.placement.clone().unwrap_or_default();
     record_options.paths = options.qemu.clone();
     if run.exit.cpu_time < LONG {
@@ -116,18 +117,38 @@ const SMALL_SHARE: f64 = 0.1;
 /// machines with one memory channel exceed.
 const SMALL_BANDWIDTH: BytesPerSec = BytesPerSec(100e6);
 
-/// Factor by which a sample that is too small grows.
-const EXTENSION: f64 = 3.0;
+/// Bursts that a first sample should have: the error of five or fewer is hardly known.
+const FIRST_BURSTS: f64 = 10.0;
 
-/// Returns the sampling for another run of the program; `None` if the error is small enough.
+/// Instructions per nanosecond that programs execute, roughly.
+const USUAL_PACE: f64 = 1.0;
+
+/// Share beyond which simulating all of a program costs little more.
+const NEARLY_ALL: f64 = 0.5;
+
+/// Part of the allowed error at which a further sample aims, so that it seldom takes a third.
+const AIM: f64 = 0.8;
+
+/// Returns the sampling for the first run of a program that takes `cpu_time` natively: a short
+/// program needs a larger share for as many bursts.
+fn at_first(sampling: Sampling, cpu_time: Nanos) -> Sampling {
+    let Sampling::Share(share) = sampling else { return sampling };
+    let length = (cpu_time.as_f64() * USUAL_PACE).max(1.0);
+    let needed = FIRST_BURSTS * BURST as f64 / length;
+    if needed <= share { sampling } else { share_or_all(needed) }
+}
+
+/// Returns the sampling for another run of the program; `None` if the error is small enough. The
+/// error falls with the square root of the number of bursts.
 fn extended(sampling: Sampling, error: Option<SamplingError>, cpu_time: Nanos) -> Option<Sampling> {
     let Sampling::Share(share) = sampling else { return None };
-    let is_small = error.is_some_and(|error| {
-        error.share <= SMALL_SHARE || bandwidth(error, cpu_time).0 <= SMALL_BANDWIDTH.0
-    });
-    let more = share * EXTENSION;
-    // Beyond half of the program, simulating all of it costs little more.
-    (!is_small).then_some(if more > 0.5 { Sampling::All } else { Sampling::Share(more) })
+    let Some(error) = error else { return Some(Sampling::All) };
+    let excess = (error.share / SMALL_SHARE).min(bandwidth(error, cpu_time).0 / SMALL_BANDWIDTH.0);
+    (excess > 1.0).then(|| share_or_all(share * (excess / AIM).powi(2)))
+}
+
+fn share_or_all(share: f64) -> Sampling {
+    if share > NEARLY_ALL { Sampling::All } else { Sampling::Share(share) }
 }
 
 /// Converts an error in lines to an error of the mean bandwidth.
@@ -227,18 +248,37 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_grows_until_its_error_is_small() {
+    fn a_short_program_gets_a_larger_share_at_first() {
+        let tenth = Sampling::Share(0.1);
+        let first = |sampling, millis| at_first(sampling, Nanos::from_millis(millis));
+        // 80 million instructions, at one per nanosecond.
+        assert_eq!(first(tenth, 800), tenth);
+        assert_eq!(first(tenth, 400), Sampling::Share(0.2));
+        assert_eq!(first(tenth, 159), Sampling::All);
+        assert_eq!(first(tenth, 0), Sampling::All);
+        assert_eq!(first(Sampling::Share(0.01), 4_000), Sampling::Share(0.02));
+        assert_eq!(first(Sampling::Share(0.7), 160), Sampling::Share(0.7), "as was asked for");
+        assert_eq!(first(Sampling::All, 800), Sampling::All);
+    }
+
+    #[test]
+    fn a_sample_grows_as_far_as_its_error_asks_for() {
         let second = Nanos::from_millis(1000);
         let error = |lines, share| Some(SamplingError { lines, share });
         let tenth = Sampling::Share(0.1);
-        // 1.5 million lines in a second are 96 MB/s, 1.6 million are 102.4 MB/s.
+        // 1.5 million lines in a second are 96 MB/s, 3.125 million are 200 MB/s.
         assert_eq!(extended(tenth, error(1.5e6, 0.9), second), None);
-        assert_eq!(extended(tenth, error(1.6e6, 0.1), second), None);
-        let Some(Sampling::Share(more)) = extended(tenth, error(1.6e6, 0.11), second) else {
+        assert_eq!(extended(tenth, error(3.125e6, 0.1), second), None);
+        let Some(Sampling::Share(more)) = extended(tenth, error(3.125e6, 0.16), second) else {
             panic!("the sample stays as it was");
         };
-        assert!((more - 0.3).abs() < 1e-12);
-        assert_eq!(extended(Sampling::Share(0.3), None, second), Some(Sampling::All));
+        assert!((more - 0.4).abs() < 1e-9, "twice of the aim, four times as many bursts: {more}");
+        let Some(Sampling::Share(more)) = extended(tenth, error(1.875e6, 0.9), second) else {
+            panic!("the sample stays as it was");
+        };
+        assert!((more - 0.225).abs() < 1e-9, "1.2 times the bandwidth that is small: {more}");
+        assert_eq!(extended(tenth, error(1e7, 0.2), second), Some(Sampling::All));
+        assert_eq!(extended(tenth, None, second), Some(Sampling::All));
         assert_eq!(extended(Sampling::All, None, second), None);
     }
 }
