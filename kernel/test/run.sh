@@ -5,6 +5,7 @@
 #   run.sh test [SUITE...]              every suite of suites/ with tier=test, or those named
 #   run.sh soak [SUITE...]              every suite of either tier under KASAN, lockdep and longer stress,
 #                                       then the planted bugs, each of which a suite must catch
+#   run.sh races [SUITE...]             the soaks under KCSAN, stock beside each series: data races of a series fail
 #   run.sh planted [NAME...]            the planted bugs alone (planted/*.patch), on the kernel of `test`
 #   run.sh bisect SERIES                a series patch by patch: each kernel builds, with its option on, and boots
 #   run.sh style                        checkpatch --strict on every patch of every series
@@ -21,7 +22,7 @@
 # decides which patches are taken. KERNEL_TEST_MEMWEIR names a memweir that is built already,
 # KERNEL_TEST_PACKAGE a Debian package of it; KERNEL_TEST_CPUS ("2 4") how many CPUs guests have;
 # KERNEL_TEST_GUESTS how many guests run at once, KERNEL_TEST_JOBS how many compilers;
-# KERNEL_TEST_SOAK_SECONDS how long each stress of a soak takes.
+# KERNEL_TEST_SOAK_SECONDS how long each stress of a soak or of `races` takes.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -68,6 +69,7 @@ digest_of_file() {
 . "$here/lib/queue.sh"
 . "$here/lib/selftests.sh"
 . "$here/lib/costs.sh"
+. "$here/lib/races.sh"
 . "$here/lib/review.sh"
 
 tools() {
@@ -92,7 +94,7 @@ $notes"}
     fi
 }
 
-# test_suites HOW SUITE...: HOW is `short` or `soak`.
+# test_suites HOW SUITE...: HOW is `short`, `soak` or `races`.
 test_suites() {
     how=$1
     shift
@@ -106,18 +108,22 @@ test_suites() {
     done
 }
 
-# A soak is the same under every check that the kernel has, and takes longer.
+# A soak is the same under every check that the kernel has, and takes longer; data races have a kernel of their own.
 load_suite_for() {
     load_suite "$2"
-    [ "$1" = short ] || { config=$config+soak seconds=$((seconds * 10 + soak_seconds * 20)); }
+    stress=$1
+    [ "$1" != short ] || return 0
+    config=$config+$1 stress=soak seconds=$((seconds * 10 + soak_seconds * 20))
 }
 
 suite_job() {
     load_suite_for "$1" "$2"
     prepare_suite
-    boot_suite "$2-$1-$3" "$3" "stress=$1 soak_seconds=$soak_seconds"
+    boot_suite "$2-$1-$3" "$3" "stress=$stress soak_seconds=$soak_seconds"
     report "$2 ($about), $3 CPUs"
-    [ -z "$budgets" ] || [ "$verdict" != pass ] || echo "$2 $log" >>"$scratch/costs"
+    [ "$verdict" = pass ] || return 0
+    [ -z "$budgets" ] || echo "$2 $log" >>"$scratch/costs"
+    [ "$1" != races ] || echo "$series $2-$3 $log" >>"$scratch/races"
 }
 
 # planted [NAME...]: all, if none is named. A planted bug says in its first lines which suite must catch it
@@ -184,9 +190,9 @@ $(cat "$scratch/failed")"
 command=${1-}
 [ $# -eq 0 ] || shift
 case $command in
-test | soak | planted | bisect | style | review | selftests | build | forget) ;;
+test | soak | races | planted | bisect | style | review | selftests | build | forget) ;;
 *)
-    sed -n 's/^# \{0,1\}//; 2,24p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,25p' "$0" >&2
     exit 2
     ;;
 esac
@@ -224,6 +230,13 @@ soak)
     fi
     run_queue
     ;;
+races)
+    # shellcheck disable=SC2046
+    [ $# -gt 0 ] || set -- $(suites soak)
+    # shellcheck disable=SC2046
+    test_suites races $(suites races) "$@"
+    run_queue
+    ;;
 planted)
     planted "$@"
     run_queue
@@ -245,4 +258,5 @@ build)
 esac
 compare_selftests
 compare_costs
+compare_races
 finish

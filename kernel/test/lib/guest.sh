@@ -133,13 +133,18 @@ patience='no_timer_check rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 s
 # What the kernel says when something is wrong with it.
 complaint='BUG:|WARNING:|Oops|general protection|KASAN:|INFO: task .* blocked|INFO: rcu|possible circular|inconsistent lock|Bad page|bad pte|Kernel panic|soft lockup|UBSAN'
 
+# complains LOG: the lines; fails if there is none. Data races are for races.sh.
+complains() {
+    grep -E "$complaint" "$1" | grep -v 'BUG: KCSAN: data-race in '
+}
+
 judge() {
     if [ "$1" -eq 124 ] || [ "$1" -eq 137 ]; then
         verdict="time-out after $seconds_run s"
     elif [ "$1" -ne 0 ]; then
         verdict="QEMU ended with $1: $(tail -n 1 "$log.qemu")"
-    elif grep -qE "$complaint" "$log"; then
-        verdict="kernel: $(grep -m 1 -E "$complaint" "$log")"
+    elif complains "$log"; then
+        verdict="kernel: $(complains "$log" | head -n 1)"
     elif grep -q '^FAIL' "$log"; then
         verdict=$(grep -m 1 '^FAIL' "$log")
     elif ! grep -q '^GUEST END 0$' "$log"; then
