@@ -45,6 +45,9 @@ pub enum Knowledge {
     /// The task's time and mean bandwidth when it runs alone on the machine.
     #[default]
     Alone,
+    /// What the first run of the same program took and moved, once it has ended: its time on a core
+    /// beside others. Nothing before. This is what the daemon learns.
+    FirstRun,
     /// Nothing.
     Nothing,
 }

@@ -1,6 +1,7 @@
 //! The simulated machine as a backend of the quantum loop.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
@@ -51,6 +52,8 @@ pub(super) struct SimulatedBatch<'a> {
     arrivals: Vec<usize>,
     /// Tasks of the jobs that were admitted and have not ended.
     present: usize,
+    /// By program and work: time on a core and counts of the first job that has ended.
+    first_runs: HashMap<(&'a str, Nanos), (Nanos, Counts)>,
     /// Time of the first arrival.
     pub(super) start: Nanos,
     /// True while all tasks are blocked.
@@ -96,6 +99,7 @@ impl<'a> SimulatedBatch<'a> {
             calls: None,
             slots,
             present: 0,
+            first_runs: HashMap::new(),
             start: experiment.tasks.iter().map(|task| task.arrival).min().unwrap_or_default(),
             arrivals,
             blocked: false,
@@ -149,19 +153,35 @@ impl<'a> SimulatedBatch<'a> {
     /// Submits a job.
     fn arrived(&self, job: usize) -> Event {
         let tasks = self.jobs.tasks(job);
-        let alone = self.slots[tasks.clone()].iter().map(|slot| slot.alone);
-        let longest = |(time, sum): (Nanos, Counts), (alone, counts): (Nanos, Counts)| {
-            (time.max(alone), sum + counts)
+        let known = match self.experiment.knowledge {
+            Knowledge::Alone => Some(longest(self.slots[tasks.clone()].iter().map(|s| s.alone))),
+            Knowledge::FirstRun => self.first_runs.get(&self.kind(job)).copied(),
+            Knowledge::Nothing => None,
         };
-        let (time, counts) = alone.fold(Default::default(), longest);
-        let known = self.experiment.knowledge == Knowledge::Alone;
         Event::Arrived(JobSpec {
             cores: tasks.len() as u32,
-            expected_time: known.then_some(time),
-            expected_bandwidth: known.then(|| counts.bandwidth(time)),
+            expected_time: known.map(|(time, _)| time),
+            expected_bandwidth: known.map(|(time, counts)| counts.bandwidth(time)),
             priority: self.experiment.tasks[tasks.start].priority,
             ..JobSpec::new(JobId(job as u32))
         })
+    }
+
+    /// Returns what jobs of the same kind have in common: the program and the work.
+    fn kind(&self, job: usize) -> (&'a str, Nanos) {
+        let task = &self.experiment.tasks[self.jobs.tasks(job).start];
+        (&task.program.name, task.work)
+    }
+
+    /// Keeps what a job that has ended took, if it is the first of its kind.
+    fn learn(&mut self, job: usize) {
+        let kind = self.kind(job);
+        let execution = self.kernel.execution();
+        let took = longest(self.jobs.tasks(job).map(|task| {
+            let reading = execution.read(task);
+            (Nanos(reading.cpu_time.round() as u64), reading.counts)
+        }));
+        self.first_runs.entry(kind).or_insert(took);
     }
 
     /// Records the end of a task. Returns the end of its job if that was the last of its tasks.
@@ -174,6 +194,7 @@ impl<'a> SimulatedBatch<'a> {
             return None;
         }
         self.present -= tasks.len();
+        self.learn(job);
         let observation = self.observe(&[JobId(job as u32)]).pop()?;
         Some(Event::Ended { observation, at })
     }
@@ -209,6 +230,11 @@ impl<'a> SimulatedBatch<'a> {
             ideal_average,
         }
     }
+}
+
+/// Returns the longest of the times of a job's tasks, and the sum of their counts.
+fn longest(tasks: impl Iterator<Item = (Nanos, Counts)>) -> (Nanos, Counts) {
+    tasks.fold(Default::default(), |(time, sum), (other, counts)| (time.max(other), sum + counts))
 }
 
 impl Backend for SimulatedBatch<'_> {

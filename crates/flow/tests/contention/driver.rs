@@ -1,9 +1,12 @@
 //! The quantum loop: the same order of events as live.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MediumId, Nanos, Picos};
 use memweir_flow::{
     Experiment, Knowledge, Machine, Memory, Migration, Migrator, Outcome, PageCopy, Placement,
-    QuantumOutcome, Recorder, Simulation, Task, TaskQuantum, simulate,
+    Program, QuantumOutcome, Recorder, Simulation, Task, TaskQuantum, simulate,
 };
 use memweir_policy::{Policy, PredictorKind, QuantumView};
 
@@ -142,6 +145,41 @@ fn what_is_known_at_submission_is_the_run_alone() {
     assert!((known - 2.0).abs() < 1e-6, "{known}");
     experiment.knowledge = Knowledge::Nothing;
     assert_eq!(outcome(&experiment).ideal_average, None);
+}
+
+/// Chooses nobody but the head, and keeps what is expected of each job.
+#[derive(Default)]
+struct Listens(Arc<Mutex<BTreeMap<JobId, Option<Nanos>>>>);
+
+impl Policy for Listens {
+    fn select(&mut self, view: &QuantumView<'_>, _: &mut Vec<usize>) {
+        let seen = view.running.iter().chain(view.queue).map(|job| (job.job, job.expected_time));
+        self.0.lock().expect("no panic").extend(seen);
+    }
+}
+
+#[test]
+fn the_first_run_of_a_program_tells_what_later_ones_take() {
+    let named = |name: &str| {
+        let program = Program { name: name.to_owned(), ..(*program(&[0.5; 400])).clone() };
+        Arc::new(program)
+    };
+    let at = |arrival, name, work| Task { arrival: ms(arrival), ..task(&named(name), 0, work) };
+    // The second arrives while the first runs, the others when both have ended.
+    let later = [at(1_000, "a", 400), at(1_000, "b", 400), at(1_000, "a", 300)];
+    let tasks = [&[at(0, "a", 400), at(100, "a", 400)], &later[..]].concat();
+    let mut experiment = experiment(machine(1, 10.0), tasks, "os");
+    let mut expected = |knowledge| {
+        experiment.knowledge = knowledge;
+        let listens = Listens::default();
+        let heard = listens.0.clone();
+        Simulation::new(&experiment).policy(Box::new(listens)).run().expect("it can be simulated");
+        std::mem::take(&mut *heard.lock().expect("no panic")).into_values().collect::<Vec<_>>()
+    };
+    let [all, most] = [Some(ms(400)), Some(ms(300))];
+    assert_eq!(expected(Knowledge::Alone), [all, all, all, all, most]);
+    assert_eq!(expected(Knowledge::FirstRun), [None, None, all, None, None]);
+    assert_eq!(expected(Knowledge::Nothing), [None; 5]);
 }
 
 /// Never fills a second core.

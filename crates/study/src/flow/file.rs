@@ -264,8 +264,9 @@ fn quantum(root: &mut Section<'_>) -> Result<Nanos, InputError> {
 
 fn knowledge(root: &mut Section<'_>) -> Result<Knowledge, InputError> {
     let read = |value: Value<'_>| {
-        Ok(match value.one_of("knowledge", &["alone", "nothing"])? {
+        Ok(match value.one_of("knowledge", &["alone", "first-run", "nothing"])? {
             "nothing" => Knowledge::Nothing,
+            "first-run" => Knowledge::FirstRun,
             _ => Knowledge::Alone,
         })
     };
