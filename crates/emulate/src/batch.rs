@@ -68,7 +68,7 @@ impl EmulateOptions {
             *peak += memory.service.capacity;
         }
         let bus = Bus { peak: Some(machine.memories[0].service.capacity), saturation: None };
-        Ok(Frame::elsewhere(self.cores()?, bus, medium_peaks))
+        Ok(Frame::elsewhere(self.cores()?, bus, medium_peaks, view.line_costs(machine)))
     }
 }
 

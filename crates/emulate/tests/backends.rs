@@ -181,7 +181,7 @@ fn run_processes(
         notices: Vec::new(),
         unblockable: false,
     };
-    let frame = Frame::elsewhere(config.cores, config.bus, config.medium_peaks);
+    let frame = Frame::elsewhere(config.cores, config.bus, config.medium_peaks, config.line_costs);
     let plan = Plan::elsewhere(&batch, &options, frame).unwrap();
     let report = plan.run(mechanisms, &mut Silent).unwrap();
     let record = decisions::read(&record).unwrap();

@@ -129,6 +129,7 @@ impl Experiment {
             cores: machine.cores(),
             bus: Bus { peak: Some(peak), saturation: None },
             medium_peaks: view.peaks(&machine),
+            line_costs: view.line_costs(&machine),
             media: view.media().clone(),
             ..SchedulerConfig::default()
         };

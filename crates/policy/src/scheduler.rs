@@ -24,7 +24,8 @@ use survey::{Survey, WholeBatch};
 use table::{JobTable, Slot};
 
 pub use types::{
-    Bus, CoreUse, Decision, JobSpec, Observation, QuantumSummary, Running, SchedulerConfig,
+    Bus, CoreUse, Decision, JobSpec, LineCosts, Observation, QuantumSummary, Running,
+    SchedulerConfig,
 };
 
 /// A job that had cores of its own and used less than one part in this many of the elapsed time as

@@ -12,6 +12,9 @@
 //! utilization        u_m = min(1, sum over jobs j of  d_jm / peak_m)
 //! ```
 //!
+//! The demand `d_jm` on a medium whose lines occupy it for longer than at its peak, writes of NVM
+//! above all, counts each line by its cost.
+//!
 //! The term with `LOSS` is the cost of bursts that collide before the medium is full. Both
 //! constants were chosen once, on training mixes that `docs/policies.md` names.
 
@@ -23,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use queueing::queueing;
 
 use crate::policy::Candidate;
-use crate::scheduler::SchedulerConfig;
+use crate::scheduler::{LineCosts, SchedulerConfig};
 
 /// Latency that a full medium adds to an access by bursts that collide, over the idle latency.
 const LOSS: f64 = 0.25;
@@ -71,6 +74,8 @@ pub struct Contention {
 pub struct SpeedModel {
     /// Peak of each medium in bytes per second; infinite where none is known.
     peaks: [f64; MAX_MEDIA],
+    /// Costs of lines of each medium.
+    costs: [LineCosts; MAX_MEDIA],
     /// Media that are told apart: with one, a job's demand counts as a whole.
     media: usize,
     cores: f64,
@@ -94,7 +99,8 @@ impl SpeedModel {
             (peaks, 1)
         };
         let observed = media == 1 && peaks[0].is_infinite();
-        Self { peaks, media, cores: f64::from(config.cores.max(1)), observed }
+        let cores = f64::from(config.cores.max(1));
+        Self { peaks, costs: config.line_costs, media, cores, observed }
     }
 
     /// Returns the number of media that are told apart.
@@ -116,7 +122,10 @@ impl SpeedModel {
         let mut load = Load::default();
         let of_medium = |medium: usize| match self.media {
             1 => job.demand.0,
-            _ => job.traffic.0[medium].reads.0 + job.traffic.0[medium].writes.0,
+            _ => {
+                let (rates, costs) = (job.traffic.0[medium], self.costs[medium]);
+                rates.reads.0 * costs.read + rates.writes.0 * costs.write
+            }
         };
         for medium in 0..self.media {
             load.utilization[medium] = of_medium(medium) / self.peaks[medium];
@@ -191,15 +200,20 @@ impl SpeedModel {
 struct Parameters {
     /// Peak of each medium that is told apart; absent where none is known.
     peaks: Vec<Option<f64>>,
+    /// Costs of its lines; where they are left out, all lines cost alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    costs: Vec<LineCosts>,
     cores: f64,
     observed: bool,
 }
 
 impl From<SpeedModel> for Parameters {
     fn from(model: SpeedModel) -> Self {
-        let SpeedModel { peaks, media, cores, observed } = model;
+        let SpeedModel { peaks, costs, media, cores, observed } = model;
         let known = |peak: &f64| peak.is_finite().then_some(*peak);
-        Self { peaks: peaks[..media].iter().map(known).collect(), cores, observed }
+        let alike = costs[..media].iter().all(|costs| *costs == LineCosts::default());
+        let costs = if alike { Vec::new() } else { costs[..media].to_vec() };
+        Self { peaks: peaks[..media].iter().map(known).collect(), costs, cores, observed }
     }
 }
 
@@ -207,15 +221,21 @@ impl TryFrom<Parameters> for SpeedModel {
     type Error = String;
 
     fn try_from(parameters: Parameters) -> Result<Self, String> {
-        let Parameters { peaks: given, cores, observed } = parameters;
-        if !(1..=MAX_MEDIA).contains(&given.len()) {
-            return Err(format!("{} peaks, and not from 1 to {MAX_MEDIA}", given.len()));
+        let Parameters { peaks: given, costs: dear, cores, observed } = parameters;
+        let media = given.len();
+        if !(1..=MAX_MEDIA).contains(&media) {
+            return Err(format!("{media} peaks, and not from 1 to {MAX_MEDIA}"));
+        }
+        if ![0, media].contains(&dear.len()) {
+            return Err(format!("costs of {} media, and peaks of {media}", dear.len()));
         }
         let mut peaks = [f64::INFINITY; MAX_MEDIA];
         for (peak, given) in peaks.iter_mut().zip(&given) {
             *peak = given.unwrap_or(f64::INFINITY);
         }
-        Ok(Self { peaks, media: given.len(), cores, observed })
+        let mut costs = [LineCosts::default(); MAX_MEDIA];
+        costs[..dear.len()].copy_from_slice(&dear);
+        Ok(Self { peaks, costs, media, cores, observed })
     }
 }
 

@@ -238,6 +238,7 @@ impl Plan<'_> {
             target: self.frame.target.clone(),
             media: self.options.media.clone(),
             medium_peaks: self.frame.medium_peaks,
+            line_costs: self.frame.line_costs,
             // Part of the name of a policy of the table by now.
             core_use: match self.options.program(&self.policy) {
                 Some(_) => self.options.core_use,

@@ -3,6 +3,7 @@
 
 use memweir_core::medium::{Distance, Media, Medium, MediumId, MediumKind};
 use memweir_core::{BytesPerSec, MAX_MEDIA, Picos};
+use memweir_policy::LineCosts;
 
 use super::Machine;
 
@@ -71,6 +72,21 @@ impl View {
             peaks[medium.index()] = Some(joint.map_or(sum, |joint| sum.min(joint.capacity)));
         }
         peaks
+    }
+
+    /// Returns the costs of lines of each medium: those of the first of its memories.
+    #[must_use]
+    pub fn line_costs(&self, machine: &Machine) -> [LineCosts; MAX_MEDIA] {
+        let mut costs = [LineCosts::default(); MAX_MEDIA];
+        for (medium, _) in self.media.iter() {
+            let is_it = |memory: &usize| self.medium.iter().any(|node| node[*memory] == medium);
+            if let Some(memory) = (0..machine.memories.len()).find(is_it) {
+                let service = &machine.memories[memory].service;
+                costs[medium.index()] =
+                    LineCosts { read: service.read_cost, write: service.write_cost };
+            }
+        }
+        costs
     }
 
     /// Returns the medium that a memory is to a core of a node.
@@ -206,6 +222,14 @@ mod tests {
         // Two memories of 10 GB/s each; the interconnect carries 20.
         let peaks = view.peaks(&machine).map(|peak| peak.map(BytesPerSec::as_gb));
         assert_eq!(peaks, [Some(20.0); 4]);
+        let mut slow_machine = machine.clone();
+        for place in [1, 3] {
+            let service = &mut slow_machine.memories[place].service;
+            (service.read_cost, service.write_cost) = (2.7, 8.6);
+        }
+        let [fast, slow] = [LineCosts::default(), LineCosts { read: 2.7, write: 8.6 }];
+        assert_eq!(view.line_costs(&machine), [fast; 4]);
+        assert_eq!(View::new(&slow_machine).line_costs(&slow_machine), [fast, slow, fast, slow]);
     }
 
     #[test]

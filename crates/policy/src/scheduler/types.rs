@@ -50,6 +50,23 @@ pub enum CoreUse {
     Auto,
 }
 
+/// Time for which a line occupies its medium, over that of a line at the medium's peak; more than
+/// zero. Memories in which a write takes longer than a read carry less of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LineCosts {
+    /// Of a line read.
+    pub read: f64,
+    /// Of a line written.
+    pub write: f64,
+}
+
+impl Default for LineCosts {
+    /// All lines alike.
+    fn default() -> Self {
+        Self { read: 1.0, write: 1.0 }
+    }
+}
+
 /// Everything that fixes the behavior of a [`crate::QuantumScheduler`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -70,8 +87,10 @@ pub struct SchedulerConfig {
     pub target: Option<TargetCurve>,
     /// Media that the jobs' counts distinguish.
     pub media: Media,
-    /// Realistic peak bandwidth of each of these media, where it is known.
+    /// Realistic peak bandwidth of each of these media, where it is known: that of lines of cost 1.
     pub medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
+    /// Costs of lines of each of these media, for the [speeds](crate::SpeedModel) of jobs.
+    pub line_costs: [LineCosts; MAX_MEDIA],
     /// Seed of all randomness.
     pub seed: u64,
 }
@@ -89,6 +108,7 @@ impl Default for SchedulerConfig {
             target: None,
             media: Media::default(),
             medium_peaks: [None; MAX_MEDIA],
+            line_costs: [LineCosts::default(); MAX_MEDIA],
             seed: 0,
         }
     }

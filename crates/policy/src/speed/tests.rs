@@ -1,8 +1,9 @@
-use memweir_core::{JobId, Nanos, Priority};
+use memweir_core::medium::{Distance, Media, Medium, MediumKind};
+use memweir_core::{JobId, Nanos, Picos, Priority};
 use proptest::prelude::*;
 
 use super::*;
-use crate::ebw::TrafficRates;
+use crate::ebw::{TrafficRate, TrafficRates};
 use crate::scheduler::Bus;
 
 fn gb(value: f64) -> BytesPerSec {
@@ -16,6 +17,12 @@ fn machine() -> SpeedModel {
         bus: Bus { peak: Some(gb(10.0)), saturation: None },
         ..SchedulerConfig::default()
     })
+}
+
+/// Four cores, and so many media with a peak of 1.
+fn model_of(media: usize) -> SpeedModel {
+    let costs = Default::default();
+    SpeedModel { peaks: [1.0; 4], costs, media, cores: 4.0, observed: false }
 }
 
 fn job(demand: f64, cores: u32) -> Candidate {
@@ -102,10 +109,43 @@ prop_compose! {
     }
 }
 
+#[test]
+fn dear_lines_occupy_a_medium_for_longer() {
+    let rate = |reads, writes| TrafficRate { reads: gb(reads), writes: gb(writes) };
+    let mut traffic = TrafficRates::default();
+    (traffic.0[0], traffic.0[1]) = (rate(2.0, 1.0), rate(1.0, 0.5));
+    let job = Candidate { traffic, ..job(4.5, 1) };
+    let media = [MediumKind::Dram, MediumKind::Nvm].map(|kind| Medium {
+        name: format!("{kind:?}"),
+        kind,
+        distance: Distance::Local,
+        read_latency: Picos::from_nanos(25),
+        write_latency: Picos::from_nanos(25),
+    });
+    let mut config = SchedulerConfig {
+        media: Media::new(media.to_vec()).expect("two media"),
+        medium_peaks: [Some(gb(10.0)), Some(gb(10.0)), None, None],
+        ..SchedulerConfig::default()
+    };
+    let utilization = |config: &SchedulerConfig| SpeedModel::new(config).load(&job).utilization;
+    let close = |[dram, nvm, ..]: [f64; 4], expected: [f64; 2]| {
+        (dram - expected[0]).abs() < 1e-12 && (nvm - expected[1]).abs() < 1e-12
+    };
+    assert!(close(utilization(&config), [0.3, 0.15]));
+    config.line_costs[1] = LineCosts { read: 2.7, write: 8.6 };
+    assert!(close(utilization(&config), [0.3, 0.7]), "1 of 2.7 and 0.5 of 8.6 in 10");
+    let model = SpeedModel::new(&config);
+    let text = serde_json::to_string(&model).expect("numbers");
+    assert_eq!(serde_json::from_str::<SpeedModel>(&text).expect("as it was written"), model);
+    let wrong = r#"{"peaks":[1,1],"costs":[{"read":1,"write":1}],"cores":1,"observed":false}"#;
+    let error = serde_json::from_str::<SpeedModel>(wrong).expect_err("one of two").to_string();
+    assert!(error.contains("costs of 1 media, and peaks of 2"), "{error}");
+}
+
 proptest! {
     #[test]
     fn no_medium_carries_more_than_its_peak(loads in loads(), media in 1usize..=4) {
-        let model = SpeedModel { peaks: [1.0; 4], media, cores: 4.0, observed: false };
+        let model = model_of(media);
         let contention = model.contention(loads.iter());
         for medium in 0..media {
             let drawn: f64 =
@@ -116,7 +156,7 @@ proptest! {
 
     #[test]
     fn one_more_job_speeds_no_other_up(loads in loads()) {
-        let model = SpeedModel { peaks: [1.0; 4], media: 1, cores: 4.0, observed: false };
+        let model = model_of(1);
         let (all, fewer) = (model.contention(loads.iter()), model.contention(loads[1..].iter()));
         for load in &loads {
             prop_assert!(load.speed(&all) <= load.speed(&fewer) + 1e-9);
@@ -129,7 +169,7 @@ proptest! {
     fn damage_is_the_derivative_of_the_weighted_speed(
         loads in loads(), weights in prop::collection::vec(0.1f64..1.0, 12),
     ) {
-        let model = SpeedModel { peaks: [1.0; 4], media: 1, cores: 4.0, observed: false };
+        let model = model_of(1);
         let jobs = || loads.iter().zip(weights.iter().copied());
         // A stranger whose own speed does not suffer.
         let value = |stranger: f64| {

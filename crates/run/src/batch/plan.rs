@@ -11,7 +11,7 @@ use memweir_linux::blocker::BandwidthLimits;
 use memweir_linux::meter::perf::PerfOpenError;
 use memweir_linux::topology::allowed_cpus;
 use memweir_policy::policies::{self, AUTO_CORES};
-use memweir_policy::{Bus, TargetCurve};
+use memweir_policy::{Bus, LineCosts, TargetCurve};
 
 use super::RunError;
 use super::known::{Knowledge, find_programs};
@@ -46,16 +46,23 @@ pub struct Frame {
     pub(super) restricted: bool,
     pub(super) bus: Bus,
     pub(super) medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
+    pub(super) line_costs: [LineCosts; MAX_MEDIA],
     pub(super) target: Option<TargetCurve>,
 }
 
 impl Frame {
     /// Describes another machine: its cores, peak and saturation of its memories together, and the
-    /// peak bandwidth of each of its media, in the order of [`RunOptions::media`].
+    /// peak bandwidth and the costs of lines of each of its media, in the order of
+    /// [`RunOptions::media`].
     #[must_use]
-    pub fn elsewhere(cores: u32, bus: Bus, medium_peaks: [Option<BytesPerSec>; MAX_MEDIA]) -> Self {
+    pub fn elsewhere(
+        cores: u32,
+        bus: Bus,
+        medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
+        line_costs: [LineCosts; MAX_MEDIA],
+    ) -> Self {
         let cpus = (0..cores as usize).collect();
-        Self { cpus, restricted: false, bus, medium_peaks, target: None }
+        Self { cpus, restricted: false, bus, medium_peaks, line_costs, target: None }
     }
 
     fn here(options: &RunOptions, notices: &mut Vec<String>) -> Result<Self, RunError> {
@@ -69,6 +76,7 @@ impl Frame {
                 saturation: platform.as_ref().and_then(Platform::saturation),
             },
             medium_peaks: [None; MAX_MEDIA],
+            line_costs: Default::default(),
             target: platform.as_ref().and_then(Platform::target_curve),
         })
     }
@@ -324,7 +332,8 @@ mod tests {
     #[test]
     fn no_job_of_another_machine_is_limited() {
         let (batch, options) = (limited(), RunOptions::default());
-        let frame = Frame::elsewhere(1, Bus { peak: None, saturation: None }, [None; MAX_MEDIA]);
+        let bus = Bus { peak: None, saturation: None };
+        let frame = Frame::elsewhere(1, bus, [None; MAX_MEDIA], Default::default());
         let Err(error) = Plan::elsewhere(&batch, &options, frame) else { panic!("it is planned") };
         assert!(error.to_string().contains("another machine"), "{error}");
     }

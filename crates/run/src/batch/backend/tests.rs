@@ -266,7 +266,12 @@ impl Case {
             policy: self.options.policy.clone(),
             pinning: Pinning::Free,
             programs: vec!["/bin/true".into(); count],
-            frame: Frame::elsewhere(self.cores, Bus::default(), [None; MAX_MEDIA]),
+            frame: Frame::elsewhere(
+                self.cores,
+                Bus::default(),
+                [None; MAX_MEDIA],
+                Default::default(),
+            ),
             knowledge: Knowledge { jobs: vec![Known::default(); count], notices: Vec::new() },
             placements: vec![None; count],
             timeline: None,
