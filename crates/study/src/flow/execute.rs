@@ -10,6 +10,7 @@ use memweir_flow::outcome::{Outcome, TaskOutcome};
 use memweir_flow::record::Recorder;
 use memweir_flow::stop::Stop;
 
+use super::log::LogSpec;
 use super::migration::{MigrationSpec, Pager};
 use super::queueing::Queueing;
 use super::report::{self, Run, TaskRun};
@@ -43,8 +44,8 @@ impl Scenario {
         }
         let log = self.workload.log.as_ref();
         Experiment {
-            admission: log.map(|log| log.spec.admission()).unwrap_or_default(),
-            jobs: log.map(|log| log.spec.job_of_task()).unwrap_or_default(),
+            admission: log.map(LogSpec::admission).unwrap_or_default(),
+            jobs: log.map(LogSpec::job_of_task).unwrap_or_default(),
             knowledge: self.knowledge,
             overheads: self.overheads,
             kernel: self.kernel,
@@ -112,7 +113,7 @@ impl Scenario {
             .workload
             .log
             .as_ref()
-            .map(|log| Queueing::of(&outcome, &experiment.jobs, self.cores, log.spec.bound));
+            .map(|log| Queueing::of(&outcome, &experiment.jobs, self.cores, log.bound));
         Ok(Run {
             repetition,
             seed,

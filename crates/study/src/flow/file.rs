@@ -17,7 +17,6 @@ use super::log::LogSpec;
 use super::migration::MigrationSpec;
 use super::mix::MixSpec;
 use super::tasks::TaskReader;
-use super::workload::Logged;
 use super::{Optimum, Recordings, Scenario, Workload, cores, placement, target};
 use crate::bank;
 use crate::text::{ScenarioText, machine_of_fidelity, of_fidelity};
@@ -157,17 +156,21 @@ impl Reader<'_> {
         cores: u32,
     ) -> Result<Workload, InputError> {
         let machine = &self.hardware.machine;
-        let placement = root.map("placement", |v| placement::read(&v, machine))?;
+        let given = root.map("placement", |v| placement::read(&v, machine).map(|p| (v, p)))?;
+        let placement = given.as_ref().map(|(_, placement)| *placement).unwrap_or_default();
         let reader = TaskReader {
             directory: self.directory,
             hardware: &self.hardware,
             catalog,
             recordings: self.recordings,
-            placement: placement.unwrap_or_default(),
+            placement,
         };
         let tasks = root.map("tasks", |v| reader.tasks(v))?.unwrap_or_default();
         let mix = root.map("mix", |v| MixSpec::read(v, catalog, &self.hardware))?;
-        let placement = reader.placement;
+        if let (Some((value, _)), true) = (&given, mix.as_ref().is_some_and(MixSpec::is_placed)) {
+            let reason = "the mix says itself where pages are";
+            return Err(value.refuse(reason).help("leave `placement` out, or set mix.dram_share"));
+        }
         let log = root.map("log", |value| {
             if !tasks.is_empty() || mix.is_some() {
                 let help = "leave out `tasks` and `mix`, or `log`";
@@ -180,7 +183,7 @@ impl Reader<'_> {
             let help = "add a `[[tasks]]` table, a `[mix]` or a `[log]`";
             return Err(root.refuse("there is nothing to execute").help(help));
         }
-        Ok(Workload { tasks, mix, log: log.map(|spec| Logged { spec, placement }) })
+        Ok(Workload { tasks, mix, log, placement })
     }
 
     /// Reads page migration, which excludes other placements of pages.
@@ -196,6 +199,10 @@ impl Reader<'_> {
         if let Some(task) = placed {
             let reason = format!("it says where pages are, and so does `{}` itself", task.name);
             return Err(value.refuse(reason).help("leave `placement` and `pages` out"));
+        }
+        if workload.placement != Placement::default() {
+            let reason = "it says where pages are, and so does `placement`";
+            return Err(value.refuse(reason).help("leave `placement` out"));
         }
         MigrationSpec::read(value, &self.hardware.machine)
     }

@@ -8,7 +8,7 @@ use memweir_core::input::{InputError, Refusal, Section, Value};
 use memweir_core::names::Named;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_flow::hardware::Hardware;
-use memweir_flow::task::Task;
+use memweir_flow::task::{Placement, Task};
 use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
 use memweir_flow::workload::mix::hmmsched::{self, Application};
 use memweir_flow::workload::mix::iabw::{TABLE_1, TOLERANCE, Workload};
@@ -87,18 +87,25 @@ impl MixSpec {
         !matches!(self.kind, Kind::Hmmsched { .. })
     }
 
-    /// Draws the tasks of a repetition with this seed.
+    /// Returns true if the mix says where pages are.
+    pub(super) fn is_placed(&self) -> bool {
+        matches!(self.kind, Kind::Hmmsched { .. })
+    }
+
+    /// Draws the tasks of a repetition with this seed. Their pages are placed by `placement`, unless
+    /// the mix says where they are.
     pub(super) fn tasks(
         &self,
         hardware: &Hardware,
         cores: u32,
+        placement: Placement,
         seed: u64,
     ) -> Result<Vec<Task>, Refusal> {
         let seed = self.seed.unwrap_or(seed);
         let pool = |entries: &[Arc<Entry>]| -> Vec<Ingredient> {
             entries.iter().map(|entry| Ingredient::of(entry, hardware, seed)).collect()
         };
-        let mix = match &self.kind {
+        let mut mix = match &self.kind {
             Kind::Drawn { pool: entries, recipe } => {
                 let recipe = Recipe {
                     cores,
@@ -117,6 +124,9 @@ impl MixSpec {
                 hmmsched::mix(name, applications, catalog, hardware, recipe, seed)?
             }
         };
+        if !self.is_placed() {
+            mix.tasks.iter_mut().for_each(|task| task.placement = placement);
+        }
         Ok(mix.tasks)
     }
 }

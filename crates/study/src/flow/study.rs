@@ -10,6 +10,7 @@ use memweir_flow::record::Recorder;
 use memweir_flow::stop::Stop;
 use memweir_flow::workload::catalog::Catalog;
 
+use super::log::LogSpec;
 use super::mix::MixSpec;
 use super::report::{MemoryFigures, Point, Report, Run, baseline, overall, summaries};
 use super::workload::Prepared;
@@ -261,7 +262,7 @@ impl Study {
             memories: MemoryFigures::of(&scenario.hardware.machine),
             cores: scenario.cores,
             tasks: runs.first().map_or(0, |run| run.tasks.len()),
-            log: scenario.workload.log.as_ref().map(|log| log.spec.figures()),
+            log: scenario.workload.log.as_ref().map(LogSpec::figures),
             predictor: scenario.predictor.to_string(),
             quantum_ms: scenario.quantum.as_millis_f64(),
             confidence: scenario.confidence,

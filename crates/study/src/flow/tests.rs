@@ -5,6 +5,7 @@ use std::path::Path;
 
 use memweir_core::input::{InputError, Replacement};
 use memweir_core::{BytesPerSec, Counts, Lines, Nanos};
+use memweir_flow::Placement;
 use memweir_policy::PredictorKind;
 use proptest::prelude::*;
 
@@ -399,6 +400,33 @@ work_s = 2
     assert_eq!(tasks[3].program, again[3].program);
     assert_ne!(tasks[3].program, other[3].program);
     assert_eq!(tasks[4].program, other[4].program);
+}
+
+#[test]
+fn the_placement_of_a_scenario_is_that_of_a_mix_too() {
+    let placed = |mix: &str| {
+        let scenario = format!("machine = \"hmmsched\"\npolicies = \"os\"\n{mix}");
+        let scenario = text(&scenario).scenario(&[], &TwoRecordings).expect("correct");
+        scenario.prepare(0).expect("a mix").tasks.into_iter().map(|task| task.placement)
+    };
+    let half = Placement::even([0.0, 0.5, 0.0, 0.0]);
+    let drawn = placed("placement = { nvm = 0.5 }\n[mix]\njobs = 4").collect::<Vec<_>>();
+    assert_eq!(drawn, [half; 4]);
+    assert!(placed("[mix]\njobs = 4").all(|placement| placement == Placement::default()));
+    // This mix has hot pages in DRAM.
+    let own: Vec<_> = placed("[mix]\npaper = \"hmmsched-1\"").collect();
+    assert!(own.iter().all(|placement| placement.reads[1] > 0.0), "{own:?}");
+    let head = "machine = \"hmmsched\"\npolicies = \"os\"\nplacement = { nvm = 0.5 }\n[mix]\n";
+    for (rest, said) in [
+        ("paper = \"hmmsched-1\"", "s.toml:3: placement: the mix says itself where pages are"),
+        (
+            "[migration]\nelsewhere = \"nvm\"\ndram_share = 0.5",
+            "s.toml:5: migration: it says where pages are, and so does `placement`",
+        ),
+    ] {
+        let refused = refusal(&format!("{head}{rest}"));
+        assert!(refused.starts_with(said), "{refused}\nand not\n{said}");
+    }
 }
 
 #[test]

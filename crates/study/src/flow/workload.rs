@@ -30,15 +30,8 @@ pub struct Workload {
     /// A mix drawn in addition.
     pub mix: Option<MixSpec>,
     /// A job log, which is the whole workload.
-    pub log: Option<Logged>,
-}
-
-/// A job log, and where its tasks have their pages.
-#[derive(Clone, Debug)]
-pub struct Logged {
-    /// The log.
-    pub spec: LogSpec,
-    /// Placement of the pages of all tasks.
+    pub log: Option<LogSpec>,
+    /// Placement of the pages of tasks of the log, and of the mix unless it has its own.
     pub placement: Placement,
 }
 
@@ -126,10 +119,11 @@ impl Scenario {
             spec.append(&self.hardware, seed, &mut random, &mut tasks)?;
         }
         if let Some(mix) = &self.workload.mix {
-            tasks.extend(mix.tasks(&self.hardware, self.cores, seed)?);
+            let placement = self.workload.placement;
+            tasks.extend(mix.tasks(&self.hardware, self.cores, placement, seed)?);
         }
-        if let Some(Logged { spec, placement }) = &self.workload.log {
-            tasks = spec.tasks(&self.hardware, *placement, seed);
+        if let Some(log) = &self.workload.log {
+            tasks = log.tasks(&self.hardware, self.workload.placement, seed);
         }
         let pages = self.migration.as_ref().map(|migration| {
             let pages = migration.pages(&tasks, &self.catalog, seed);
