@@ -45,8 +45,8 @@ pub enum Knowledge {
     /// The task's time and mean bandwidth when it runs alone on the machine.
     #[default]
     Alone,
-    /// What the first run of the same program took and moved, once it has ended: its time on a core
-    /// beside others. Nothing before. This is what the daemon learns.
+    /// Time on a core, beside others, and traffic of the first run of the same program, once that
+    /// has ended, as the daemon learns them. Nothing before.
     FirstRun,
     /// Nothing.
     Nothing,

@@ -92,7 +92,7 @@ impl MixSpec {
         matches!(self.kind, Kind::Hmmsched { .. })
     }
 
-    /// Draws the tasks of a repetition with this seed. Their pages are placed by `placement`, unless
+    /// Draws the tasks of a repetition with this seed. Their pages are placed by `placement` unless
     /// the mix says where they are.
     pub(super) fn tasks(
         &self,
