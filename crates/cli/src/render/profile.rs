@@ -111,7 +111,7 @@ fn sampled(sampling: &SamplingReport) -> String {
     if sampling.used != sampling.requested {
         let _ = write!(
             text,
-            "; the sample was extended to {}, because its error was too large",
+            "; the sample was extended to {}, since a smaller one of this program is too uncertain",
             sampling.used
         );
     }
