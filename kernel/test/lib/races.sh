@@ -12,7 +12,7 @@ compare_races() {
         # shellcheck disable=SC2046 # file names of this repository, without spaces
         functions_of $(series_patches "$series_raced") >"$scratch/races.functions"
         grep -wFf "$scratch/races.functions" "$scratch/races.new" >"$scratch/races.ours" || true
-        say "data races of $label: $(races_in "$race_log" | wc -l) pairs of functions; stock has" \
+        say "data races of $label: $(races_in "$race_log" | wc -l) by their functions; stock has" \
             "$(wc -l <"$scratch/races.stock"); not there: $(wc -l <"$scratch/races.new")"
         sed 's/^/    /' "$scratch/races.new"
         [ ! -s "$scratch/races.ours" ] ||
@@ -20,9 +20,9 @@ compare_races() {
     done
 }
 
-# races_in LOG: the pairs of functions that raced, each once.
+# races_in LOG: the pairs of functions that raced, or the one that is known, each once.
 races_in() {
-    sed -n 's/.*BUG: KCSAN: data-race in //p' "$1" | sort -u
+    sed -n 's/+0x[0-9a-f]*\/0x[0-9a-f]*//g; s/.*BUG: KCSAN: data-race in //p' "$1" | sort -u
 }
 
 # functions_of PATCH...: the functions of C that the patches change, and those beside them.
