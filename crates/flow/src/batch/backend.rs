@@ -194,7 +194,9 @@ impl<'a> SimulatedBatch<'a> {
             return None;
         }
         self.present -= tasks.len();
-        self.learn(job);
+        if self.experiment.knowledge == Knowledge::FirstRun {
+            self.learn(job);
+        }
         let observation = self.observe(&[JobId(job as u32)]).pop()?;
         Some(Event::Ended { observation, at })
     }

@@ -64,10 +64,8 @@ impl View {
     pub fn peaks(&self, machine: &Machine) -> [Option<BytesPerSec>; MAX_MEDIA] {
         let mut peaks = [None; MAX_MEDIA];
         for (medium, described) in self.media.iter() {
-            let is_it = |memory: &usize| self.medium.iter().any(|node| node[*memory] == medium);
-            let memories = (0..machine.memories.len()).filter(is_it);
-            let sum: BytesPerSec =
-                memories.map(|memory| machine.memories[memory].service.capacity).sum();
+            let memories = self.memories_of(medium, machine);
+            let sum: BytesPerSec = memories.map(|memory| memory.service.capacity).sum();
             let joint = machine.interconnect.filter(|_| described.distance == Distance::Remote);
             peaks[medium.index()] = Some(joint.map_or(sum, |joint| sum.min(joint.capacity)));
         }
@@ -79,14 +77,23 @@ impl View {
     pub fn line_costs(&self, machine: &Machine) -> [LineCosts; MAX_MEDIA] {
         let mut costs = [LineCosts::default(); MAX_MEDIA];
         for (medium, _) in self.media.iter() {
-            let is_it = |memory: &usize| self.medium.iter().any(|node| node[*memory] == medium);
-            if let Some(memory) = (0..machine.memories.len()).find(is_it) {
-                let service = &machine.memories[memory].service;
+            if let Some(memory) = self.memories_of(medium, machine).next() {
+                let service = &memory.service;
                 costs[medium.index()] =
                     LineCosts { read: service.read_cost, write: service.write_cost };
             }
         }
         costs
+    }
+
+    /// Returns the memories that are this medium to a core of any node.
+    fn memories_of<'a>(
+        &'a self,
+        medium: MediumId,
+        machine: &'a Machine,
+    ) -> impl Iterator<Item = &'a super::Memory> {
+        let is_it = move |place: usize| self.medium.iter().any(|node| node[place] == medium);
+        machine.memories.iter().enumerate().filter(move |(place, _)| is_it(*place)).map(|(_, m)| m)
     }
 
     /// Returns the medium that a memory is to a core of a node.
