@@ -1,8 +1,8 @@
-# Data races, as KCSAN finds them by chance. The stock kernel has many, so a suite fails for those alone that the
-# stock kernel does not have under the same stress and that name a function which the series touches; the others
-# are listed for somebody to read. Sourced by run.sh; needs queue.sh.
+# Data races, as KCSAN finds them by chance. The stock kernel has some, so a suite fails for those
+# alone that the stock kernel does not have under the same stress and that name a function which the
+# series touches; the others are listed for somebody to read. Sourced by run.sh; needs queue.sh.
 
-# compare_races: for the suites of `run.sh races` whose guests passed.
+# compare_races: for the suites of `run.sh races`. A guest that failed has shown its races, too.
 compare_races() {
     [ -f "$scratch/races" ] || return 0
     grep '^stock ' "$scratch/races" | while read -r _ _ stock_log; do races_in "$stock_log"; done |
@@ -16,7 +16,8 @@ compare_races() {
             "$(wc -l <"$scratch/races.stock"); not there: $(wc -l <"$scratch/races.new")"
         sed 's/^/    /' "$scratch/races.new"
         [ ! -s "$scratch/races.ours" ] ||
-            failed "$label: data races in functions of the series: $(paste -sd ';' "$scratch/races.ours")"
+            failed "$label: data races in functions of the series:" \
+                "$(paste -sd ';' "$scratch/races.ours")"
     done
 }
 
