@@ -38,13 +38,23 @@ until_stopped() {
     done
 }
 
+# put, but never while another process is in here. The stock kernel's compaction reads pages of a
+# block that is just going off line, and dies of it within an hour.
+put_alone() {
+    until mkdir /tmp/alone 2>/dev/null; do sleep 0.1; done
+    put "$1" "$2"
+    outcome=$?
+    rmdir /tmp/alone
+    return $outcome
+}
+
 # Memory that can be moved goes away and comes back; a block with a page that cannot is refused.
 hotplug() {
     block=/sys/devices/system/memory/memory$(shuf -i 0-7 -n 1)
     sleep 1
-    put offline "$block/state" || return 1
+    put_alone offline "$block/state" || return 1
     sleep 1
-    until put online_movable "$block/state"; do sleep 1; done
+    until put_alone online_movable "$block/state"; do sleep 1; done
 }
 
 move_everybody() {
@@ -71,7 +81,15 @@ change_colors() {
 
 compact() {
     sleep 2
-    put 1 /proc/sys/vm/compact_memory
+    put_alone 1 /proc/sys/vm/compact_memory
+}
+
+# A soak of hours shows how far it has come, by the guest's own clock.
+say_how_far() {
+    while sleep 300; do
+        echo "after $(($(clock) / 100)) s:" \
+            "$(for loop in $loops; do echo "$loop $(cat "/tmp/$loop.done")"; done | paste -sd ,)"
+    done
 }
 
 put +memory /cg/cgroup.subtree_control
@@ -88,6 +106,9 @@ fi
 for loop in $loops; do
     until_stopped "$loop" "$loop" &
 done
+echo "clock: $(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)"
+say_how_far &
+reporter=$!
 (
     put 0 /cg/a/cgroup.procs
     exec stress-ng --verify --timeout "${seconds}s" --metrics-brief --temp-path /tmp \
@@ -97,6 +118,7 @@ done
 code=$?
 tail -n 25 /tmp/stress.log
 touch /tmp/stop
+kill $reporter
 wait
 check "stress-ng read what it had written, for $seconds s (exit $code)" [ $code = 0 ]
 for loop in $loops; do
