@@ -16,7 +16,7 @@ use memweir_linux::blocker::Demand;
 use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::notify::{ServiceState, notify};
 use memweir_policy::quantum_loop::{self, Backend, Quantum, Start};
-use memweir_policy::{Decision, JobSpec, Observation};
+use memweir_policy::{Decision, JobSpec, Kind, Observation};
 use memweir_run::batch::{Mechanisms, MeterLoss, QuantumRecorder, RowSubject, RunError, Totals};
 use memweir_run::observer::{self, Observer};
 
@@ -99,7 +99,8 @@ impl<'a> QueueBackend<'a> {
         let started = Some(self.mechanisms.world.now());
         let slot = Slot { stage: Stage::Started, started, ..Slot::of(job, Totals::default()) };
         self.slots.insert(id, slot);
-        self.adopted.push(spec(job));
+        // Its progress, and so what its end shows, is unknown.
+        self.adopted.push(JobSpec { kind: None, ..spec(job) });
         self.recorder.event(observer::Event::JobStarted { job: id, name: &job.name });
     }
 
@@ -271,7 +272,16 @@ fn spec(job: &Job) -> JobSpec {
         expected_time: job.expected_time,
         expected_bandwidth: job.expected_bandwidth,
         priority: Priority(job.priority),
+        kind: kind(job),
     }
+}
+
+/// Returns the kind of a job: runs of one command on as many cores, by the key of the command in
+/// the profile store, which is a digest.
+fn kind(job: &Job) -> Option<Kind> {
+    let digits = job.program.as_deref()?.get(..16)?;
+    let command = u64::from_str_radix(digits, 16).ok()?;
+    Some(Kind(command.wrapping_add(u64::from(job.cores))))
 }
 
 impl Backend for QueueBackend<'_> {

@@ -120,7 +120,7 @@ impl Meter for ReplayedMeter {
     fn detach(&mut self, _: JobId) {}
 }
 
-/// Seven programs of two phases each, on three cores that they overload together.
+/// Seven jobs of five programs of two phases each, on three cores that they overload together.
 fn experiment(policy: &str) -> Experiment {
     let program = |number: u64| {
         let span = |length, gigabytes: f64| {
@@ -136,10 +136,10 @@ fn experiment(policy: &str) -> Experiment {
         ];
         Arc::new(Program { name: format!("program-{number}"), spans })
     };
-    let task = |number| Task::once(format!("job-{number}"), program(number));
+    let task = |number: u64| Task::once(format!("job-{number}"), program(number % 5));
     let machine = Machine::uniform("example", 3, BytesPerSec::from_gb(8.0));
     let mut experiment = Experiment::new(machine, (0..7).map(task).collect(), policy);
-    experiment.knowledge = Knowledge::Nothing;
+    experiment.knowledge = Knowledge::FirstRun;
     // The mechanisms of the processes take no time.
     experiment.overheads = Overheads { quantum_switch: Nanos::ZERO, ..Overheads::default() };
     experiment.scheduler.predictor = PredictorKind::Last;
@@ -153,7 +153,8 @@ fn run_processes(
     counters: Counters,
 ) -> (BatchReport, Vec<Call>) {
     let directory = tempfile::tempdir().unwrap();
-    let job = |task: &Task| Job::new(task.name.clone(), Command::Exec(vec!["true".into()]));
+    let command = |task: &Task| Command::Exec(vec!["true".into(), (&task.program.name).into()]);
+    let job = |task: &Task| Job::new(task.name.clone(), command(task));
     let batch = Batch { jobs: experiment.tasks.iter().map(job).collect() };
     let config = &experiment.scheduler;
     let record = directory.path().join("decisions.jsonl");
@@ -199,6 +200,8 @@ fn a_simulated_and_a_real_batch_with_equal_counters_have_equal_decisions() {
         let (report, real) = run_processes(&experiment, &outcome, counters);
 
         assert!(simulated.len() > 20, "{policy}: {} calls", simulated.len());
+        let learned = simulated.iter().filter(|call| matches!(call, Call::Learn { .. }));
+        assert_eq!(learned.count(), 7, "{policy}");
         for (number, (one, other)) in simulated.iter().zip(&real).enumerate() {
             assert_eq!(one, other, "{policy}: call {number}");
         }

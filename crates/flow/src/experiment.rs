@@ -45,8 +45,8 @@ pub enum Knowledge {
     /// The task's time and mean bandwidth when it runs alone on the machine.
     #[default]
     Alone,
-    /// Time on a core, beside others, and traffic of the first run of the same program, once that
-    /// has ended, as the daemon learns them. Nothing before.
+    /// The figures that the first run of the same program has shown, once that has ended; nothing
+    /// before.
     FirstRun,
     /// Nothing.
     Nothing,

@@ -110,8 +110,8 @@ pub use policy::{Batch, Blocking, Candidate, ImpossibleChoice, Policy, QuantumVi
 pub use predictor::{Predictor, PredictorKind};
 pub use quantum_loop::{Backend, Conclusion, QuantumLoop};
 pub use scheduler::{
-    Bus, CoreUse, Decision, JobSpec, LineCosts, Observation, QuantumScheduler, QuantumSummary,
-    Running, SchedulerConfig,
+    Bus, CoreUse, Decision, Ending, JobSpec, Kind, LineCosts, Observation, QuantumScheduler,
+    QuantumSummary, Running, SchedulerConfig,
 };
 pub use speed::{Contention, Load, SpeedModel};
 pub use target::{FitError, TargetCurve};

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use memweir_core::{BytesPerSec, JobId, Nanos};
 
 use crate::record::{Call, RecordingScheduler};
-use crate::scheduler::{Decision, JobSpec, Observation, Running};
+use crate::scheduler::{Decision, Ending, JobSpec, Observation, Running};
 
 pub use backend::{Backend, Event, JobQuantum, Quantum, Start};
 
@@ -36,6 +36,8 @@ pub enum Conclusion {
 /// One job from its arrival to its end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
+    /// True if its work can show what others of its kind need.
+    has_kind: bool,
     /// Time at which it was resumed in this quantum.
     resumed: Option<Nanos>,
     /// True if it has occupied a core in this quantum.
@@ -134,8 +136,8 @@ impl QuantumLoop {
                 self.admit(spec);
                 changes.arrived = true;
             }
-            Event::Ended { observation, at } => {
-                self.retire(observation, at);
+            Event::Ended { observation, at, ending } => {
+                self.retire(observation, at, ending);
                 changes.ended = true;
             }
             Event::Stop => changes.stop = true,
@@ -144,14 +146,18 @@ impl QuantumLoop {
 
     fn admit(&mut self, spec: JobSpec) {
         self.scheduler.admit(spec);
-        self.jobs.entry(spec.job).or_default();
+        self.jobs.entry(spec.job).or_default().has_kind = spec.kind.is_some();
     }
 
-    fn retire(&mut self, observation: Observation, at: Nanos) {
+    fn retire(&mut self, observation: Observation, at: Nanos, ending: Ending) {
         let job = observation.job;
         let Some(mut slot) = self.jobs.remove(&job) else { return };
         let speed = self.scheduler.speed(job);
-        self.ended.push((slot.close(&observation, at, speed), observation));
+        let entry = slot.close(&observation, at, speed);
+        if slot.has_kind && ending == Ending::Completed {
+            self.scheduler.learn(entry.running, &observation);
+        }
+        self.ended.push((entry, observation));
         self.scheduler.retire(job);
     }
 
@@ -299,7 +305,8 @@ impl QuantumLoop {
 impl Slot {
     /// Ends the job's part in a quantum, at the time of its reading.
     fn close(&mut self, observation: &Observation, now: Nanos, speed: Option<f64>) -> JobQuantum {
-        let Self { resumed, chosen, reason } = std::mem::take(self);
+        let Self { resumed, chosen, reason, .. } = *self;
+        *self = Self { has_kind: self.has_kind, ..Self::default() };
         JobQuantum {
             job: observation.job,
             chosen,

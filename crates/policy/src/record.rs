@@ -28,8 +28,8 @@ mod tests;
 const FORMAT: &str = "memweir-decisions";
 
 /// Version of the format that is written; all versions from 1 on are read. Version 1 does not
-/// number the calls.
-const VERSION: u32 = 2;
+/// number the calls; version 2 has no kinds of jobs.
+const VERSION: u32 = 3;
 
 /// The first line of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,6 +81,13 @@ pub enum Call {
     Select(Decision),
     /// Free cores were offered in mid-quantum; no decision if no job was added.
     Backfill(Option<Decision>),
+    /// A job that has a kind has done its work. It is retired next.
+    Learn {
+        /// Time since it was last observed or got cores.
+        elapsed: Nanos,
+        /// Its behavior in that time.
+        last: Observation,
+    },
     /// A job has ended.
     Retire(JobId),
 }

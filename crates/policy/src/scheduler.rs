@@ -5,6 +5,7 @@
 //! beside the head of the queue.
 
 mod job;
+mod kinds;
 mod occupancy;
 mod selection;
 mod slowdown_model;
@@ -18,13 +19,14 @@ use crate::policies;
 use crate::policy::{Batch, Policy};
 use crate::speed::{Load, SpeedModel};
 use job::{Conditions, Job, Placement};
+use kinds::Kinds;
 use memweir_core::input::Refusal;
 use occupancy::Occupancy;
 use survey::{Survey, WholeBatch};
 use table::{JobTable, Slot};
 
 pub use types::{
-    Bus, CoreUse, Decision, JobSpec, LineCosts, Observation, QuantumSummary, Running,
+    Bus, CoreUse, Decision, Ending, JobSpec, Kind, LineCosts, Observation, QuantumSummary, Running,
     SchedulerConfig,
 };
 
@@ -56,10 +58,13 @@ const SAMPLE_ABOVE_ONE_IN: u64 = 20;
 ///   therefore compete with the chosen ones for the rest of one quantum at most.
 /// * **Unknown demands**: a job without observations is assumed to require its expected bandwidth;
 ///   without one, the mean of the jobs whose demand is known, or zero.
+/// * **Kinds**: the first job of a [`Kind`] that does its work [shows](Self::learn) what the others
+///   need, those under way and those to come.
 pub struct QuantumScheduler {
     config: SchedulerConfig,
     policy: Box<dyn Policy>,
     jobs: JobTable,
+    kinds: Kinds,
     /// Every job that is awake, the head first.
     queue: Vec<Slot>,
     /// The jobs of the queue that have cores of their own, in the order of choice.
@@ -107,6 +112,7 @@ impl QuantumScheduler {
             config,
             policy,
             jobs: JobTable::default(),
+            kinds: Kinds::default(),
             queue: Vec::new(),
             chosen: Vec::new(),
             asleep: Vec::new(),
@@ -119,8 +125,31 @@ impl QuantumScheduler {
     /// Puts a job at the tail of the run queue, where it waits for the next decision. A job that is
     /// already in the batch is left unchanged.
     pub fn admit(&mut self, spec: JobSpec) {
-        if let Some(slot) = self.jobs.insert(Job::new(spec, self.config.predictor, self.clock)) {
+        let mut job = Job::new(spec, self.config.predictor, self.clock);
+        if let Some(alone) = spec.kind.and_then(|kind| self.kinds.get(kind)) {
+            job.expect(&alone);
+        }
+        if let Some(slot) = self.jobs.insert(job) {
             self.queue.push(slot);
+        }
+    }
+
+    /// Learns from a job that has done its work what others of its kind need. It must be
+    /// [retired](Self::retire) then.
+    ///
+    /// `last` is its behavior since it was last observed or got cores, `elapsed` the time since
+    /// then. A job without a kind, or not the first of it, shows nothing.
+    pub fn learn(&mut self, elapsed: Nanos, last: &Observation) {
+        let Some(slot) = self.jobs.slot_of(last.job) else { return };
+        let Some(kind) = self.jobs[slot].spec.kind.filter(|kind| self.kinds.get(*kind).is_none())
+        else {
+            return;
+        };
+        self.observe_job(slot, last, &Conditions::brief(elapsed));
+        let alone = self.jobs[slot].alone();
+        self.kinds.add(kind, alone);
+        for job in self.jobs.iter_mut().filter(|job| job.spec.kind == Some(kind)) {
+            job.expect(&alone);
         }
     }
 

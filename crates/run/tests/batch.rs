@@ -229,6 +229,8 @@ fn decisions_about_real_jobs_replay_to_the_bit() {
         assert!(replayed.decisions > 1, "{policy}: {}", replayed.decisions);
         let retired = record.calls.iter().filter(|(_, call)| matches!(call, Call::Retire(_)));
         assert_eq!(retired.count(), 5, "{policy}");
+        let learned = record.calls.iter().filter(|(_, call)| matches!(call, Call::Learn { .. }));
+        assert_eq!(learned.count(), 4, "{policy}: one job has failed");
     }
 }
 

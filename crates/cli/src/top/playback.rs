@@ -152,7 +152,7 @@ fn of_record(record: &Record) -> Vec<Frame> {
                 ran.extend(scene.running(decision));
                 scene.last = Some(decision.clone());
             }
-            Call::Backfill(None) => {}
+            Call::Backfill(None) | Call::Learn { .. } => {}
             Call::Observe { elapsed, observations, summary } => {
                 scene.at += *elapsed;
                 let counted = observations.iter().any(|seen| seen.counts.is_some());

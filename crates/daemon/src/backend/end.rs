@@ -2,8 +2,7 @@
 
 use memweir_core::{JobId, Nanos};
 use memweir_linux::world::Occurrence;
-use memweir_policy::Observation;
-use memweir_policy::quantum_loop;
+use memweir_policy::{Ending, Observation, quantum_loop};
 use memweir_run::batch::RunError;
 use memweir_run::observer;
 
@@ -42,7 +41,8 @@ impl QueueBackend<'_> {
         gone.into_iter()
             .map(|job| {
                 self.slots.remove(&job);
-                quantum_loop::Event::Ended { observation: nothing_of(job), at }
+                let (observation, ending) = (nothing_of(job), Ending::Unfinished);
+                quantum_loop::Event::Ended { observation, at, ending }
             })
             .collect()
     }
@@ -126,10 +126,19 @@ impl QueueBackend<'_> {
             }
             let at = self.mechanisms.world.now();
             let observation = self.read_job(job).unwrap_or_else(|| nothing_of(job));
-            events.push(quantum_loop::Event::Ended { observation, at });
+            let ending = self.ending(job, end);
+            events.push(quantum_loop::Event::Ended { observation, at, ending });
             self.over(job, end);
         }
         events
+    }
+
+    /// Returns whether the job has done its work.
+    fn ending(&self, job: JobId, end: End) -> Ending {
+        match end {
+            End::Exited(0) if !self.service.is_canceled(job) => Ending::Completed,
+            _ => Ending::Unfinished,
+        }
     }
 
     /// Releases what a job held, and records its end.
@@ -164,7 +173,7 @@ impl QueueBackend<'_> {
         let slot = self.slots.get_mut(&job);
         let Some(watch) = slot.and_then(|slot| slot.first_run.take()) else { return };
         let (Some(keeper), Some(meter)) = (&self.keeper, &self.mechanisms.meter) else { return };
-        if end == End::Exited(0) && !self.service.is_canceled(job) {
+        if self.ending(job, end) == Ending::Completed {
             watch.first_run(job, meter.kind()).into_iter().for_each(|run| keeper.keep(run));
         }
     }

@@ -132,12 +132,12 @@ impl Service {
         }
     }
 
-    /// Lets the pending jobs of the same command, of which nothing is known, have what its first
-    /// run has shown, as this job.
+    /// Lets the jobs of the same command that have not ended, and of which nothing is known, have
+    /// what its first run has shown, as this job.
     pub(crate) fn learned(&self, program: &str, first_run: JobId, profile: &Profile) {
         let learns = |job: &&Job| {
-            let waits = job.state == State::Pending && job.is_unknown();
-            waits && job.program.as_deref() == Some(program)
+            let learns = !matches!(job.state, State::Ended(_)) && job.id != first_run;
+            learns && job.is_unknown() && job.program.as_deref() == Some(program)
         };
         let ids: Vec<JobId> = self.lock().queue().jobs().filter(learns).map(|job| job.id).collect();
         for some in ids.chunks(MOST_AT_ONCE) {

@@ -232,7 +232,7 @@ fn a_start_gives_the_work_as_it_was_submitted() {
 }
 
 #[test]
-fn pending_jobs_of_a_command_learn_from_its_first_run() {
+fn jobs_of_a_command_learn_from_its_first_run() {
     let directory = tempfile::tempdir().unwrap();
     let profiles = Profiles::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();
     let service = open(directory.path(), 0).with_profiles(Some(profiles));
@@ -243,14 +243,17 @@ fn pending_jobs_of_a_command_learn_from_its_first_run() {
     let other = Work { argv: vec!["true".into(), "x".into()], ..submission().work };
     submit(&service, ANN, Submission { work: other, ..submission() });
     service.admit();
-    service.begin(JobId(1)).unwrap();
+    for running in [1, 2] {
+        service.begin(JobId(running)).unwrap();
+        service.runs(JobId(running));
+    }
     let key = service.job(JobId(1)).unwrap().program.unwrap();
     service.learned(&key, JobId(1), &Profile::steady(Nanos(7), Counts::default()));
     let of = |id| {
         let job = service.job(JobId(id)).unwrap();
         (job.expected_time, job.expected_from)
     };
-    assert_eq!(of(1), (None, None), "it runs");
+    assert_eq!(of(1), (None, None), "it is the first run");
     for id in [2, 3, 1200] {
         assert_eq!(of(id), (Some(Nanos(7)), Some(Source::Job(JobId(1)))));
     }

@@ -1,12 +1,11 @@
 //! The simulated machine as a backend of the quantum loop.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
 
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
 use memweir_policy::record::{Call, RecordingScheduler};
-use memweir_policy::{Decision, JobSpec, Observation, Running};
+use memweir_policy::{Decision, Ending, JobSpec, Kind, Observation, Running};
 
 use super::jobs::Jobs;
 use super::observe::tasks_of;
@@ -52,8 +51,6 @@ pub(super) struct SimulatedBatch<'a> {
     arrivals: Vec<usize>,
     /// Tasks of the jobs that were admitted and have not ended.
     present: usize,
-    /// By program and work: time on a core and counts of the first job that has ended.
-    first_runs: HashMap<(&'a str, Nanos), (Nanos, Counts)>,
     /// Time of the first arrival.
     pub(super) start: Nanos,
     /// True while all tasks are blocked.
@@ -99,7 +96,6 @@ impl<'a> SimulatedBatch<'a> {
             calls: None,
             slots,
             present: 0,
-            first_runs: HashMap::new(),
             start: experiment.tasks.iter().map(|task| task.arrival).min().unwrap_or_default(),
             arrivals,
             blocked: false,
@@ -153,35 +149,29 @@ impl<'a> SimulatedBatch<'a> {
     /// Submits a job.
     fn arrived(&self, job: usize) -> Event {
         let tasks = self.jobs.tasks(job);
-        let known = match self.experiment.knowledge {
-            Knowledge::Alone => Some(longest(self.slots[tasks.clone()].iter().map(|s| s.alone))),
-            Knowledge::FirstRun => self.first_runs.get(&self.kind(job)).copied(),
-            Knowledge::Nothing => None,
-        };
+        let knowledge = self.experiment.knowledge;
+        let alone = || longest(self.slots[tasks.clone()].iter().map(|slot| slot.alone));
+        let known = (knowledge == Knowledge::Alone).then(alone);
         Event::Arrived(JobSpec {
             cores: tasks.len() as u32,
             expected_time: known.map(|(time, _)| time),
             expected_bandwidth: known.map(|(time, counts)| counts.bandwidth(time)),
             priority: self.experiment.tasks[tasks.start].priority,
+            kind: (knowledge == Knowledge::FirstRun).then(|| self.kind(job)),
             ..JobSpec::new(JobId(job as u32))
         })
     }
 
-    /// Returns what jobs of the same kind have in common: the program and the work.
-    fn kind(&self, job: usize) -> (&'a str, Nanos) {
-        let task = &self.experiment.tasks[self.jobs.tasks(job).start];
-        (&task.program.name, task.work)
-    }
-
-    /// Keeps what a job that has ended took, if it is the first of its kind.
-    fn learn(&mut self, job: usize) {
-        let kind = self.kind(job);
-        let execution = self.kernel.execution();
-        let took = longest(self.jobs.tasks(job).map(|task| {
-            let reading = execution.read(task);
-            (Nanos(reading.cpu_time.round() as u64), reading.counts)
-        }));
-        self.first_runs.entry(kind).or_insert(took);
+    /// Returns the kind of a job: the number of the first that runs the same program for as long,
+    /// on as many cores.
+    fn kind(&self, job: usize) -> Kind {
+        let properties = |job| {
+            let tasks = self.jobs.tasks(job);
+            let first = &self.experiment.tasks[tasks.start];
+            (&first.program.name, first.work, tasks.len())
+        };
+        let same = |other: &usize| properties(*other) == properties(job);
+        Kind((0..job).find(same).unwrap_or(job) as u64)
     }
 
     /// Records the end of a task. Returns the end of its job if that was the last of its tasks.
@@ -194,11 +184,8 @@ impl<'a> SimulatedBatch<'a> {
             return None;
         }
         self.present -= tasks.len();
-        if self.experiment.knowledge == Knowledge::FirstRun {
-            self.learn(job);
-        }
         let observation = self.observe(&[JobId(job as u32)]).pop()?;
-        Some(Event::Ended { observation, at })
+        Some(Event::Ended { observation, at, ending: Ending::Completed })
     }
 
     pub(super) fn outcome(mut self, ideal_average: Option<BytesPerSec>) -> Outcome {

@@ -147,13 +147,15 @@ fn what_is_known_at_submission_is_the_run_alone() {
     assert_eq!(outcome(&experiment).ideal_average, None);
 }
 
-/// Chooses nobody but the head, and keeps what is expected of each job.
+/// Chooses nobody but the head, and keeps what is expected of each job, in milliseconds.
 #[derive(Default)]
-struct Listens(Arc<Mutex<BTreeMap<JobId, Option<Nanos>>>>);
+struct Listens(Arc<Mutex<BTreeMap<JobId, Option<u64>>>>);
 
 impl Policy for Listens {
     fn select(&mut self, view: &QuantumView<'_>, _: &mut Vec<usize>) {
-        let seen = view.running.iter().chain(view.queue).map(|job| (job.job, job.expected_time));
+        let milliseconds = |time: Nanos| (time.as_secs_f64() * 1e3).round() as u64;
+        let jobs = view.running.iter().chain(view.queue);
+        let seen = jobs.map(|job| (job.job, job.expected_time.map(milliseconds)));
         self.0.lock().expect("no panic").extend(seen);
     }
 }
@@ -165,7 +167,8 @@ fn the_first_run_of_a_program_tells_what_later_ones_take() {
         Arc::new(program)
     };
     let at = |arrival, name, work| Task { arrival: ms(arrival), ..task(&named(name), 0, work) };
-    // The second arrives while the first runs, the others when both have ended.
+    // The second arrives while the first runs and is under way when that ends, the others when both
+    // have ended.
     let later = [at(1_000, "a", 400), at(1_000, "b", 400), at(1_000, "a", 300)];
     let tasks = [&[at(0, "a", 400), at(100, "a", 400)], &later[..]].concat();
     let mut experiment = experiment(machine(1, 10.0), tasks, "os");
@@ -176,9 +179,9 @@ fn the_first_run_of_a_program_tells_what_later_ones_take() {
         Simulation::new(&experiment).policy(Box::new(listens)).run().expect("it can be simulated");
         std::mem::take(&mut *heard.lock().expect("no panic")).into_values().collect::<Vec<_>>()
     };
-    let [all, most] = [Some(ms(400)), Some(ms(300))];
+    let [all, most] = [Some(400), Some(300)];
     assert_eq!(expected(Knowledge::Alone), [all, all, all, all, most]);
-    assert_eq!(expected(Knowledge::FirstRun), [None, None, all, None, None]);
+    assert_eq!(expected(Knowledge::FirstRun), [None, all, all, None, None]);
     assert_eq!(expected(Knowledge::Nothing), [None; 5]);
 }
 

@@ -3,7 +3,7 @@
 use memweir_core::{Counts, JobId, Nanos};
 
 use crate::record::{Call, RecordingScheduler};
-use crate::scheduler::{Decision, JobSpec, Observation, QuantumSummary};
+use crate::scheduler::{Decision, Ending, JobSpec, Observation, QuantumSummary};
 
 /// A machine on which a [`QuantumLoop`](super::QuantumLoop) schedules jobs: this one, an emulated
 /// or a simulated one.
@@ -71,6 +71,8 @@ pub enum Event {
         observation: Observation,
         /// Time of that reading.
         at: Nanos,
+        /// The manner of its end.
+        ending: Ending,
     },
     /// The batch must end.
     Stop,

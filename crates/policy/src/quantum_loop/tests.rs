@@ -6,6 +6,7 @@ use memweir_core::{Counts, Lines};
 use proptest::prelude::*;
 
 use super::*;
+use crate::scheduler::Kind;
 use crate::scheduler::{QuantumScheduler, SchedulerConfig};
 
 const QUANTUM: Nanos = ms(100);
@@ -35,6 +36,10 @@ struct Toys {
     switch: Nanos,
     /// Jobs that cannot be started.
     broken: Vec<JobId>,
+    /// Jobs that fail at their end.
+    failing: Vec<JobId>,
+    /// Kinds of the first jobs; the others have none.
+    kinds: Vec<u64>,
     /// Number of blocks after which blocking no longer works.
     blocks_left: Option<u32>,
     stop_at: Option<Nanos>,
@@ -68,7 +73,9 @@ impl Toys {
 
     fn ended(&mut self, job: JobId) -> Event {
         self.running.retain(|other| *other != job);
-        Event::Ended { observation: self.observe(job), at: self.now }
+        let failed = self.failing.contains(&job);
+        let ending = if failed { Ending::Unfinished } else { Ending::Completed };
+        Event::Ended { observation: self.observe(job), at: self.now, ending }
     }
 }
 
@@ -95,7 +102,9 @@ impl Backend for Toys {
             self.running.iter().copied().filter(|job| self.left(*job) == Nanos::ZERO).collect();
         let mut events: Vec<Event> = over.into_iter().map(|job| self.ended(job)).collect();
         while self.jobs.get(self.arrived).is_some_and(|toy| toy.arrival <= self.now) {
-            events.push(Event::Arrived(JobSpec::new(JobId(self.arrived as u32))));
+            let kind = self.kinds.get(self.arrived).copied().map(Kind);
+            events
+                .push(Event::Arrived(JobSpec { kind, ..JobSpec::new(JobId(self.arrived as u32)) }));
             self.arrived += 1;
         }
         events.extend(self.stop_at.filter(|stop| *stop <= self.now).map(|_| Event::Stop));
@@ -270,11 +279,29 @@ fn every_call_is_passed_on_once_and_in_order() {
         Call::Observe { .. } => 'o',
         Call::Select(_) => 's',
         Call::Backfill(_) => 'b',
+        Call::Learn { .. } => 'l',
         Call::Retire(_) => 'r',
     };
     // Two arrive, a selection with an offer of free cores, an observation, the next; then job 1
     // ends at a deadline, job 0 within its quantum.
     assert_eq!(calls.iter().map(kind).collect::<String>(), "aasbosbrosbrbo");
+}
+
+#[test]
+fn jobs_of_a_kind_that_have_done_their_work_are_learned_from() {
+    let kinds = vec![7, 7];
+    let mut toys = Toys { kinds, failing: vec![JobId(0)], ..Toys::new(&[130, 250, 50]) };
+    let mut quanta = quantum_loop("round-robin", 3);
+    quanta.run(&mut toys).unwrap();
+    let calls = toys.quanta.iter().flat_map(|q| q.calls.clone()).chain(quanta.take_calls());
+    let ends = calls.filter_map(|call| match call {
+        Call::Learn { elapsed, last } => Some((last.job.0, Some((elapsed, last.cpu_time)))),
+        Call::Retire(job) => Some((job.0, None)),
+        _ => None,
+    });
+    // Job 0 fails, and job 2 has no kind. Two quanta of job 1 have been observed.
+    let last = (ms(50), ms(50));
+    assert_eq!(ends.collect::<Vec<_>>(), [(2, None), (0, None), (1, Some(last)), (1, None)]);
 }
 
 #[test]

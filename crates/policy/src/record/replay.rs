@@ -117,6 +117,10 @@ fn answers(scheduler: &mut QuantumScheduler, call: &Call) -> Option<(Answer, Ans
             scheduler.admit(*spec);
             None
         }
+        Call::Learn { elapsed, last } => {
+            scheduler.learn(*elapsed, last);
+            None
+        }
         Call::Retire(job) => {
             scheduler.retire(*job);
             None

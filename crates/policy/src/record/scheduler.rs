@@ -42,6 +42,12 @@ impl RecordingScheduler {
         self.keep(|| Call::Admit(spec));
     }
 
+    /// See [`QuantumScheduler::learn`].
+    pub fn learn(&mut self, elapsed: Nanos, last: &Observation) {
+        self.scheduler.learn(elapsed, last);
+        self.keep(|| Call::Learn { elapsed, last: last.clone() });
+    }
+
     /// See [`QuantumScheduler::retire`].
     pub fn retire(&mut self, job: JobId) {
         self.scheduler.retire(job);

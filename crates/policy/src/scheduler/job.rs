@@ -2,6 +2,7 @@
 
 use memweir_core::{BytesPerSec, JobId, Lines, Nanos};
 
+use super::kinds::Alone;
 use super::occupancy::Member;
 use super::slowdown_model::{Seen, SlowdownModel, SlowdownSample, Verdict};
 use super::types::{JobSpec, Observation};
@@ -57,6 +58,13 @@ pub(super) struct Conditions {
     pub(super) saturated: bool,
     /// Evidence about overload, if there is any.
     pub(super) sample: Option<SlowdownSample>,
+}
+
+impl Conditions {
+    /// Conditions of a span that shows nothing but the work that was done in it.
+    pub(super) fn brief(elapsed: Nanos) -> Self {
+        Self { elapsed, whole: false, shortest: elapsed, saturated: true, sample: None }
+    }
 }
 
 /// One job.
@@ -242,6 +250,22 @@ impl Job {
         Nanos((by_time + trust * (by_traffic - by_time) + 0.5) as u64)
     }
 
+    /// Returns the figures of the job, which has done its work, as if it had been alone.
+    pub(super) fn alone(&self) -> Alone {
+        let time = self.completed();
+        let bandwidth = BytesPerSec(self.moved / time.as_secs_f64());
+        Alone { time, bandwidth: Some(bandwidth).filter(|rate| is_a_rate(rate) && rate.0 > 0.0) }
+    }
+
+    /// Takes what is unknown of it from another job of its kind.
+    pub(super) fn expect(&mut self, alone: &Alone) {
+        self.spec.expected_time = self.spec.expected_time.or(Some(alone.time));
+        self.spec.expected_bandwidth = self.spec.expected_bandwidth.or(alone.bandwidth);
+        if self.measured_traffic == TrafficRates::default() {
+            self.traffic = TrafficRates::local_reads(self.demand().unwrap_or_default());
+        }
+    }
+
     /// Returns the job as a candidate for sharing the bus; its demand is `unknown` if not known.
     pub(super) fn member(&self, unknown: BytesPerSec) -> Member {
         Member {
@@ -293,6 +317,7 @@ mod tests {
             expected_time: Some(Nanos(10 * SECOND.0)),
             expected_bandwidth: expected,
             priority: Priority::default(),
+            kind: None,
         };
         let mut job = Job::new(spec, PredictorKind::Last, Nanos::ZERO);
         job.placement = Placement::Running;

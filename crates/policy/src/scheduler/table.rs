@@ -42,6 +42,11 @@ impl JobTable {
         Some(slot)
     }
 
+    /// Returns all jobs.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Job> {
+        self.slots.iter_mut().flatten()
+    }
+
     /// Returns the slot of a job.
     pub(super) fn slot_of(&self, job: JobId) -> Option<Slot> {
         self.by_id.get(&job).copied()

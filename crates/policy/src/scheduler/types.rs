@@ -114,6 +114,11 @@ impl Default for SchedulerConfig {
     }
 }
 
+/// A kind of jobs: those that do the same work on as many cores, such as runs of one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Kind(pub u64);
+
 /// Properties of a job that are known at submission (iabw section 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
@@ -129,6 +134,10 @@ pub struct JobSpec {
     /// Priority, for policies with an objective.
     #[serde(default)]
     pub priority: Priority,
+    /// Its kind, if it has one: what is unknown of the job is known once another of its kind has
+    /// done its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
 }
 
 impl JobSpec {
@@ -141,8 +150,18 @@ impl JobSpec {
             expected_time: None,
             expected_bandwidth: None,
             priority: Priority::default(),
+            kind: None,
         }
     }
+}
+
+/// The manner of a job's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It has done its work.
+    Completed,
+    /// It has failed, was canceled, or its end is unknown.
+    Unfinished,
 }
 
 /// Behavior of one job in the quantum that just ended.

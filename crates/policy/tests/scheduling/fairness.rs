@@ -3,7 +3,7 @@
 
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos, Priority};
 use memweir_policy::{
-    Bus, CoreUse, Decision, JobSpec, Observation, Policy, PredictorKind, QuantumScheduler,
+    Bus, CoreUse, Decision, JobSpec, Kind, Observation, Policy, PredictorKind, QuantumScheduler,
     QuantumView, Running, SchedulerConfig, policies,
 };
 use proptest::prelude::*;
@@ -254,6 +254,7 @@ proptest! {
 enum Call {
     Admit(JobSpec),
     Retire(JobId),
+    Learn(Nanos, Observation),
     Observe(Nanos, Vec<Observation>),
     Select,
     Backfill,
@@ -268,13 +269,10 @@ fn any_call() -> impl Strategy<Value = Call> {
         prop::option::of(any::<u64>().prop_map(Nanos)),
         prop::option::of(rate.clone().prop_map(BytesPerSec)),
         any::<i32>().prop_map(Priority),
+        prop::option::of((0u64..3).prop_map(Kind)),
     );
-    let spec = spec.prop_map(|(job, cores, expected_time, expected_bandwidth, priority)| JobSpec {
-        job,
-        cores,
-        expected_time,
-        expected_bandwidth,
-        priority,
+    let spec = spec.prop_map(|(job, cores, expected_time, expected_bandwidth, priority, kind)| {
+        JobSpec { job, cores, expected_time, expected_bandwidth, priority, kind }
     });
     let observation = (
         job.clone(),
@@ -302,6 +300,8 @@ fn any_call() -> impl Strategy<Value = Call> {
     prop_oneof![
         3 => spec.prop_map(Call::Admit),
         1 => job.prop_map(Call::Retire),
+        1 => (elapsed.clone(), observation.clone())
+            .prop_map(|(elapsed, last)| Call::Learn(elapsed, last)),
         3 => (elapsed, prop::collection::vec(observation, 0..6))
             .prop_map(|(elapsed, seen)| Call::Observe(elapsed, seen)),
         3 => Just(Call::Select),
@@ -331,6 +331,10 @@ proptest! {
                 Call::Retire(job) => {
                     scheduler.retire(job);
                     jobs.retain(|other| other.job != job);
+                    None
+                }
+                Call::Learn(elapsed, last) => {
+                    scheduler.learn(elapsed, &last);
                     None
                 }
                 Call::Observe(elapsed, seen) => {

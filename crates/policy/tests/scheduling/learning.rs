@@ -1,7 +1,13 @@
 //! The scheduler's knowledge of jobs: demands, saturation, the ideal average bandwidth.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
 use memweir_core::{BytesPerSec, JobId, Nanos};
-use memweir_policy::{Bus, JobSpec, Observation, PredictorKind, SchedulerConfig};
+use memweir_policy::{
+    Bus, JobSpec, Kind, Observation, Policy, PredictorKind, QuantumScheduler, QuantumView,
+    SchedulerConfig,
+};
 
 use crate::machine::{QUANTUM, busy, busy_for, config, ids, scheduler, spec};
 
@@ -261,4 +267,62 @@ fn under_the_operating_system_the_prediction_is_the_jobs_fair_share() {
     scheduler.observe(QUANTUM, &seen);
     assert_rate(scheduler.demand(JobId(0)), 6.0);
     assert_rate(Some(scheduler.select().predicted), 12.0);
+}
+
+/// Chooses nobody but the head, and keeps what is expected of each job, in milliseconds.
+#[derive(Default)]
+struct Listens(Arc<Mutex<BTreeMap<u32, Option<u64>>>>);
+
+impl Policy for Listens {
+    fn select(&mut self, view: &QuantumView<'_>, _: &mut Vec<usize>) {
+        let milliseconds = |time: Nanos| time.0 / 1_000_000;
+        let seen = view.running.iter().chain(view.queue);
+        let seen = seen.map(|job| (job.job.0, job.expected_time.map(milliseconds)));
+        self.0.lock().expect("no panic").extend(seen);
+    }
+}
+
+#[test]
+fn the_first_job_of_a_kind_to_do_its_work_shows_what_the_others_need() {
+    let (listens, quarter) = (Listens::default(), Nanos(QUANTUM.0 / 4));
+    let heard = listens.0.clone();
+    let mut scheduler = QuantumScheduler::with_policy(config("", 1), Box::new(listens));
+    let of_kind = |job, kind| JobSpec { kind: Some(Kind(kind)), ..spec(job) };
+    for (job, kind) in [(0, 5), (1, 5), (2, 6)] {
+        scheduler.admit(of_kind(job, kind));
+    }
+    scheduler.admit(JobSpec { kind: Some(Kind(5)), ..expecting(3, 9, 1.0) });
+    scheduler.select();
+    // 0.8 GB in 100 ms, and 0.2 GB in 25.
+    scheduler.observe(QUANTUM, &[busy(0, 8.0)]);
+    scheduler.learn(quarter, &busy_for(0, 8.0, quarter));
+    scheduler.retire(JobId(0));
+    // A second one of the kind changes nothing, nor does one that is not there.
+    scheduler.learn(QUANTUM, &busy(1, 1.0));
+    scheduler.learn(QUANTUM, &busy(9, 1.0));
+    scheduler.admit(of_kind(4, 5));
+    scheduler.admit(of_kind(5, 6));
+    scheduler.select();
+    let expected = std::mem::take(&mut *heard.lock().expect("no panic"));
+    let learned = Some(125);
+    let all = [(1, learned), (2, None), (3, Some(9_000)), (4, learned), (5, None)];
+    assert_eq!(expected, [(0, None)].into_iter().chain(all).collect());
+    for job in [1, 4] {
+        assert_rate(scheduler.demand(JobId(job)), 8.0);
+    }
+    assert_rate(scheduler.demand(JobId(3)), 1.0);
+    assert_eq!(scheduler.demand(JobId(5)), None);
+}
+
+#[test]
+fn a_job_that_was_never_counted_shows_its_time_alone() {
+    let mut scheduler = scheduler(config("round-robin", 1));
+    let of_kind = |job| JobSpec { kind: Some(Kind(0)), ..spec(job) };
+    scheduler.admit(of_kind(0));
+    scheduler.admit(of_kind(1));
+    scheduler.select();
+    scheduler.learn(QUANTUM, &Observation { counts: None, ..busy(0, 0.0) });
+    scheduler.retire(JobId(0));
+    scheduler.select();
+    assert_eq!(scheduler.demand(JobId(1)), None);
 }

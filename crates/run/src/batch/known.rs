@@ -2,13 +2,14 @@
 //! names, else from the profile store.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
 use memweir_core::placement::{Placement, divide};
 use memweir_core::profile::Profile;
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, Nanos, Traffic};
-use memweir_policy::JobSpec;
+use memweir_policy::{JobSpec, Kind};
 
 use crate::declared::Declaration;
 use crate::jobs::{Batch, Job};
@@ -164,12 +165,15 @@ impl Knowledge {
     /// Returns the jobs as the scheduler gets them at submission.
     #[must_use]
     pub fn specs(&self, batch: &Batch) -> Vec<JobSpec> {
+        // A kind has the number of the first job that runs the same command on as many cores.
+        let mut kinds = HashMap::new();
         let spec = |(index, (job, known)): (usize, (&Job, &Known))| JobSpec {
             job: JobId(index as u32),
             cores: job.cores,
             expected_time: known.time,
             expected_bandwidth: known.bandwidth,
             priority: job.priority,
+            kind: Some(*kinds.entry(command_of(job)).or_insert(Kind(index as u64))),
         };
         batch.jobs.iter().zip(&self.jobs).enumerate().map(spec).collect()
     }
@@ -232,6 +236,11 @@ pub fn invocation(job: &Job, program: &Path) -> Invocation {
         directory: job.directory.clone().unwrap_or_else(|| PathBuf::from(".")),
         stdin: job.stdin.clone(),
     }
+}
+
+/// Returns what jobs of one kind have in common.
+fn command_of(job: &Job) -> impl Hash + Eq + use<> {
+    (job.command.argv(), job.directory.clone(), job.stdin.clone(), job.cores)
 }
 
 /// Finds the program of each job.
@@ -400,6 +409,20 @@ mod tests {
         assert_eq!((&knowledge.jobs[0].profile, &knowledge.jobs[0].source), (&None, &None));
         let [notice] = &knowledge.notices[..] else { panic!("{:?}", knowledge.notices) };
         assert!(notice.contains("is not used") && notice.contains("input changed"), "{notice}");
+    }
+
+    #[test]
+    fn runs_of_one_command_on_as_many_cores_are_of_one_kind() {
+        let command = |argument: &str| Command::Exec(vec!["/bin/true".into(), argument.into()]);
+        let (a, b) = (Job::new("a", command("a")), Job::new("b", command("b")));
+        let wide = Job { cores: 2, ..a.clone() };
+        let elsewhere = Job { directory: Some("/".into()), ..a.clone() };
+        let jobs =
+            vec![b.clone(), a.clone(), wide, elsewhere, Job { name: "c".to_owned(), ..a }, b];
+        let knowledge = Knowledge { jobs: vec![Known::default(); 6], notices: Vec::new() };
+        let specs = knowledge.specs(&Batch { jobs });
+        let kinds: Vec<_> = specs.iter().map(|spec| spec.kind.expect("of a command").0).collect();
+        assert_eq!(kinds, [0, 1, 2, 3, 1, 0]);
     }
 
     /// DRAM and these beside it.

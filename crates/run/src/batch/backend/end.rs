@@ -3,7 +3,7 @@
 use memweir_core::{JobId, Nanos};
 use memweir_linux::signals::Signal;
 use memweir_linux::world::Occurrence;
-use memweir_policy::quantum_loop;
+use memweir_policy::{Ending, quantum_loop};
 
 use super::ProcessBackend;
 use crate::batch::RunError;
@@ -51,7 +51,8 @@ impl ProcessBackend<'_> {
             if !self.mechanisms.blocker.populated(job).unwrap_or(false) {
                 let at = self.mechanisms.world.now();
                 let observation = self.read_job(job);
-                ends.push(quantum_loop::Event::Ended { observation, at });
+                let ending = if code == 0 { Ending::Completed } else { Ending::Unfinished };
+                ends.push(quantum_loop::Event::Ended { observation, at, ending });
                 self.over(job, code);
             }
         }
