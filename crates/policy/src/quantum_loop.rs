@@ -36,8 +36,6 @@ pub enum Conclusion {
 /// One job from its arrival to its end.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// True if its work can show what others of its kind need.
-    has_kind: bool,
     /// Time at which it was resumed in this quantum.
     resumed: Option<Nanos>,
     /// True if it has occupied a core in this quantum.
@@ -146,7 +144,7 @@ impl QuantumLoop {
 
     fn admit(&mut self, spec: JobSpec) {
         self.scheduler.admit(spec);
-        self.jobs.entry(spec.job).or_default().has_kind = spec.kind.is_some();
+        self.jobs.entry(spec.job).or_default();
     }
 
     fn retire(&mut self, observation: Observation, at: Nanos, ending: Ending) {
@@ -154,7 +152,7 @@ impl QuantumLoop {
         let Some(mut slot) = self.jobs.remove(&job) else { return };
         let speed = self.scheduler.speed(job);
         let entry = slot.close(&observation, at, speed);
-        if slot.has_kind && ending == Ending::Completed {
+        if ending == Ending::Completed {
             self.scheduler.learn(entry.running, &observation);
         }
         self.ended.push((entry, observation));
@@ -305,8 +303,7 @@ impl QuantumLoop {
 impl Slot {
     /// Ends the job's part in a quantum, at the time of its reading.
     fn close(&mut self, observation: &Observation, now: Nanos, speed: Option<f64>) -> JobQuantum {
-        let Self { resumed, chosen, reason, .. } = *self;
-        *self = Self { has_kind: self.has_kind, ..Self::default() };
+        let Self { resumed, chosen, reason } = std::mem::take(self);
         JobQuantum {
             job: observation.job,
             chosen,

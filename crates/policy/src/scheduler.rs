@@ -138,19 +138,21 @@ impl QuantumScheduler {
     /// [retired](Self::retire) then.
     ///
     /// `last` is its behavior since it was last observed or got cores, `elapsed` the time since
-    /// then. A job without a kind, or not the first of it, shows nothing.
-    pub fn learn(&mut self, elapsed: Nanos, last: &Observation) {
-        let Some(slot) = self.jobs.slot_of(last.job) else { return };
-        let Some(kind) = self.jobs[slot].spec.kind.filter(|kind| self.kinds.get(*kind).is_none())
-        else {
-            return;
-        };
+    /// then. Returns false for a job without a kind, which shows nothing; only the first of a kind
+    /// shows anything new.
+    pub fn learn(&mut self, elapsed: Nanos, last: &Observation) -> bool {
+        let Some(slot) = self.jobs.slot_of(last.job) else { return false };
+        let Some(kind) = self.jobs[slot].spec.kind else { return false };
+        if self.kinds.get(kind).is_some() {
+            return true;
+        }
         self.observe_job(slot, last, &Conditions::brief(elapsed));
         let alone = self.jobs[slot].alone();
         self.kinds.add(kind, alone);
         for job in self.jobs.iter_mut().filter(|job| job.spec.kind == Some(kind)) {
             job.expect(&alone);
         }
+        true
     }
 
     /// Removes a job that has ended from the batch. Its cores are free for

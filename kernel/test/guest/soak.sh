@@ -39,7 +39,7 @@ until_stopped() {
 }
 
 # put, but never while another process is in here. The stock kernel's compaction reads pages of a
-# block that is just going off line, and dies of it within an hour.
+# block that is just going off line, and dies of it within two hours.
 put_alone() {
     until mkdir /tmp/alone 2>/dev/null; do sleep 0.1; done
     put "$1" "$2"

@@ -133,7 +133,7 @@ impl QueueBackend<'_> {
         events
     }
 
-    /// Returns whether the job has done its work.
+    /// Returns the manner of a job's end, as the scheduler is told it.
     fn ending(&self, job: JobId, end: End) -> Ending {
         match end {
             End::Exited(0) if !self.service.is_canceled(job) => Ending::Completed,

@@ -1,6 +1,7 @@
 //! The simulated machine as a backend of the quantum loop.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
@@ -51,6 +52,8 @@ pub(super) struct SimulatedBatch<'a> {
     arrivals: Vec<usize>,
     /// Tasks of the jobs that were admitted and have not ended.
     present: usize,
+    /// Kinds by program, work and cores.
+    kinds: HashMap<(&'a str, Nanos, usize), Kind>,
     /// Time of the first arrival.
     pub(super) start: Nanos,
     /// True while all tasks are blocked.
@@ -96,6 +99,7 @@ impl<'a> SimulatedBatch<'a> {
             calls: None,
             slots,
             present: 0,
+            kinds: HashMap::new(),
             start: experiment.tasks.iter().map(|task| task.arrival).min().unwrap_or_default(),
             arrivals,
             blocked: false,
@@ -147,7 +151,7 @@ impl<'a> SimulatedBatch<'a> {
     }
 
     /// Submits a job.
-    fn arrived(&self, job: usize) -> Event {
+    fn arrived(&mut self, job: usize) -> Event {
         let tasks = self.jobs.tasks(job);
         let knowledge = self.experiment.knowledge;
         let alone = || longest(self.slots[tasks.clone()].iter().map(|slot| slot.alone));
@@ -162,16 +166,13 @@ impl<'a> SimulatedBatch<'a> {
         })
     }
 
-    /// Returns the kind of a job: the number of the first that runs the same program for as long,
-    /// on as many cores.
-    fn kind(&self, job: usize) -> Kind {
-        let properties = |job| {
-            let tasks = self.jobs.tasks(job);
-            let first = &self.experiment.tasks[tasks.start];
-            (&first.program.name, first.work, tasks.len())
-        };
-        let same = |other: &usize| properties(*other) == properties(job);
-        Kind((0..job).find(same).unwrap_or(job) as u64)
+    /// Returns the kind of a job: the number of the first to arrive of those that run the same
+    /// program for as long, on as many cores.
+    fn kind(&mut self, job: usize) -> Kind {
+        let tasks = self.jobs.tasks(job);
+        let first = &self.experiment.tasks[tasks.start];
+        let properties = (&*first.program.name, first.work, tasks.len());
+        *self.kinds.entry(properties).or_insert(Kind(job as u64))
     }
 
     /// Records the end of a task. Returns the end of its job if that was the last of its tasks.

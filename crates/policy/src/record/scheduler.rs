@@ -42,10 +42,11 @@ impl RecordingScheduler {
         self.keep(|| Call::Admit(spec));
     }
 
-    /// See [`QuantumScheduler::learn`].
+    /// See [`QuantumScheduler::learn`]. A job without a kind leaves no call.
     pub fn learn(&mut self, elapsed: Nanos, last: &Observation) {
-        self.scheduler.learn(elapsed, last);
-        self.keep(|| Call::Learn { elapsed, last: last.clone() });
+        if self.scheduler.learn(elapsed, last) {
+            self.keep(|| Call::Learn { elapsed, last: last.clone() });
+        }
     }
 
     /// See [`QuantumScheduler::retire`].
