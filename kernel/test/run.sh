@@ -115,6 +115,7 @@ load_suite_for() {
     stress=$1
     [ "$1" != short ] || return 0
     config=$config+$1 stress=soak seconds=$((seconds * 10 + soak_seconds * 20))
+    append="$append $(steady_clock)"
 }
 
 suite_job() {
