@@ -7,6 +7,8 @@ use memweir_core::Nanos;
 use memweir_core::input::Refusal;
 use memweir_core::medium::MediumKind;
 use memweir_policy::{Bus, SchedulerConfig};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 
 use crate::machine::{Impossible, Machine, View};
 use crate::program::Program;
@@ -28,6 +30,8 @@ pub struct Experiment {
     pub scheduler: SchedulerConfig,
     /// Knowledge that the scheduler has of the tasks at submission.
     pub knowledge: Knowledge,
+    /// Its error.
+    pub knowledge_error: KnowledgeError,
     /// Costs of scheduling.
     pub overheads: Overheads,
     /// Behavior of the operating system below.
@@ -50,6 +54,32 @@ pub enum Knowledge {
     FirstRun,
     /// Nothing.
     Nothing,
+}
+
+/// Error of a time or a bandwidth that is known at submission: the standard deviation of the
+/// natural logarithm of the factor by which it is wrong, from 0 to [`KnowledgeError::MOST`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct KnowledgeError(pub f64);
+
+impl KnowledgeError {
+    /// Largest error: factors of 20 are common then.
+    pub const MOST: f64 = 3.0;
+
+    /// Returns the factors by which the time and the bandwidth of a job are wrong. Equal seeds give
+    /// equal factors.
+    #[must_use]
+    pub fn factors(self, seed: u64, job: usize) -> (f64, f64) {
+        if self.0 == 0.0 {
+            return (1.0, 1.0);
+        }
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(job as u64);
+        // Two independent normal variates (Box and Muller, 1958).
+        let (uniform, angle): (f64, f64) = (1.0 - random.random::<f64>(), random.random());
+        let radius = self.0 * (-2.0 * uniform.ln()).sqrt();
+        let (sine, cosine) = (std::f64::consts::TAU * angle).sin_cos();
+        ((radius * cosine).exp(), (radius * sine).exp())
+    }
 }
 
 /// Admission of arriving tasks to the scheduler.
@@ -139,6 +169,7 @@ impl Experiment {
             jobs: Arc::default(),
             scheduler,
             knowledge: Knowledge::default(),
+            knowledge_error: KnowledgeError::default(),
             overheads: Overheads::default(),
             kernel: KernelConfig::default(),
             admission: Admission::default(),
@@ -170,6 +201,10 @@ impl Experiment {
         if self.overheads.quantum_switch >= self.scheduler.quantum {
             let reason = "must be shorter than a quantum";
             return Err(Impossible::new("overheads.quantum_switch", reason));
+        }
+        if !(0.0..=KnowledgeError::MOST).contains(&self.knowledge_error.0) {
+            let reason = format!("must be from 0 to {}", KnowledgeError::MOST);
+            return Err(Impossible::new("knowledge_error", reason));
         }
         if self.tasks.is_empty() {
             return Err(Impossible::new("tasks", "there is nothing to execute"));
@@ -286,9 +321,27 @@ mod tests {
     }
 
     #[test]
+    fn known_figures_are_wrong_by_the_error_that_was_asked_for() {
+        assert_eq!(KnowledgeError(0.0).factors(7, 3), (1.0, 1.0));
+        let error = KnowledgeError(0.3);
+        assert_eq!(error.factors(7, 3), error.factors(7, 3));
+        assert_ne!(error.factors(7, 3), error.factors(8, 3));
+        let logarithms: Vec<[f64; 2]> = (0..10_000)
+            .map(|job| error.factors(7, job))
+            .map(|(time, bandwidth)| [time.ln(), bandwidth.ln()])
+            .collect();
+        let mean = |of: &dyn Fn(&[f64; 2]) -> f64| logarithms.iter().map(of).sum::<f64>() / 1e4;
+        for place in [0, 1] {
+            assert!(mean(&|l| l[place]).abs() < 0.01);
+            assert!((mean(&|l| l[place] * l[place]).sqrt() - 0.3).abs() < 0.01);
+        }
+        assert!(mean(&|l| l[0] * l[1]).abs() < 0.003, "the two are independent");
+    }
+
+    #[test]
     fn what_cannot_be_is_refused_by_name() {
         type Change = fn(&mut Experiment);
-        let changes: [(&str, Change); 22] = [
+        let changes: [(&str, Change); 23] = [
             ("nodes[0].cores", |e| e.machine.nodes[0].cores = 0),
             ("nodes", |e| e.machine.nodes.clear()),
             ("nodes[1]", |e| e.machine.nodes.push(Node { cores: 1 })),
@@ -306,6 +359,7 @@ mod tests {
             ("scheduler.quantum", |e| e.scheduler.quantum = Nanos::ZERO),
             ("kernel.slice", |e| e.kernel.slice = Nanos::ZERO),
             ("overheads.quantum_switch", |e| e.overheads.quantum_switch = e.scheduler.quantum),
+            ("knowledge_error", |e| e.knowledge_error = KnowledgeError(f64::NAN)),
             ("admission", |e| e.admission = Admission::Limited(0)),
             ("jobs", |e| e.jobs = [0, 1].into()),
             ("jobs[0]", |e| e.jobs = [1].into()),

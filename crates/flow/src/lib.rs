@@ -46,7 +46,9 @@ pub mod task;
 pub mod workload;
 
 pub use batch::{Simulation, simulate};
-pub use experiment::{Admission, Experiment, KernelConfig, Knowledge, Overheads, SimError};
+pub use experiment::{
+    Admission, Experiment, KernelConfig, Knowledge, KnowledgeError, Overheads, SimError,
+};
 pub use hardware::Hardware;
 pub use machine::{Impossible, Machine, Memory, Node, View};
 pub use outcome::{Outcome, QuantumOutcome, TaskOutcome};

@@ -14,7 +14,7 @@
 mod cores;
 pub mod custom;
 mod execute;
-mod file;
+pub(crate) mod file;
 pub mod log;
 pub mod migration;
 pub mod mix;
@@ -40,7 +40,7 @@ use memweir_core::profile::Profile;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_policy::{CoreUse, PredictorKind, TargetCurve};
 
-use memweir_flow::experiment::{KernelConfig, Knowledge, Overheads};
+use memweir_flow::experiment::{KernelConfig, Knowledge, KnowledgeError, Overheads};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::workload::catalog::Catalog;
 use migration::MigrationSpec;
@@ -96,6 +96,8 @@ pub struct Scenario {
     pub target: Option<TargetCurve>,
     /// The scheduler's knowledge of the tasks.
     pub knowledge: Knowledge,
+    /// Its error.
+    pub knowledge_error: KnowledgeError,
     /// Costs of scheduling.
     pub overheads: Overheads,
     /// Configuration of the operating system below.

@@ -155,11 +155,15 @@ impl<'a> SimulatedBatch<'a> {
         let tasks = self.jobs.tasks(job);
         let knowledge = self.experiment.knowledge;
         let alone = || longest(self.slots[tasks.clone()].iter().map(|slot| slot.alone));
-        let known = (knowledge == Knowledge::Alone).then(alone);
+        let known = (knowledge == Knowledge::Alone).then(alone).map(|(time, counts)| {
+            let Experiment { knowledge_error, seed, .. } = self.experiment;
+            let (times, bandwidths) = knowledge_error.factors(*seed, job);
+            (Nanos((time.as_f64() * times).round() as u64), counts.bandwidth(time) * bandwidths)
+        });
         Event::Arrived(JobSpec {
             cores: tasks.len() as u32,
             expected_time: known.map(|(time, _)| time),
-            expected_bandwidth: known.map(|(time, counts)| counts.bandwidth(time)),
+            expected_bandwidth: known.map(|(_, bandwidth)| bandwidth),
             priority: self.experiment.tasks[tasks.start].priority,
             kind: (knowledge == Knowledge::FirstRun).then(|| self.kind(job)),
             ..JobSpec::new(JobId(job as u32))

@@ -47,6 +47,7 @@ impl Scenario {
             admission: log.map(LogSpec::admission).unwrap_or_default(),
             jobs: log.map(LogSpec::job_of_task).unwrap_or_default(),
             knowledge: self.knowledge,
+            knowledge_error: self.knowledge_error,
             overheads: self.overheads,
             kernel: self.kernel,
             seed,

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use memweir_core::Nanos;
 use memweir_core::input::{InputError, Replacement, Section, Value};
-use memweir_flow::experiment::{KernelConfig, Knowledge, Overheads};
+use memweir_flow::experiment::{KernelConfig, Knowledge, KnowledgeError, Overheads};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::optimal::planned::PLANNED;
 use memweir_flow::task::Placement;
@@ -22,7 +22,7 @@ use crate::bank;
 use crate::text::{ScenarioText, machine_of_fidelity, of_fidelity};
 
 /// Keys of a scenario.
-pub(crate) const KEYS: [&str; 20] = [
+pub(crate) const KEYS: [&str; 21] = [
     "fidelity",
     "machine",
     "catalog",
@@ -32,6 +32,7 @@ pub(crate) const KEYS: [&str; 20] = [
     "quantum_ms",
     "target",
     "knowledge",
+    "knowledge_error",
     "seed",
     "repetitions",
     "confidence",
@@ -115,7 +116,8 @@ impl Reader<'_> {
         let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
         let workload = self.workload(&mut root, &catalog, cores)?;
         let named = root.require("policies")?;
-        let policies = cores::apply(core_use, self.policy_names(&named)?, &named)?;
+        let is_known = |name: &str| name == PLANNED || self.custom.find(name).is_some();
+        let policies = cores::apply(core_use, policy_names(&named, &is_known)?, &named)?;
         let migration = root.map("migration", |v| self.migration(v, &workload))?;
         if migration.is_some() && policies.iter().any(|name| name == PLANNED) {
             let reason = format!("`{PLANNED}` plans for pages that stay where they are");
@@ -138,6 +140,7 @@ impl Reader<'_> {
             quantum,
             target: root.map("target", |v| target::read(v, peak))?.flatten(),
             knowledge: knowledge(&mut root)?,
+            knowledge_error: knowledge_error(&mut root)?,
             overheads: overheads(&mut root, quantum)?,
             kernel: root.map("kernel", kernel)?.unwrap_or_default(),
             seed: seed as u64,
@@ -207,41 +210,45 @@ impl Reader<'_> {
         MigrationSpec::read(value, &self.hardware.machine)
     }
 
-    /// Reads one policy or an array of policies, each with its options.
-    fn policy_names(&self, value: &Value<'_>) -> Result<Vec<String>, InputError> {
-        let checked = |value: &Value<'_>| {
-            let given = value.string()?;
-            if given != PLANNED && self.custom.find(given).is_none() {
-                value.checked(policies::find(given))?;
-            }
-            Ok(given.to_owned())
-        };
-        if value.text().is_some() {
-            return Ok(vec![checked(value)?]);
-        }
-        let mut chosen: Vec<String> = Vec::new();
-        for element in value.array("the name of a policy or an array of names")? {
-            let name = checked(&element)?;
-            if chosen.contains(&name) {
-                return Err(element.refuse(format!("`{name}` is named twice")));
-            }
-            chosen.push(name);
-        }
-        if chosen.is_empty() {
-            let names: Vec<&str> = policies::names().collect();
-            return Err(value
-                .refuse("there is no policy")
-                .help(format!("valid: {}", names.join(", "))));
-        }
-        Ok(chosen)
-    }
-
     /// Reads the programs of a file, in addition to the shipped ones.
     fn catalog(&self, value: &Value<'_>) -> Result<Arc<Catalog>, InputError> {
         let mut catalog = Catalog::clone(&shipped());
         catalog.extend(Catalog::read(&self.directory.join(value.string()?))?);
         Ok(Arc::new(catalog))
     }
+}
+
+/// Reads one policy or an array of policies, each with its options. Those that are not in the table
+/// are refused unless `is_known`.
+pub(crate) fn policy_names(
+    value: &Value<'_>,
+    is_known: &dyn Fn(&str) -> bool,
+) -> Result<Vec<String>, InputError> {
+    let checked = |value: &Value<'_>| {
+        let given = value.string()?;
+        if !is_known(given) {
+            value.checked(policies::find(given))?;
+        }
+        Ok(given.to_owned())
+    };
+    if value.text().is_some() {
+        return Ok(vec![checked(value)?]);
+    }
+    let mut chosen: Vec<String> = Vec::new();
+    for element in value.array("the name of a policy or an array of names")? {
+        let name = checked(&element)?;
+        if chosen.contains(&name) {
+            return Err(element.refuse(format!("`{name}` is named twice")));
+        }
+        chosen.push(name);
+    }
+    if chosen.is_empty() {
+        let names: Vec<&str> = policies::names().collect();
+        return Err(value
+            .refuse("there is no policy")
+            .help(format!("valid: {}", names.join(", "))));
+    }
+    Ok(chosen)
 }
 
 /// Returns the shipped programs, read once.
@@ -263,13 +270,15 @@ fn whole(
     Err(value.refuse(format!("{number} is no {what}")).help(format!("from {from} to {to}")))
 }
 
-fn quantum(root: &mut Section<'_>) -> Result<Nanos, InputError> {
+/// Reads `quantum_ms`.
+pub(crate) fn quantum(root: &mut Section<'_>) -> Result<Nanos, InputError> {
     let default = Nanos::from_millis(100);
     let read = |v: Value<'_>| v.number_in(QUANTUM_MS, "quantum in milliseconds");
     Ok(root.map("quantum_ms", read)?.map_or(default, |ms| Nanos::from_secs_f64(ms / 1e3)))
 }
 
-fn knowledge(root: &mut Section<'_>) -> Result<Knowledge, InputError> {
+/// Reads `knowledge`.
+pub(crate) fn knowledge(root: &mut Section<'_>) -> Result<Knowledge, InputError> {
     let read = |value: Value<'_>| {
         Ok(match value.one_of("knowledge", &["alone", "first-run", "nothing"])? {
             "nothing" => Knowledge::Nothing,
@@ -278,6 +287,12 @@ fn knowledge(root: &mut Section<'_>) -> Result<Knowledge, InputError> {
         })
     };
     Ok(root.map("knowledge", read)?.unwrap_or_default())
+}
+
+/// Reads `knowledge_error`.
+pub(crate) fn knowledge_error(root: &mut Section<'_>) -> Result<KnowledgeError, InputError> {
+    let read = |v: Value<'_>| v.number_in(0.0..=KnowledgeError::MOST, "error of knowledge");
+    Ok(root.map("knowledge_error", read)?.map(KnowledgeError).unwrap_or_default())
 }
 
 fn optimum(root: &mut Section<'_>) -> Result<Optimum, InputError> {
