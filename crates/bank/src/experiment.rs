@@ -262,27 +262,44 @@ impl Machine {
         Ok((execution, bays.into_iter().map(|bay| bay.memory.observer).collect()))
     }
 
+    /// Lets `operate` put the programs' threads on cores and take them off, as many at the same
+    /// time as it wants. Each has the core of the machine whole.
+    ///
+    /// # Errors
+    /// If the programs do not fit into the machine's memory, or the threads of one wait for each
+    /// other.
+    pub fn operate<T>(
+        &self,
+        programs: &[ProgramSpec],
+        conditions: Conditions,
+        operate: impl FnOnce(&mut System<'_, MemorySystem>) -> T,
+    ) -> Result<T, Refusal> {
+        if let Some(program) = programs.iter().find(|program| program.phase.is_some()) {
+            let reason = format!("the threads of `{}` wait for each other", program.name);
+            return Err(Refusal::new(reason, "leave out `phase`, or let all programs run at once"));
+        }
+        let bays = self.bays(|_, system| system)?;
+        let mut os = self.boot(is_colored(programs))?;
+        let programs = load(programs, conditions, &mut os)?;
+        let threads = programs.iter().map(|program| program.threads.len()).sum();
+        let config =
+            MachineConfig { clock: self.clock, cores: vec![self.core; threads], llc: self.llc };
+        let mut system = System::new(&config, bays, programs, &mut os)?;
+        if conditions.warm {
+            system.warm()?;
+        }
+        system.prepare();
+        Ok(operate(&mut system))
+    }
+
     fn run<M: Memory>(
         &self,
         bays: Vec<MemorySlot<M>>,
         specs: &[ProgramSpec],
         conditions: Conditions,
     ) -> Result<(Execution, Vec<MemorySlot<M>>), Refusal> {
-        let colored =
-            specs.iter().any(|spec| spec.colors.is_some() || !spec.thread_colors.is_empty());
-        let mut os = self.boot(colored)?;
-        let mut programs = Vec::new();
-        for (place, spec) in specs.iter().enumerate() {
-            let process = os.spawn();
-            spec.allow(&mut os, process)?;
-            // Gives equal programs different random walks.
-            let own = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let seed = conditions.seed.wrapping_add(own);
-            if conditions.warm {
-                spec.initialize(&mut os, process, seed)?;
-            }
-            programs.push(spec.program(process, seed));
-        }
+        let mut os = self.boot(is_colored(specs))?;
+        let programs = load(specs, conditions, &mut os)?;
         let threads = programs.iter().map(|program| program.threads.len() as u32).sum();
         let mut system = System::new(&self.cores(threads), bays, programs, &mut os)?;
         if conditions.warm {
@@ -294,6 +311,31 @@ impl Machine {
         let memories = bays.iter().map(cycles).collect();
         Ok((Execution { run, memories, os: os.stats() }, bays))
     }
+}
+
+/// Returns true if the color of a page matters to one of the programs.
+fn is_colored(specs: &[ProgramSpec]) -> bool {
+    specs.iter().any(|spec| spec.colors.is_some() || !spec.thread_colors.is_empty())
+}
+
+/// Starts a process for each program.
+fn load(
+    specs: &[ProgramSpec],
+    conditions: Conditions,
+    os: &mut Os,
+) -> Result<Vec<Program>, Refusal> {
+    let program = |(place, spec): (usize, &ProgramSpec)| {
+        let process = os.spawn();
+        spec.allow(os, process)?;
+        // Gives equal programs different random walks.
+        let own = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let seed = conditions.seed.wrapping_add(own);
+        if conditions.warm {
+            spec.initialize(os, process, seed)?;
+        }
+        Ok(spec.program(process, seed))
+    };
+    specs.iter().enumerate().map(program).collect()
 }
 
 impl ProgramSpec {

@@ -5,6 +5,12 @@
 //! processed in the order of their times. In a memory cycle, requests are offered before the cycle
 //! is simulated, with the cores taking turns where they compete for room; accesses and cores
 //! follow.
+//!
+//! A machine runs its programs to their ends, or an operating system puts threads on cores and
+//! takes them off. Every thread has a `Core` of its own there too: its window, its miss-status
+//! registers and its private caches stay with it, and the operating system decides how many run at
+//! the same time. A core goes from one thread to the next when the reads of the first have been
+//! answered, as a processor retires what is in its window before it switches.
 
 mod access;
 mod caches;
@@ -21,7 +27,7 @@ use memweir_core::units::LINE_BYTES;
 use memweir_dram::request::Completion;
 
 use self::caches::Caches;
-use self::core::Core;
+use self::core::{Core, Ending};
 use self::due::Delayed;
 use self::memory::Ports;
 use self::mshr::Misses;
@@ -58,6 +64,10 @@ pub struct System<'a, M> {
     end: Time,
     /// True once the cores have stopped for good.
     stopped: bool,
+    /// The thread that has just executed its last instruction.
+    left: Option<usize>,
+    /// Threads on cores whose last thread has accesses in flight.
+    successors: Vec<Successor>,
 }
 
 /// State of a program.
@@ -116,6 +126,26 @@ pub struct MachineRun {
     pub drained: Time,
 }
 
+/// Behavior of a thread so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Instructions that have entered its window.
+    pub instructions: u64,
+    /// Lines that memory has read for it.
+    pub reads: u64,
+    /// Lines that it has written back.
+    pub writes: u64,
+}
+
+/// A thread that goes on when the reads of another, which had the core before, have been answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Successor {
+    thread: usize,
+    /// Earliest time at which it goes on.
+    at: Time,
+    before: usize,
+}
+
 impl<'a, M: Memory> System<'a, M> {
     /// Creates a machine. Each thread of the programs gets the next core of `config`; the remaining
     /// cores stay idle.
@@ -144,6 +174,8 @@ impl<'a, M: Memory> System<'a, M> {
             running: 0,
             end: Time::default(),
             stopped: false,
+            left: None,
+            successors: Vec::new(),
         };
         for program in programs {
             system.add(config, program);
@@ -227,6 +259,66 @@ impl<'a, M: Memory> System<'a, M> {
             self.happen(event)?;
         }
         Ok(self.outcome())
+    }
+
+    /// Prepares the threads, by number in the order of the programs. None is on a core, and each is
+    /// over when it has executed its instructions.
+    pub fn prepare(&mut self) {
+        for core in &mut self.cores {
+            (core.off, core.ending) = (Some(0), Ending::Leave);
+            core.fetch();
+        }
+    }
+
+    /// Returns the current time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Puts a thread on a core, where it goes on at `at`, now or later, and when the reads of
+    /// `before`, which had the core before, have been answered.
+    pub fn put_on(&mut self, thread: usize, at: Time, before: Option<usize>) {
+        let reads = |before: &usize| {
+            let core = &self.cores[*before];
+            core.off.is_some() && core.outstanding > 0
+        };
+        match before.filter(|before| *before != thread && reads(before)) {
+            Some(before) => self.successors.push(Successor { thread, at, before }),
+            None => self.resume(thread, at),
+        }
+    }
+
+    /// Takes a thread off its core.
+    pub fn take_off(&mut self, thread: usize) {
+        let reached = self.reached(thread);
+        self.successors.retain(|next| next.thread != thread);
+        let core = &mut self.cores[thread];
+        (core.off, core.wake) = (Some(reached), Time::NEVER);
+    }
+
+    /// Advances time to `until`, or to the end of a thread, which it returns; that one is off its
+    /// core.
+    ///
+    /// # Errors
+    /// If the operating system has no memory left, or an address is outside memory.
+    pub fn advance(&mut self, until: Time) -> Result<Option<usize>, Refusal> {
+        while let Some((time, event)) = self.next_event().filter(|(time, _)| *time < until) {
+            self.now = time;
+            self.happen(event)?;
+            if let Some(thread) = self.left.take() {
+                return Ok(Some(thread));
+            }
+        }
+        self.now = self.now.max(until);
+        Ok(None)
+    }
+
+    /// Returns the behavior of a thread so far.
+    pub fn progress(&mut self, thread: usize) -> Progress {
+        let instructions = self.reached(thread);
+        let tally = &self.cores[thread].tally;
+        Progress { instructions, reads: tally.reads, writes: tally.writes }
     }
 
     /// Returns the memory systems.

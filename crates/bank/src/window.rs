@@ -107,6 +107,18 @@ impl Window {
         self.last = (instruction, entered.max(slot));
     }
 
+    /// Returns the last instruction that has entered by `slot`, where `next` is the instruction of
+    /// the next access to enter. It may be wrong by what the window holds.
+    pub fn reached(&mut self, next: u64, slot: u64) -> u64 {
+        let limit = match self.entry_slot(next) {
+            Some(entry) => next - entry.saturating_sub(slot).min(next),
+            // The oldest access without an answer keeps its place.
+            None => self.entries.get(self.known).map_or(next, |e| e.instruction) + self.depth - 1,
+        };
+        let (last, since) = self.last;
+        limit.min(last + slot.saturating_sub(since)).min(next - 1).max(last)
+    }
+
     /// Watches the retirement of `instruction`, which [`retired`](Self::retired) returns.
     pub fn watch(&mut self, instruction: u64) {
         self.watched = Some((instruction, None));
@@ -198,6 +210,19 @@ mod tests {
         // Instruction 1 retires at slot 800, where 129 enters; 131 needs 3, which retires at 802.
         assert_eq!(window.entry_slot(129), Some(800));
         assert_eq!(window.entry_slot(131), Some(802));
+    }
+
+    #[test]
+    fn instructions_between_accesses_enter_one_by_one() {
+        let mut window = Window::new(4, 128);
+        assert_eq!([0, 500, 2_000].map(|slot| window.reached(1_000, slot)), [0, 500, 999]);
+        let access = window.enter(1, 1);
+        assert_eq!(window.reached(1_000, 500), 128, "the access keeps its place");
+        window.answered(access, 800);
+        // Instruction 101 retires at slot 900, where 229 enters.
+        assert_eq!(window.reached(1_000, 900), 229);
+        window.stall(229, 5_000);
+        assert_eq!(window.entry_slot(1_000), Some(5_771));
     }
 
     #[test]

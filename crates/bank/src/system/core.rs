@@ -99,6 +99,15 @@ impl Timed {
     }
 }
 
+/// Behavior of a thread that has executed its instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It starts again.
+    Restart,
+    /// It is over.
+    Leave,
+}
+
 /// A core.
 #[derive(Debug)]
 pub(super) struct Core {
@@ -122,6 +131,10 @@ pub(super) struct Core {
     /// True while the core waits at the barrier.
     pub(super) at_barrier: bool,
     pub(super) finished: Option<Time>,
+    /// Behavior at the end of its instructions.
+    pub(super) ending: Ending,
+    /// While it is off its core, the instruction that it has reached.
+    pub(super) off: Option<u64>,
     pub(super) waiting: Vec<Waiting>,
     /// Accesses that found no room below, in order; no access enters while there are any.
     pub(super) refused: VecDeque<Attempt>,
@@ -160,6 +173,8 @@ impl Core {
             barrier: phase.unwrap_or(u64::MAX),
             at_barrier: false,
             finished: None,
+            ending: Ending::Restart,
+            off: None,
             waiting: Vec::new(),
             refused: VecDeque::new(),
             mshrs: config.mshrs.max(1),
@@ -194,6 +209,11 @@ impl Core {
     /// Returns true if the program can warm the caches.
     pub(super) fn warms(&self) -> bool {
         self.level != Level::Memory && self.stream.warms()
+    }
+
+    /// Returns true if the thread is over as soon as its last instruction has retired.
+    pub(super) fn is_at_its_end(&self) -> bool {
+        self.ending == Ending::Leave && self.instruction > self.goal
     }
 
     /// Returns true if there is room for a miss of the core.

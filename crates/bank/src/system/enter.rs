@@ -1,10 +1,11 @@
-//! Entry of accesses into the windows of the cores, answers to them, and barriers.
+//! Entry of accesses into the windows of the cores, answers to them, barriers, and the ends of
+//! threads.
 
 use memweir_core::PhysAddr;
 use memweir_core::input::Refusal;
 
 use super::System;
-use super::core::{Attempt, Waiting};
+use super::core::{Attempt, Ending, Waiting};
 use crate::clock::Time;
 use crate::machine::{Addressing, Memory};
 use crate::os::VirtualPage;
@@ -17,6 +18,7 @@ impl<M: Memory> System<'_, M> {
         let clock = self.clock;
         let core = &mut self.cores[place];
         if core.finished.is_none()
+            && core.ending == Ending::Restart
             && let Some(slot) = core.window.retired()
         {
             let finished = clock.span(slot.div_ceil(core.window.width()));
@@ -25,7 +27,13 @@ impl<M: Memory> System<'_, M> {
             self.end = self.end.max(finished);
         }
         core.wake = Time::NEVER;
-        if self.stopped || core.at_barrier || !core.refused.is_empty() {
+        if self.stopped || core.off.is_some() || core.at_barrier || !core.refused.is_empty() {
+            return;
+        }
+        if core.is_at_its_end() {
+            if let Some(slot) = core.window.retirement(core.goal) {
+                core.wake = clock.span(slot.div_ceil(core.window.width())).max(self.now);
+            }
             return;
         }
         if core.instruction > core.barrier {
@@ -62,6 +70,10 @@ impl<M: Memory> System<'_, M> {
 
     /// Enters the next access of a core into its window.
     pub(super) fn enter(&mut self, place: usize) -> Result<(), Refusal> {
+        if self.cores[place].is_at_its_end() {
+            self.leave(place);
+            return Ok(());
+        }
         let (access, instruction) = (self.cores[place].next, self.cores[place].instruction);
         let (address, cost) = self.translate(place, access.address)?;
         let clock = self.clock;
@@ -160,5 +172,43 @@ impl<M: Memory> System<'_, M> {
         core.remember(page, touch.at.0);
         let cost = Time(touch.fault.0 * 1_000_000);
         Ok((PhysAddr(touch.at.0 | offset), cost))
+    }
+
+    /// Lets the thread go on that waits for the reads of another; the last is answered at `at`.
+    pub(super) fn succeed(&mut self, before: usize, at: Time) {
+        while let Some(place) = self.successors.iter().position(|next| next.before == before) {
+            let next = self.successors.swap_remove(place);
+            self.resume(next.thread, next.at.max(at));
+        }
+    }
+
+    pub(super) fn resume(&mut self, thread: usize, at: Time) {
+        let clock = self.clock;
+        let core = &mut self.cores[thread];
+        if let Some(reached) = core.off.take() {
+            let slot = core.slot_at(at, clock);
+            core.window.stall(reached, slot);
+            self.plan(thread);
+        }
+        // It has retired what was in its window; from here on its reads are of another core.
+        self.succeed(thread, at);
+    }
+
+    /// Ends a thread.
+    pub(super) fn leave(&mut self, thread: usize) {
+        let core = &mut self.cores[thread];
+        (core.finished, core.off) = (Some(self.now), Some(core.goal));
+        core.wake = Time::NEVER;
+        self.running -= 1;
+        self.end = self.now;
+        self.left = Some(thread);
+    }
+
+    /// Returns the last instruction that a thread has begun.
+    pub(super) fn reached(&mut self, thread: usize) -> u64 {
+        let (clock, now) = (self.clock, self.now);
+        let core = &mut self.cores[thread];
+        let slot = core.slot_at(now, clock);
+        core.off.unwrap_or_else(|| core.window.reached(core.instruction, slot).min(core.goal))
     }
 }

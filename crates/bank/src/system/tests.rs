@@ -257,6 +257,79 @@ fn what_cannot_run_is_refused() {
     assert!(system.run().unwrap_err().reason.starts_with("there is no memory at 0x1"));
 }
 
+/// Runs programs of one thread each, none of which is on a core at the start.
+fn operate<T>(programs: &[(Vec<Access>, u64)], run: impl FnOnce(&mut System<'_, Fixed>) -> T) -> T {
+    let mut os = os();
+    let program = |(accesses, instructions): &(Vec<Access>, u64)| {
+        program(vec![accesses.clone()], *instructions, &mut os)
+    };
+    let programs: Vec<Program> = programs.iter().map(program).collect();
+    let machine = machine(vec![core(); programs.len()]);
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, programs, &mut os).expect("a system");
+    system.prepare();
+    run(&mut system)
+}
+
+/// Returns a number of nanoseconds, which are core cycles.
+fn nanos(count: u64) -> Time {
+    Time(1_000_000 * count)
+}
+
+#[test]
+fn a_thread_stands_still_off_its_core() {
+    operate(&[(vec![load(4_000, 0, 0)], 3_000)], |system| {
+        assert_eq!(system.advance(nanos(100)), Ok(None));
+        assert_eq!(system.progress(0), Progress::default());
+        system.put_on(0, nanos(150), None);
+        assert_eq!(system.advance(nanos(400)), Ok(None));
+        assert_eq!(system.progress(0).instructions, 1_000, "four per cycle for 250 cycles");
+        system.take_off(0);
+        assert_eq!(system.advance(nanos(700)), Ok(None));
+        assert_eq!(system.progress(0).instructions, 1_000);
+        system.put_on(0, nanos(700), None);
+        // 2,000 instructions are left, and the last one retires a cycle after it entered.
+        assert_eq!(system.advance(nanos(5_000)), Ok(Some(0)));
+        assert_eq!(system.now(), nanos(700 + 500 + 1));
+        assert_eq!(system.progress(0).instructions, 3_000);
+        assert_eq!(system.advance(nanos(5_000)), Ok(None), "it does not start again");
+    });
+}
+
+#[test]
+fn the_next_thread_waits_for_the_reads_of_the_one_before() {
+    let reader = (vec![load(8, 0, 0), load(9_999, 64, 0)], 100);
+    let other = (vec![load(4_000, 4_096, 0)], 400);
+    operate(&[reader, other], |system| {
+        system.put_on(0, nanos(0), None);
+        assert_eq!(system.advance(nanos(50)), Ok(None));
+        system.take_off(0);
+        system.put_on(1, nanos(50), Some(0));
+        assert_eq!(system.advance(nanos(100)), Ok(None));
+        assert_eq!(system.progress(1).instructions, 0);
+        // The read entered in cycle 2 and has its data in 102.
+        assert_eq!(system.advance(nanos(112)), Ok(None));
+        assert_eq!(system.progress(1).instructions, 40);
+        assert_eq!(system.progress(0), Progress { instructions: 100, reads: 1, writes: 0 });
+    });
+}
+
+#[test]
+fn a_thread_that_goes_on_elsewhere_holds_up_nobody() {
+    let reader = (vec![load(8, 0, 1)], 80_000);
+    let other = (vec![load(4_000, 4_096, 0)], 400);
+    operate(&[reader, other.clone(), other], |system| {
+        system.put_on(0, nanos(0), None);
+        assert_eq!(system.advance(nanos(50)), Ok(None));
+        system.take_off(0);
+        system.put_on(1, nanos(50), Some(0));
+        system.put_on(0, nanos(50), None);
+        system.put_on(2, nanos(50), Some(0));
+        assert_eq!(system.advance(nanos(60)), Ok(None));
+        assert_eq!([1, 2].map(|thread| system.progress(thread).instructions), [40, 40]);
+    });
+}
+
 fn accesses() -> impl Strategy<Value = Vec<Access>> {
     let access = (1u64..80, 0u64..512, prop::sample::select(vec![0u8, 0, 0, 1, 2]), 0u32..4);
     prop::collection::vec(access, 1..60).prop_map(|accesses| {
@@ -277,6 +350,49 @@ fn store(gap: u64, line: u64) -> Access {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn turns_on_a_core_lose_no_work(
+        programs in prop::collection::vec(accesses(), 1..4),
+        turns in prop::collection::vec((0usize..4, 1u64..900), 1..40),
+    ) {
+        let programs: Vec<_> = programs.into_iter().map(|accesses| (accesses, 3_000)).collect();
+        let count = programs.len();
+        // One core, and then one thread after the other to its end.
+        let all = turns.into_iter().chain((0..count).map(|thread| (thread, 1_000_000)));
+        let shared = operate(&programs, |system| {
+            let (mut before, mut over) = (None, vec![false; count]);
+            for (thread, span) in all {
+                let thread = thread % count;
+                if over[thread] {
+                    continue;
+                }
+                let until = system.now().after(nanos(span));
+                system.put_on(thread, system.now(), before);
+                match system.advance(until).expect("memory for all") {
+                    Some(ended) => over[ended] = true,
+                    None => system.take_off(thread),
+                }
+                before = Some(thread);
+            }
+            assert!(over.iter().all(|over| *over), "{over:?}");
+            // Reads in flight come back.
+            let _ = system.advance(system.now().after(nanos(100_000)));
+            (0..count).map(|thread| system.progress(thread)).collect::<Vec<_>>()
+        });
+        for (program, shared) in programs.iter().zip(shared) {
+            let alone = operate(std::slice::from_ref(program), |system| {
+                system.put_on(0, Time::default(), None);
+                assert_eq!(system.advance(nanos(1_000_000)), Ok(Some(0)));
+                let _ = system.advance(system.now().after(nanos(100_000)));
+                system.progress(0)
+            });
+            prop_assert_eq!(shared.instructions, 3_000);
+            prop_assert_eq!(shared.writes, alone.writes);
+            // Reads of one line at the same time are one; with other times, others meet.
+            prop_assert!(shared.reads >= 1 || alone.reads == 0);
+        }
+    }
 
     #[test]
     fn every_miss_comes_back_whatever_the_machine(
