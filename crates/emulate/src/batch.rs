@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
+use memweir_core::Nanos;
 use memweir_core::input::InputError;
-use memweir_core::{BytesPerSec, MAX_MEDIA, MediumId, Nanos};
 use memweir_flow::{Hardware, View};
 use memweir_linux::blocker::{self, Opened};
 use memweir_linux::gate::{Gate, Listener, Stall};
@@ -61,14 +61,9 @@ impl EmulateOptions {
     fn frame(&self) -> Result<Frame, InputError> {
         let machine = &self.hardware.machine;
         let view = View::new(machine);
-        let mut medium_peaks = [None; MAX_MEDIA];
-        for (place, memory) in machine.memories.iter().enumerate() {
-            let medium: MediumId = view.medium(0, place);
-            let peak = medium_peaks[medium.index()].get_or_insert(BytesPerSec::ZERO);
-            *peak += memory.service.capacity;
-        }
         let bus = Bus { peak: Some(machine.memories[0].service.capacity), saturation: None };
-        Ok(Frame::elsewhere(self.cores()?, bus, medium_peaks, view.line_costs(machine)))
+        let (peaks, costs) = (view.peaks(machine), view.line_costs(machine));
+        Ok(Frame::elsewhere(self.cores()?, bus, peaks, costs))
     }
 }
 
