@@ -20,6 +20,7 @@ use perf_event::{Builder, Counter, SampleFlag, Sampler};
 
 use super::records::{self, Record, What};
 use super::regions::CodeRegions;
+use crate::topology::online_cpus;
 
 /// The choice of sampling, which costs an interrupt per sample and one file descriptor per job and
 /// CPU.
@@ -144,9 +145,7 @@ impl Sampling {
     /// Makes the buffers, one for each CPU that is on line.
     pub(super) fn open() -> io::Result<Self> {
         let trigger = Trigger::choose()?;
-        let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
-        let rings =
-            cpu_list(&online).into_iter().map(Ring::open).collect::<io::Result<Vec<_>>>()?;
+        let rings = online_cpus()?.into_iter().map(Ring::open).collect::<io::Result<Vec<_>>>()?;
         Ok(Self { trigger, rings, jobs: HashMap::new(), owners: HashMap::new(), lost: 0 })
     }
 
@@ -239,30 +238,9 @@ fn redirect(event: &Counter, holder: &Sampler) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Parses a list such as `0-3,8`. Parts that are no numbers are left out.
-fn cpu_list(text: &str) -> Vec<usize> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // No Linux machine has more CPUs than this.
-        Some(first..last.saturating_add(1).min(1 << 16))
-    };
-    text.trim().split(',').filter_map(range).flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_cpu_lists() {
-        assert_eq!(cpu_list("0-1\n"), [0, 1]);
-        assert_eq!(cpu_list("0,2-4,7"), [0, 2, 3, 4, 7]);
-        assert_eq!(cpu_list("0\n"), [0]);
-        assert_eq!(cpu_list(""), []);
-        assert_eq!(cpu_list("x-2,5-4,3"), [3]);
-        assert!(cpu_list("0-18446744073709551615").len() <= 1 << 16);
-    }
 
     #[test]
     fn a_job_that_is_not_sampled_has_no_histogram() {
