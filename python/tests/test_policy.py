@@ -259,10 +259,10 @@ def test_runs_under_python_policies_take_turns_on_several_threads(
     memweir.sim(scenario, {"repetitions": 2}, policies=[Meeting()], threads=2)
 
 
-def test_policies_are_of_no_use_at_bank_level() -> None:
+def test_partitions_and_policies_exclude_each_other_at_bank_level() -> None:
     scenario = {"fidelity": "bank", "machine": "i7-860", "programs": [{"program": "429.mcf"}]}
-    with pytest.raises(memweir.InputError, match="policies"):
-        memweir.sim(scenario, policies=[RoundRobin()])
+    with pytest.raises(memweir.InputError, match="a batch is not compared by partitions"):
+        memweir.sim({**scenario, "partitions": "none"}, policies=[RoundRobin()])
 
 
 BANKS: dict[str, Any] = {
@@ -303,6 +303,24 @@ def test_a_color_assignment_is_a_partition() -> None:
     assert not halves.seen, "each run has a copy"
     swept = memweir.sweep(BANKS, {"seed": [1, 2]}, partitions=["none", halves])
     assert [row["partition"] for row in swept.rows] == ["none", "none", "halves", "halves"] * 2
+
+
+def test_a_policy_runs_a_batch_at_bank_level() -> None:
+    batch = {
+        "fidelity": "bank",
+        "machine": {"cores": 2, "memory": {"device": "ddr4-2400"}},
+        "compression": 10_000,
+        "programs": [{"program": "462.libquantum", "time_us": 30, "instances": 3}],
+    }
+    result = memweir.sim(batch, policies=["os", "round-robin", RoundRobin()])
+    assert isinstance(result, memweir.BankResult)
+    os, known, own = result.report["points"][0]["policies"]
+    assert {**own, "policy": "round-robin"} == known
+    assert own["gain"] is not None and os["gain"] is None
+    assert [row["policy"] for row in result.rows[::3]] == ["os", "round-robin", "in-order"]
+    swept = memweir.sweep(batch, {"seed": [1, 2]}, policies=["os", RoundRobin()])
+    assert isinstance(swept, memweir.BankResult)
+    assert len(swept.rows) == 2 * 2 * 3
 
 
 @pytest.mark.parametrize(

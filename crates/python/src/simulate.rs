@@ -107,7 +107,8 @@ impl Simulation {
         }
         let policies =
             policies.map(|(name, object)| PythonPolicy::new(name, object, supervision.clone()));
-        if text.fidelity(&set)? == Fidelity::Bank {
+        let fidelity = text.fidelity(&set)?;
+        if fidelity == Fidelity::Bank && !text.is_batch(&set)? {
             let assignments = policies.map(|policy| Arc::new(policy) as Arc<dyn CustomAssignment>);
             let custom = CustomAssignments::new(assignments.collect()).map_err(wrong)?;
             return BankStudy::read(&text.with_assignments(custom), &set, grid).map(Self::Bank);
@@ -115,6 +116,9 @@ impl Simulation {
         let policies = policies.map(|policy| Arc::new(policy) as Arc<dyn CustomPolicy>);
         let custom = CustomPolicies::new(policies.collect()).map_err(wrong)?;
         let text = text.with_policies(custom);
+        if fidelity == Fidelity::Bank {
+            return BankStudy::read(&text, &set, grid).map(Self::Bank);
+        }
         let recordings = ProfileCache::default();
         let profile = |path: &Path| recordings.profile(path);
         Study::read(&text, &set, grid, &profile).map(Box::new).map(Self::Flow)

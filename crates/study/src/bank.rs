@@ -3,13 +3,17 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`batch`] | policies that choose who runs, where the programs are jobs |
 //! | [`custom`] | color assignments from outside the table |
+//! | `drawn` | programs drawn at random |
 //! | `machine` | the machine of a file |
 //! | `programs` | the programs of a file |
 //! | [`report`] | results |
 //! | [`study`] | all runs, at every point of a sweep |
 
+pub mod batch;
 pub mod custom;
+mod drawn;
 mod machine;
 mod programs;
 pub mod report;
@@ -21,20 +25,37 @@ use memweir_bank::experiment::Machine;
 use memweir_bank::experiment::ProgramSpec;
 use memweir_bank::fit::Characteristics;
 use memweir_bank::synthetic::Structure;
+use memweir_core::Nanos;
 use memweir_core::input::{InputError, Replacement, Value};
 use memweir_policy::colors::{CacheUse, ColorAssignment, names};
 
 use crate::flow;
 use crate::text::{ScenarioText, of_fidelity, whole};
 
+pub use batch::BatchSpec;
 pub use custom::{CustomAssignment, CustomAssignments};
 pub use machine::MACHINES;
 
 /// A commented scenario to start from.
 pub const EXAMPLE: &str = include_str!("../data/bank-level.toml");
 
-pub(crate) const KEYS: [&str; 8] =
-    ["fidelity", "machine", "programs", "partitions", "cache_use", "instructions", "seed", "warm"];
+pub(crate) const KEYS: [&str; 15] = [
+    "fidelity",
+    "machine",
+    "programs",
+    "partitions",
+    "cache_use",
+    "instructions",
+    "seed",
+    "warm",
+    "policies",
+    "compression",
+    "quantum_ms",
+    "knowledge",
+    "knowledge_error",
+    "predictor",
+    "target",
+];
 
 /// Division of the pages among a scenario's programs.
 #[derive(Clone, Debug)]
@@ -81,6 +102,8 @@ pub struct Wanted {
     pub spec: ProgramSpec,
     /// Characteristics to reach, and the given parts of the structure.
     pub behavior: Option<(Characteristics, Structure)>,
+    /// Time that it takes alone, if that determines the number of its instructions.
+    pub time: Option<Nanos>,
 }
 
 /// A bank-level scenario. Equal scenarios give equal results.
@@ -90,10 +113,13 @@ pub struct BankScenario {
     pub machine_name: String,
     /// The machine.
     pub machine: Machine,
-    /// The programs, each with a core or hardware thread for each of its threads.
+    /// The programs, each with a core or hardware thread for each of its threads unless they are a
+    /// batch.
     pub programs: Vec<Wanted>,
-    /// The partitions to compare; at least one, the first is the baseline.
+    /// The partitions to compare, the baseline first; none for a batch.
     pub partitions: Vec<Partition>,
+    /// The policies to compare, if the programs are a batch.
+    pub batch: Option<BatchSpec>,
     /// Division of the cache where bank colors also choose cache sets.
     pub cache_use: CacheUse,
     /// Seed of all random numbers.
@@ -131,12 +157,19 @@ impl BankScenario {
             directory: text.directory(),
             machine: &machine,
             instructions: instructions.unwrap_or(1_000_000) as u64,
+            run_together: !root.has("policies"),
         };
         let programs = reader.programs(root.require("programs")?)?;
         let given = programs
             .iter()
             .any(|program| program.spec.colors.is_some() || !program.spec.thread_colors.is_empty());
+        let batch = BatchSpec::read(&mut root, text.custom())?;
         let partitions = match root.take("partitions") {
+            Some(value) if batch.is_some() => {
+                let help = "leave one of them out; the programs' own `colors` hold in a batch";
+                return Err(value.refuse("a batch is not compared by partitions").help(help));
+            }
+            None if batch.is_some() => Vec::new(),
             Some(value) => partitions(&value, text.assignments())?,
             None if given => vec![Partition::None, Partition::Given],
             None => vec![Partition::None],
@@ -149,6 +182,7 @@ impl BankScenario {
             machine,
             programs,
             partitions,
+            batch,
             seed,
         })
     }

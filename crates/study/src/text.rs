@@ -91,9 +91,7 @@ impl ScenarioText {
     /// # Errors
     /// If the file cannot be parsed, or names another fidelity.
     pub fn fidelity(&self, replacements: &[Replacement]) -> Result<Fidelity, InputError> {
-        let own: Vec<_> =
-            replacements.iter().filter(|r| r.below("machine").is_none()).cloned().collect();
-        let replaced = self.replaced(&own);
+        let replaced = self.replaced_outside_machine(replacements);
         let read = |value: Value<'_>| {
             Ok(match value.one_of("fidelity", &["flow", "bank"])? {
                 "bank" => Fidelity::Bank,
@@ -101,6 +99,21 @@ impl ScenarioText {
             })
         };
         Ok(replaced.parse()?.map("fidelity", read)?.unwrap_or_default())
+    }
+
+    /// Returns true if policies choose which of the programs of a bank-level scenario run.
+    ///
+    /// # Errors
+    /// If the file cannot be parsed.
+    pub fn is_batch(&self, replacements: &[Replacement]) -> Result<bool, InputError> {
+        Ok(self.replaced_outside_machine(replacements).parse()?.has("policies"))
+    }
+
+    /// Returns the text with those replacements that are not for the file of a machine.
+    fn replaced_outside_machine(&self, replacements: &[Replacement]) -> Replaced {
+        let own: Vec<_> =
+            replacements.iter().filter(|r| r.below("machine").is_none()).cloned().collect();
+        self.replaced(&own)
     }
 
     /// Returns the text with `replacements` in place of its own values.

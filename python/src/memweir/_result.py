@@ -107,17 +107,30 @@ class SimResult(Result):
 
 
 class BankResult(Result):
-    """Result of `sim` at bank level: one row per partition and program."""
+    """Result of `sim` at bank level: one row per partition and program, or per policy and job of a
+    batch."""
 
     def _rows(self) -> Iterable[Row]:
         for point in self.report["points"]:
+            for run in point.get("policies", []):
+                for job in run["jobs"]:
+                    yield {**point["at"], **scalars(run), **job}
             for partition in point["partitions"]:
                 for program, colors in zip(partition["programs"], partition["colors"]):
                     own = {"partition": partition["partition"], "colors": colors}
                     yield {**point["at"], **own, **scalars(program)}
 
     def plot(self) -> Figure:
-        """Returns the slowdown of each program under each partition."""
+        """Returns the slowdown of each program under each partition, or the turnaround of a batch
+        under each policy."""
+        points = self.report["points"]
+        turnaround = {
+            (tuple(point["at"].values()), run["policy"]): 1e3 * run["turnaround_s"]
+            for point in points
+            for run in point.get("policies", [])
+        }
+        if turnaround:
+            return lines_or_bars(list(points[0]["at"]), turnaround, "turnaround (ms)")
         value = {
             ((row["program"],), row["partition"]): row["slowdown"]
             for row in self.rows

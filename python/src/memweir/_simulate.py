@@ -100,7 +100,7 @@ def chosen_policies(
     """Returns the replacements that choose policies or partitions, and the objects among them by
     name."""
     if policies is not None and partitions is not None:
-        help = "`policies` at flow level, `partitions` at bank level"
+        help = "`policies` choose who runs, `partitions` divide the banks among all"
         raise InputError("arguments", "are for different scenarios", key="partitions", help=help)
     chosen = dict(set or {})
     if policies is not None:

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use memweir_bank::outcome::{Improvement, ProgramOutcome};
-use memweir_study::bank::report::{BankPoint, BankReport, PartitionRun};
+use memweir_study::bank::report::{BankPoint, BankReport, BatchJob, BatchRun, PartitionRun};
 
 use super::text::{Table, count, counted, known, percent, rate};
 
@@ -12,7 +12,15 @@ use super::text::{Table, count, counted, known, percent, rate};
 pub(crate) fn report(report: &BankReport) -> String {
     match report.points.as_slice() {
         [point] if point.at.is_empty() => one(point),
-        points => partitions(points),
+        points => compared(points),
+    }
+}
+
+/// A row per partition or policy, at each of the points.
+fn compared(points: &[BankPoint]) -> String {
+    match points.iter().all(|point| point.policies.is_empty()) {
+        true => partitions(points),
+        false => policies(points),
     }
 }
 
@@ -24,13 +32,19 @@ fn one(point: &BankPoint) -> String {
         counted(point.colors.into(), "page color"),
         point.seed
     );
+    if let Some(peak) = point.peak {
+        let _ = writeln!(text, "memory carries {} when every core reads\n", rate(peak));
+    }
     for run in &point.partitions {
         let _ = writeln!(text, "partition {}\n\n{}\n", run.partition, programs(run));
         if let Some(conflicts) = conflicts(run) {
             let _ = writeln!(text, "row conflicts, by who had opened the row\n\n{conflicts}\n");
         }
     }
-    text + &partitions(std::slice::from_ref(point)) + "\n" + &notes(point)
+    for run in &point.policies {
+        let _ = writeln!(text, "policy {}\n\n{}\n", run.policy, jobs(run));
+    }
+    text + &compared(std::slice::from_ref(point)) + "\n" + &notes(point)
 }
 
 /// A row per program.
@@ -51,6 +65,16 @@ fn programs(run: &PartitionRun) -> Table<(&ProgramOutcome, &Option<String>)> {
         .left("colors", |(_, colors)| colors.as_deref().unwrap_or("any").to_owned())
 }
 
+/// A row per job.
+fn jobs(run: &BatchRun) -> Table<&BatchJob> {
+    let millis = |seconds: f64| format!("{:.3} ms", 1e3 * seconds);
+    Table::of(&run.jobs)
+        .left("job", |job| job.program.clone())
+        .right("alone", move |job| millis(job.alone_s))
+        .right("on cores", move |job| millis(job.running_s))
+        .right("end", move |job| millis(job.finish_s))
+}
+
 /// A row per victim, a column per program that was in its way; `None` without conflicts.
 fn conflicts(run: &PartitionRun) -> Option<Table<(&ProgramOutcome, &Vec<u64>)>> {
     let (programs, matrix) = (&run.outcome.programs, &run.outcome.conflicts);
@@ -65,6 +89,28 @@ fn conflicts(run: &PartitionRun) -> Option<Table<(&ProgramOutcome, &Vec<u64>)>> 
     }))
 }
 
+/// A row per policy, at each of the points.
+fn policies(points: &[BankPoint]) -> String {
+    let rows = points.iter().flat_map(|point| point.policies.iter().map(move |run| (point, run)));
+    let table = at_each(points, rows)
+        .left("policy", |(_, run): &(&BankPoint, &BatchRun)| run.policy.clone())
+        .right("turnaround", |(_, run)| format!("{:.3} ms", 1e3 * run.turnaround_s))
+        .right("gain", |(_, run)| known(run.gain, |gain| format!("{:+.1} %", 100.0 * gain)))
+        .right("bandwidth", |(_, run)| rate(run.bandwidth));
+    format!("{table}\n")
+}
+
+/// A table of rows at the points of a sweep, with a column for each swept key.
+fn at_each<'a, R: 'a>(
+    points: &[BankPoint],
+    rows: impl IntoIterator<Item = (&'a BankPoint, R)>,
+) -> Table<(&'a BankPoint, R)> {
+    let table = Table::of(rows);
+    points[0].at.iter().enumerate().fold(table, |table, (place, (key, _))| {
+        table.right(key, move |(point, _): &(&BankPoint, R)| point.at[place].1.clone())
+    })
+}
+
 /// A row per partition, at each of the points.
 fn partitions(points: &[BankPoint]) -> String {
     let better = |value: fn(&Improvement) -> f64| {
@@ -73,11 +119,7 @@ fn partitions(points: &[BankPoint]) -> String {
         }
     };
     let rows = points.iter().flat_map(|point| point.partitions.iter().map(move |run| (point, run)));
-    let mut table = Table::of(rows);
-    for (place, (key, _)) in points[0].at.iter().enumerate() {
-        table = table.right(key, |(point, _)| point.at[place].1.clone());
-    }
-    let table = table
+    let table = at_each(points, rows)
         .left("partition", |(_, run)| run.partition.clone())
         .right("weighted speedup", |(_, run)| format!("{:.3}", run.outcome.weighted_speedup))
         .right("gain", better(|better| better.weighted_speedup))

@@ -63,6 +63,44 @@ fn a_person_reads_tables_and_a_sweep_has_a_row_per_point() {
     assert_eq!(swept.lines().filter(|line| line.contains("uniform")).count(), 2, "{swept}");
 }
 
+const BATCH: &str = r#"
+fidelity = "bank"
+machine = { cores = 2, memory = { device = "ddr4-2400" } }
+policies = ["os", "max-weight"]
+compression = 10_000
+programs = [{ instances = 3, time_us = 30, synthetic = { mpki = 5, rbl = 0.8, blp = 1.5 } }]
+"#;
+
+#[test]
+fn a_batch_has_a_row_per_policy_and_one_per_job() {
+    let world = World::new();
+    let file = world.file("batch.toml", BATCH);
+    let output = world.memweir().arg("sim").arg(&file).output().expect("runs");
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    for needle in ["policy max-weight", "on cores", "turnaround", "memory carries", "3 programs"] {
+        assert!(text.contains(needle), "{needle} is missing in\n{text}");
+    }
+    let arguments = ["sim", "--sweep", "knowledge=alone,nothing", "--json", "-"];
+    let report: Value = json(world.memweir().args(arguments).arg(&file), 0);
+    for point in report["points"].as_array().expect("points") {
+        assert!(point["peak"].as_f64().is_some_and(|peak| (5e9..19.2e9).contains(&peak)));
+        let [os, ours] = &point["policies"].as_array().expect("policies")[..] else {
+            panic!("two policies: {point}")
+        };
+        assert_eq!((&os["gain"], &ours["policy"]), (&Value::Null, &"max-weight".into()));
+        assert_eq!(ours["jobs"].as_array().map(Vec::len), Some(3));
+        for field in ["alone_s", "finish_s", "running_s"] {
+            assert!(ours["jobs"][2][field].is_number(), "{field} is missing in {ours}");
+        }
+    }
+    let arguments = ["sim", "--sweep", "seed=1,2", "--shard", "1/1", "--out", "points"];
+    world.memweir().args(arguments).arg(&file).assert().success();
+    world.memweir().args(["sweep", "merge", "points", "--out", "rows.csv"]).assert().success();
+    let rows = world.read("rows.csv");
+    assert!(rows.starts_with("seed,policy,program,"), "{rows}");
+    assert_eq!(rows.lines().count(), 1 + 2 * 2 * 3, "{rows}");
+}
+
 #[test]
 fn what_cannot_be_simulated_is_refused_before_it_starts() {
     let world = World::new();

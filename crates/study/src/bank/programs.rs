@@ -12,16 +12,16 @@ use memweir_bank::misses::MissTrace;
 use memweir_bank::os::ZoneId;
 use memweir_bank::stream::Level;
 use memweir_bank::synthetic::{Resident, Shared, Structure};
-use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::{InputError, Section, Value};
 use memweir_core::names::choose;
+use memweir_core::{Bytes, Nanos};
 use memweir_dram::trace::{Side, Trace};
 
 use super::Wanted;
 use crate::text::whole;
 
-const KEYS: [&str; 20] = [
+const KEYS: [&str; 21] = [
     "name",
     "program",
     "trace",
@@ -30,6 +30,7 @@ const KEYS: [&str; 20] = [
     "threads",
     "instances",
     "instructions",
+    "time_us",
     "enters",
     "addresses",
     "phase",
@@ -61,14 +62,20 @@ pub(super) struct Reader<'a> {
     pub(super) machine: &'a Machine,
     /// Instructions of each thread, unless the program gives its own number.
     pub(super) instructions: u64,
+    /// True if all programs run at the same time.
+    pub(super) run_together: bool,
 }
 
 impl Reader<'_> {
-    /// Reads `[[programs]]`, or an array of names.
+    /// Reads `[[programs]]`, an array of names, or a table that draws programs.
     pub(super) fn programs(&self, value: Value<'_>) -> Result<Vec<Wanted>, InputError> {
         let mut programs: Vec<Wanted> = Vec::new();
         let refused = value.refuse("there is no program");
         let too_many = value.refuse("too many threads");
+        if value.is_table() {
+            programs = self.drawn(value.section()?)?;
+            return self.fitting(programs, too_many);
+        }
         for element in value.array("an array of programs")? {
             if element.text().is_some() {
                 let behavior = element.checked(characteristics::named(element.string()?))?;
@@ -81,19 +88,38 @@ impl Reader<'_> {
         if programs.is_empty() {
             return Err(refused.help("add a `[[programs]]` table"));
         }
+        self.fitting(programs, too_many)
+    }
+
+    /// Refuses programs for which the machine is too small.
+    fn fitting(
+        &self,
+        programs: Vec<Wanted>,
+        too_many: InputError,
+    ) -> Result<Vec<Wanted>, InputError> {
         let threads: u32 = programs.iter().map(|p| u32::from(p.spec.threads)).sum();
-        if threads > self.machine.threads() {
+        if self.run_together && threads > self.machine.threads() {
             let help = format!(
                 "the machine runs {} at the same time: `machine.cores`, \
-                                `machine.threads_per_core`",
+                                `machine.threads_per_core`, or name `policies` that choose who runs",
                 self.machine.threads()
             );
             return Err(too_many.help(help));
         }
+        let cores = self.machine.cores;
+        if let Some(wide) = programs.iter().find(|p| u32::from(p.spec.threads) > cores) {
+            let name = &wide.spec.name;
+            return Err(too_many.help(format!("`{name}` has more than the machine has cores")));
+        }
         Ok(programs)
     }
 
-    fn behaving(&self, name: String, behavior: Characteristics, base: Structure) -> Wanted {
+    pub(super) fn behaving(
+        &self,
+        name: String,
+        behavior: Characteristics,
+        base: Structure,
+    ) -> Wanted {
         let source = Source::Synthetic(Box::new(base.clone()));
         let mut spec = ProgramSpec::new(name, source, self.instructions);
         let mut base = base;
@@ -101,7 +127,7 @@ impl Reader<'_> {
             spec.level = Level::Memory;
             base.write_backs_after = Some(1024);
         }
-        Wanted { spec, behavior: Some((behavior, base)) }
+        Wanted { spec, behavior: Some((behavior, base)), time: None }
     }
 
     /// Reads a table, which may stand for several equal programs.
@@ -117,6 +143,13 @@ impl Reader<'_> {
         if let Some(instructions) = instructions {
             wanted.spec.instructions = instructions as u64;
         }
+        wanted.time = section.map("time_us", |v| {
+            if instructions.is_some() {
+                let help = "leave out `instructions`, or `time_us`";
+                return Err(v.refuse("the length is given twice").help(help));
+            }
+            time(&v)
+        })?;
         if let Some(name) = section.map("name", |v| Ok(v.string()?.to_owned()))? {
             wanted.spec.name = name;
         }
@@ -168,7 +201,11 @@ impl Reader<'_> {
                 let traces = files.iter().map(|file| self.instruction_trace(file));
                 let traces: Vec<_> = traces.collect::<Result<_, _>>()?;
                 let source = Source::Instructions(traces);
-                Ok(Wanted { spec: ProgramSpec::new(name, source, instructions), behavior: None })
+                Ok(Wanted {
+                    spec: ProgramSpec::new(name, source, instructions),
+                    behavior: None,
+                    time: None,
+                })
             }
             _ => self.recorded(&value, instructions),
         }
@@ -182,7 +219,7 @@ impl Reader<'_> {
         let source = Source::Misses(Arc::new(trace));
         let mut spec = ProgramSpec::new(value.string()?, source, instructions);
         (spec.threads, spec.addressing) = (threads, addressing);
-        Ok(Wanted { spec, behavior: None })
+        Ok(Wanted { spec, behavior: None, time: None })
     }
 
     /// Returns true if a trace is in another format than that of Ramulator's cores.
@@ -247,6 +284,11 @@ impl Reader<'_> {
         debug_assert!(shares.len() <= usize::from(ZoneId(u8::MAX).0));
         Ok(shares)
     }
+}
+
+/// Reads a time in microseconds that a program takes alone.
+pub(super) fn time(value: &Value<'_>) -> Result<Nanos, InputError> {
+    value.number_in(1.0..=1e6, "time in microseconds").map(|us| Nanos::from_secs_f64(us / 1e6))
 }
 
 /// Replaces the values of `behavior` that the section gives.

@@ -30,8 +30,43 @@ pub struct BankPoint {
     pub colors: u32,
     /// Each program alone, with pages of any color.
     pub alone: Vec<Alone>,
-    /// The partitions, the baseline first.
+    /// The partitions, the baseline first; none of a batch.
     pub partitions: Vec<PartitionRun>,
+    /// Bandwidth that the memories carry when every core reads as fast as it can, in bytes per
+    /// second, which the policies of a batch are told; absent without a batch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak: Option<f64>,
+    /// The batch under each policy, the baseline first; none without a batch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<BatchRun>,
+}
+
+/// Results of a batch under one policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BatchRun {
+    /// Name of the policy.
+    pub policy: String,
+    /// Time until the last job has ended, in seconds.
+    pub turnaround_s: f64,
+    /// Lines read and written back over that time, in bytes per second.
+    pub bandwidth: f64,
+    /// Gain in throughput over the baseline; absent for the baseline.
+    pub gain: Option<f64>,
+    /// The jobs, in the order of the programs.
+    pub jobs: Vec<BatchJob>,
+}
+
+/// Results of one job of a batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BatchJob {
+    /// Its program.
+    pub program: String,
+    /// Its time alone on the machine, in seconds.
+    pub alone_s: f64,
+    /// Time from the start of the batch to its end, in seconds.
+    pub finish_s: f64,
+    /// Time that its threads spent on cores, together, in seconds.
+    pub running_s: f64,
 }
 
 /// Results of a program alone.

@@ -16,8 +16,8 @@ use memweir_flow::experiment::SimError;
 use memweir_flow::stop::Stop;
 use memweir_policy::colors::{ProgramTraits, Supply};
 
-use super::report::{Alone, BankPoint, BankReport, Fit, PartitionRun};
-use super::{BankScenario, Partition, Wanted};
+use super::report::{Alone, BankPoint, BankReport, BatchRun, Fit, PartitionRun};
+use super::{BankScenario, Partition, Wanted, batch};
 use crate::ScenarioText;
 use crate::key::key;
 use crate::parallel::for_each;
@@ -34,8 +34,11 @@ pub struct BankStudy {
     points: Vec<BankScenario>,
 }
 
-/// A program that is ready to be executed.
-type Ready = (ProgramSpec, Alone);
+/// A program that is ready to be executed, and its results alone.
+pub(super) type Ready = (ProgramSpec, Alone);
+
+/// The runs of a batch, and the peak bandwidth of its machine; nothing without a batch.
+type Batch = (Option<BytesPerSec>, Vec<BatchRun>);
 
 impl BankStudy {
     /// Reads the scenario at every point of `grid`, with the values `set` in place of its own.
@@ -62,10 +65,10 @@ impl BankStudy {
         Self { name: self.name.clone(), grid, points }
     }
 
-    /// Returns the number of pieces of work: each program alone, and each partition.
+    /// Returns the number of pieces of work: each program alone, and each partition or policy.
     #[must_use]
     pub fn runs(&self) -> usize {
-        self.points.iter().map(|p| p.programs.len() + p.partitions.len()).sum()
+        self.points.iter().map(|p| p.programs.len() + p.partitions.len() + p.policies()).sum()
     }
 
     /// Returns the key of each point, which changes with all that its results depend on.
@@ -125,9 +128,36 @@ impl BankStudy {
                 &mut done,
             )
             .map_err(refused)?;
-        let points = runs.into_iter().zip(ready).enumerate();
-        let points = points.map(|(at, (runs, ready))| self.point(at, runs, ready)).collect();
+        let batches = self.batches(stop, threads, &ready, &mut done).map_err(refused)?;
+        let points = runs.into_iter().zip(batches).zip(ready).enumerate();
+        let points = points.map(|(at, ((runs, batch), ready))| self.point(at, runs, batch, ready));
+        let points = points.collect();
         Ok(BankReport { scenario: self.name.clone(), fidelity: "bank", points })
+    }
+
+    /// Runs the batch of every point.
+    fn batches(
+        &self,
+        stop: &Stop,
+        threads: NonZeroUsize,
+        ready: &[Vec<Ready>],
+        done: &mut impl FnMut(),
+    ) -> Result<Vec<Batch>, Refusal> {
+        let peaks: Vec<Vec<BytesPerSec>> = self.all(
+            threads,
+            |point| usize::from(point.batch.is_some()),
+            |point, _| self.points[point].peak(),
+            &mut || (),
+        )?;
+        let runs = self.all(
+            threads,
+            BankScenario::policies,
+            |point, policy| {
+                self.points[point].as_batch(policy, &ready[point], peaks[point][0], stop)
+            },
+            done,
+        )?;
+        Ok(peaks.into_iter().map(|mut peak| peak.pop()).zip(runs).collect())
     }
 
     /// Does `count` pieces of work for every point. Returns the results by point, or the refusal of
@@ -173,11 +203,22 @@ impl BankStudy {
         self.points.iter().enumerate().flat_map(of).collect()
     }
 
-    fn point(&self, at: usize, mut runs: Vec<PartitionRun>, ready: Vec<Ready>) -> BankPoint {
+    fn point(
+        &self,
+        at: usize,
+        mut runs: Vec<PartitionRun>,
+        (peak, mut policies): Batch,
+        ready: Vec<Ready>,
+    ) -> BankPoint {
         let scenario = &self.points[at];
         if let Some((baseline, others)) = runs.split_first_mut() {
             for other in others {
                 other.improvement = Some(Improvement::of(&baseline.outcome, &other.outcome));
+            }
+        }
+        if let Some((baseline, others)) = policies.split_first_mut() {
+            for other in others {
+                other.gain = Some(baseline.turnaround_s / other.turnaround_s - 1.0);
             }
         }
         BankPoint {
@@ -186,13 +227,15 @@ impl BankStudy {
             seed: scenario.seed,
             colors: scenario.machine.palette(0).colors(),
             alone: ready.into_iter().map(|(_, alone)| alone).collect(),
+            peak: peak.map(|peak| peak.0),
             partitions: runs,
+            policies,
         }
     }
 }
 
-/// Refuses to begin a piece of work after a request to stop.
-fn running(stop: &Stop) -> Result<(), Refusal> {
+/// Refuses to begin or to go on after a request to stop.
+pub(super) fn running(stop: &Stop) -> Result<(), Refusal> {
     match stop.is_requested() {
         true => Err(Refusal { reason: SimError::Stopped.to_string(), help: None }),
         false => Ok(()),
@@ -203,6 +246,28 @@ fn running(stop: &Stop) -> Result<(), Refusal> {
 type Known = Mutex<Vec<(String, Fitted)>>;
 
 impl BankScenario {
+    /// Returns the number of policies under which the programs run as a batch.
+    fn policies(&self) -> usize {
+        self.batch.as_ref().map_or(0, |batch| batch.policies.len())
+    }
+
+    /// Measures the bandwidth of the machine that the policies of a batch are told.
+    fn peak(&self) -> Result<BytesPerSec, Refusal> {
+        batch::peak(&self.machine, self.conditions())
+    }
+
+    /// Runs the programs as a batch under the policy with this index.
+    fn as_batch(
+        &self,
+        policy: usize,
+        ready: &[Ready],
+        peak: BytesPerSec,
+        stop: &Stop,
+    ) -> Result<BatchRun, Refusal> {
+        let batch = self.batch.as_ref().expect("a scenario with policies has a batch");
+        batch.run(policy, &self.machine, ready, self.conditions(), peak, stop)
+    }
+
     fn conditions(&self) -> Conditions {
         Conditions { seed: self.seed, warm: self.warm }
     }
@@ -211,10 +276,20 @@ impl BankScenario {
     fn alone(&self, program: usize, known: &Known) -> Result<Ready, Refusal> {
         let wanted = &self.programs[program];
         let (spec, fit) = self.fitted(wanted, known)?;
-        let anywhere = ProgramSpec { thread_colors: Vec::new(), ..spec.colored(None) };
-        let execution = self.machine.execute(&[anywhere], self.conditions())?;
-        let run = ProgramRun::of(&execution, self.machine.clock).swap_remove(0);
-        Ok((spec, Alone { run, fit }))
+        let run = |spec: &ProgramSpec| {
+            let anywhere = ProgramSpec { thread_colors: Vec::new(), ..spec.colored(None) };
+            let execution = self.machine.execute(&[anywhere], self.conditions())?;
+            Ok(ProgramRun::of(&execution, self.machine.clock).swap_remove(0))
+        };
+        let Some(time) = wanted.time else {
+            return Ok((spec.clone(), Alone { run: run(&spec)?, fit }));
+        };
+        // So many instructions that it takes about as long as wanted.
+        let tried = run(&spec)?;
+        let instructions = spec.instructions as f64 * time.as_secs_f64() / tried.time_s;
+        let spec = ProgramSpec { instructions: (instructions as u64).max(1), ..spec };
+        let alone = Alone { run: run(&spec)?, fit };
+        Ok((spec, alone))
     }
 
     fn fitted(

@@ -8,7 +8,7 @@ use memweir_bank::outcome::ProgramRun;
 use memweir_bank::synthetic::Structure;
 use memweir_dram::check::Checker;
 
-use super::report::{BankPoint, PartitionRun};
+use super::report::{BankPoint, BatchRun, PartitionRun};
 use super::study::BankStudy;
 use super::*;
 use crate::sweep::Grid;
@@ -148,6 +148,118 @@ fn partitions_keep_programs_out_of_each_others_rows() {
     assert_eq!(run(FOUR, &[]).remove(0), point);
 }
 
+const BATCH: &str = r#"
+fidelity = "bank"
+machine = { cores = 2, memory = { device = "ddr4-2400" } }
+policies = ["os", "round-robin", "long-job-first"]
+compression = 10_000
+[[programs]]
+name = "long"
+time_us = 60
+synthetic = { mpki = 2, rbl = 0.8, blp = 1.2, footprint_mib = 16 }
+[[programs]]
+name = "short"
+instances = 3
+time_us = 30
+synthetic = { mpki = 2, rbl = 0.8, blp = 1.2, footprint_mib = 16 }
+"#;
+
+#[test]
+fn a_policy_decides_which_jobs_run() {
+    let point = run(BATCH, &[]).remove(0);
+    assert!(point.partitions.is_empty());
+    let [os, round_robin, long_first] = &point.policies[..] else { panic!("three policies") };
+    for run in [os, round_robin, long_first] {
+        let work: f64 = run.jobs.iter().map(|job| job.running_s).sum();
+        assert!(work <= 2.0 * run.turnaround_s, "{run:?}");
+        for job in &run.jobs {
+            // Its random numbers are not those of its run alone.
+            assert!(job.running_s > 0.95 * job.alone_s, "{job:?}");
+            assert!(job.running_s <= job.finish_s && job.finish_s <= run.turnaround_s, "{job:?}");
+        }
+    }
+    // 150 us of work on two cores. Who starts the job of 60 us first needs 75 at least; who gives
+    // all four the same share has it alone at the end, for 30 us more or less.
+    let micros = |run: &BatchRun| 1e6 * run.turnaround_s;
+    assert!((75.0..93.0).contains(&micros(long_first)), "{}", micros(long_first));
+    assert!((85.0..110.0).contains(&micros(os)), "{}", micros(os));
+    assert_eq!(long_first.jobs[0].program, "long");
+    assert!(long_first.jobs[0].finish_s < os.jobs[0].finish_s);
+    let gain = os.turnaround_s / long_first.turnaround_s - 1.0;
+    assert_eq!((os.gain, long_first.gain), (None, Some(gain)));
+    // Results do not depend on the number of threads.
+    assert_eq!(run(BATCH, &[]).remove(0), point);
+}
+
+#[test]
+fn a_job_of_two_threads_runs_on_two_cores_at_once() {
+    let scenario = r#"
+fidelity = "bank"
+instructions = 100_000
+machine = { cores = 2, memory = { device = "ddr4-2400" } }
+policies = ["round-robin", "ideal-average"]
+compression = 10_000
+[[programs]]
+name = "wide"
+threads = 2
+synthetic = { mpki = 2, rbl = 0.8, blp = 1.2, footprint_mib = 16 }
+[[programs]]
+name = "narrow"
+synthetic = { mpki = 2, rbl = 0.8, blp = 1.2, footprint_mib = 16 }
+"#;
+    for run in run(scenario, &[]).remove(0).policies {
+        let [wide, narrow] = &run.jobs[..] else { panic!("two jobs: {run:?}") };
+        let ratio = wide.running_s / narrow.running_s;
+        assert!((1.8..2.6).contains(&ratio), "{run:?}");
+        // Both threads at once, and the other job before, after or in between.
+        assert!(run.turnaround_s < 1.1 * (wide.running_s / 2.0 + narrow.running_s), "{run:?}");
+        assert!(run.turnaround_s > 0.9 * (wide.running_s / 2.0 + narrow.running_s), "{run:?}");
+    }
+}
+
+#[test]
+fn compressed_time_shows_the_bandwidth_of_the_machine() {
+    // Two readers on two cores have the same bandwidth whatever time seems to be.
+    let scenario = r#"
+fidelity = "bank"
+instructions = 200_000
+machine = { cores = 2, memory = { device = "ddr4-2400" } }
+programs = [{ instances = 2, synthetic = { mpki = 40, rbl = 0.9, blp = 2, footprint_mib = 16 } }]
+policies = ["os", "max-weight"]
+"#;
+    let points = run(scenario, &["compression=1_000,8_000"]);
+    let bandwidths: Vec<f64> =
+        points.iter().flat_map(|point| &point.policies).map(|run| run.bandwidth).collect();
+    let alone = points[0].alone[0].run.bandwidth;
+    assert!(bandwidths.iter().all(|rate| (1.2 * alone..=2.0 * alone).contains(rate)));
+    let least = bandwidths.iter().copied().fold(f64::MAX, f64::min);
+    let most = bandwidths.iter().copied().fold(0.0, f64::max);
+    assert!(most / least < 1.03, "{bandwidths:?}");
+}
+
+#[test]
+fn drawn_programs_follow_from_the_seed() {
+    let read = |seed: &str| {
+        let set = format!("programs.seed={seed}");
+        let set = Replacement::read(&set, set.as_str()).expect("a replacement");
+        let programs = "programs = { draw = [6, 10], time_us = [100, 800] }\n";
+        let scenario = format!("machine = \"i7-860\"\npolicies = \"os\"\n{programs}");
+        BankScenario::read(&text(&scenario), &[set]).unwrap_or_else(|e| panic!("{e}"))
+    };
+    let drawn = |scenario: &BankScenario| -> Vec<(String, Option<Nanos>)> {
+        let program = |wanted: &Wanted| (wanted.spec.name.clone(), wanted.time);
+        scenario.programs.iter().map(program).collect()
+    };
+    let [first, again, other] = ["1", "1", "2"].map(|seed| drawn(&read(seed)));
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+    for (_, time) in first.iter().chain(&other) {
+        let time = time.expect("a time");
+        assert!((Nanos(100_000)..=Nanos(800_000)).contains(&time), "{time:?}");
+    }
+    assert!((6..=10).contains(&first.len()) && (6..=10).contains(&other.len()));
+}
+
 #[test]
 fn any_key_is_swept() {
     let points = run(
@@ -196,11 +308,12 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
     let of = |line: &str| format!("machine = \"simple-o3\"\n{line}\n");
     let program = |line: &str| of(&format!("programs = [{{ program = \"429.mcf\", {line} }}]"));
     let synthetic = |line: &str| of(&format!("programs = [{{ synthetic = {{ {line} }} }}]"));
+    let batch = |line: &str| of(&format!("programs = [\"429.mcf\"]\n{line}"));
     for (scenario, said) in [
         ("seed = 1".to_owned(), "s.toml:1: `machine` is missing"),
         ("machine = \"i7-86\"".to_owned(), "s.toml:1: machine: unknown machine `i7-86`\n  help: did you mean `i7-860`"),
         ("machine = \"iabw\"".to_owned(), "s.toml:1: machine: unknown machine `iabw`\n  help: scenarios with `fidelity = \"flow\"` can name `iabw`"),
-        (of("policies = \"os\""), "s.toml:2: policies: unknown key\n  help: scenarios with `fidelity = \"flow\"` have `policies`"),
+        (of("mix = \"os\""), "s.toml:2: mix: unknown key\n  help: scenarios with `fidelity = \"flow\"` have `mix`"),
         (of("programs = []"), "s.toml:2: programs: there is no program"),
         (of("programs = [\"429.mfc\"]"), "s.toml:2: programs[0]: unknown program `429.mfc`\n  help: did you mean `429.mcf`"),
         (of("programs = [{}]"), "s.toml:2: programs[0]: it is not clear what is executed"),
@@ -208,6 +321,16 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
         (program("threads = 5"), "s.toml:2: programs: too many threads"),
         (program("enters = \"l3\""), "s.toml:2: programs[0].enters: unknown level `l3`"),
         (program("memory = \"nvm\""), "s.toml:2: programs[0].memory: unknown memory `nvm`"),
+        (program("time_us = 0"), "s.toml:2: programs[0].time_us: 0 is no time in microseconds"),
+        (program("instructions = 9, time_us = 9"), "s.toml:2: programs[0].time_us: the length is given twice"),
+        (of("programs = { draw = [3, 2], time_us = 9 }"), "s.toml:2: programs.draw: the range ends before it starts"),
+        (of("programs = { draw = [1, 2, 3], time_us = 9 }"), "s.toml:2: programs.draw: is no range"),
+        (of("programs = { draw = 9, time_us = 9 }"), "s.toml:2: programs: too many threads"),
+        (batch("policies = []"), "s.toml:3: policies: there is no policy"),
+        (batch("policies = \"max-wait\""), "s.toml:3: policies: unknown policy `max-wait`\n  help: did you mean `max-weight`"),
+        (batch("quantum_ms = 20"), "s.toml:3: quantum_ms: is for a batch, which these programs are not"),
+        (batch("policies = \"os\"\ncompression = 0"), "s.toml:4: compression: 0 is out of range"),
+        (format!("{}\npartitions = \"none\"", batch("policies = \"os\"")), "s.toml:5: partitions: a batch is not compared by partitions"),
         (synthetic("rbl = 1.5"), "s.toml:2: programs[0].synthetic.rbl: 1.5 is no rbl"),
         (synthetic("blq = 2"), "s.toml:2: programs[0].synthetic.blq: unknown key\n  help: did you mean `blp`"),
         (of("programs = [\"429.mcf\"]\npartitions = \"unifrom\""), "s.toml:3: partitions: unknown partition `unifrom`\n  help: did you mean `uniform`"),

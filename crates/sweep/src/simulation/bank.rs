@@ -1,4 +1,4 @@
-//! Scenarios at bank level: one row per partition and program.
+//! Scenarios at bank level: one row per partition and program, or per policy and job of a batch.
 
 use std::num::NonZeroUsize;
 
@@ -6,7 +6,7 @@ use memweir_bank::outcome::ProgramOutcome;
 use memweir_core::input::InputError;
 use memweir_flow::Stop;
 use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
-use memweir_study::bank::report::{BankPoint, PartitionRun};
+use memweir_study::bank::report::{BankPoint, BatchJob, BatchRun, PartitionRun};
 use memweir_study::bank::study::BankStudy;
 use memweir_study::sweep::Grid;
 
@@ -57,6 +57,34 @@ fn rows(point: &BankPoint, run: &PartitionRun) -> Vec<Vec<Cell>> {
     rows.map(|row| cells(&fields(), &row)).collect()
 }
 
+/// One row of a batch: a job under a policy.
+struct JobRow<'a> {
+    point: &'a BankPoint,
+    run: &'a BatchRun,
+    job: &'a BatchJob,
+}
+
+/// Returns the fields of a row of a batch; the last three are of all jobs together.
+fn job_fields<'a>() -> [Field<JobRow<'a>>; 9] {
+    [
+        ("policy", Kind::Text, |row| row.run.policy.as_str().into()),
+        ("program", Kind::Text, |row| row.job.program.as_str().into()),
+        ("seed", Kind::Whole, |row| row.point.seed.into()),
+        ("alone_s", Kind::Number, |row| row.job.alone_s.into()),
+        ("running_s", Kind::Number, |row| row.job.running_s.into()),
+        ("finish_s", Kind::Number, |row| row.job.finish_s.into()),
+        ("turnaround_s", Kind::Number, |row| row.run.turnaround_s.into()),
+        ("bandwidth", Kind::Number, |row| row.run.bandwidth.into()),
+        ("gain", Kind::Number, |row| row.run.gain.into()),
+    ]
+}
+
+/// Returns the rows of a batch under a policy, one per job.
+fn job_rows(point: &BankPoint, run: &BatchRun) -> Vec<Vec<Cell>> {
+    let rows = run.jobs.iter().map(|job| JobRow { point, run, job });
+    rows.map(|row| cells(&job_fields(), &row)).collect()
+}
+
 impl Simulation for BankStudy {
     fn command(&self) -> &'static str {
         "sim"
@@ -71,7 +99,10 @@ impl Simulation for BankStudy {
     }
 
     fn columns(&self) -> Vec<Column> {
-        columns(&fields())
+        match self.points().iter().any(|point| point.batch.is_some()) {
+            true => columns(&job_fields()),
+            false => columns(&fields()),
+        }
     }
 
     fn simulate(
@@ -81,8 +112,9 @@ impl Simulation for BankStudy {
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
         let simulated = |point: &BankPoint| {
-            let rows = point.partitions.iter().flat_map(|run| rows(point, run)).collect();
-            Simulated::new(rows, point)
+            let programs = point.partitions.iter().flat_map(|run| rows(point, run));
+            let jobs = point.policies.iter().flat_map(|run| job_rows(point, run));
+            Simulated::new(programs.chain(jobs).collect(), point)
         };
         let report = unless_stopped(stop, self.only(point).run_until(stop, threads, || ()))?;
         Ok(report.and_then(|report| report.points.first().map(simulated)))

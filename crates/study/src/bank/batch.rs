@@ -1,0 +1,234 @@
+//! Batches at bank level: the programs of a scenario with `policies` are jobs, of which a policy
+//! decides who runs in which quantum.
+//!
+//! The policies, the quantum loop and the operating system are those of the flow level; the machine
+//! below them answers every request. A quantum of 100 ms is too long for that, so time is
+//! *compressed*: with a compression of 1,000 the scheduler and the operating system take each
+//! microsecond for a millisecond. They see the bandwidths of the machine, and times that are as
+//! many times longer.
+
+mod backend;
+
+use memweir_bank::experiment::{Conditions, Machine, ProgramSpec, Source};
+use memweir_bank::outcome::ProgramRun;
+use memweir_bank::stream::Level;
+use memweir_bank::synthetic::Structure;
+use memweir_core::input::{InputError, Refusal, Section, Value};
+use memweir_core::units::LINE_BYTES;
+use memweir_core::{Bytes, BytesPerSec, JobId, Nanos};
+use memweir_flow::experiment::{KernelConfig, Knowledge, KnowledgeError};
+use memweir_flow::kernel::Kernel;
+use memweir_flow::stop::Stop;
+use memweir_policy::record::RecordingScheduler;
+use memweir_policy::{
+    Bus, JobSpec, Kind, PredictorKind, QuantumLoop, QuantumScheduler, SchedulerConfig,
+};
+
+use super::report::{BatchJob, BatchRun};
+use super::study::Ready;
+use crate::flow::CustomPolicies;
+use crate::flow::file::{knowledge, knowledge_error, policy_names, quantum};
+use crate::flow::target::paper_scaled_to;
+use crate::text::whole;
+use backend::{BankBatch, Cores};
+
+/// Keys of a batch beside `policies`, which makes one of the programs.
+const KEYS: [&str; 6] =
+    ["compression", "quantum_ms", "knowledge", "knowledge_error", "predictor", "target"];
+
+/// Factors by which time may be compressed.
+const COMPRESSIONS: std::ops::RangeInclusive<i64> = 1..=1_000_000;
+
+/// Instructions of each of the programs that show how much memory can carry.
+const PEAK_INSTRUCTIONS: u64 = 500_000;
+
+/// Intensity of these programs: more lines per 1,000 instructions than any memory delivers.
+const PEAK_INTENSITY: f64 = 100.0;
+
+/// Policies under which the programs run as a batch, and the conditions of all of them.
+#[derive(Clone, Debug)]
+pub struct BatchSpec {
+    /// The policies, the baseline first.
+    pub policies: Vec<String>,
+    /// Those of them that are not in the table.
+    pub custom: CustomPolicies,
+    /// Factor by which time seems longer to the scheduler and the operating system than it is.
+    pub compression: u32,
+    /// Length of a quantum as it seems to them.
+    pub quantum: Nanos,
+    /// The scheduler's knowledge of the jobs.
+    pub knowledge: Knowledge,
+    /// Its error.
+    pub knowledge_error: KnowledgeError,
+    /// Predictor of a job's next bandwidth.
+    pub predictor: PredictorKind,
+    /// The target of the policies that have one.
+    pub target: BatchTarget,
+}
+
+/// The target of the policies that have one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BatchTarget {
+    /// The ideal average bandwidth itself.
+    #[default]
+    Ideal,
+    /// iabw eq. (11), scaled to the measured peak.
+    Paper,
+}
+
+impl BatchSpec {
+    /// Reads the keys of a batch from a scenario; `None` if it names no policies.
+    pub(super) fn read(
+        root: &mut Section<'_>,
+        custom: &CustomPolicies,
+    ) -> Result<Option<Self>, InputError> {
+        let Some(named) = root.take("policies") else {
+            return match KEYS.iter().find_map(|key| root.take(key)) {
+                Some(value) => {
+                    let help = "name `policies` to compare, or leave it out";
+                    Err(value.refuse("is for a batch, which these programs are not").help(help))
+                }
+                None => Ok(None),
+            };
+        };
+        let policies = policy_names(&named, &|name| custom.find(name).is_some())?;
+        let compression = root.map("compression", |v| whole(&v, COMPRESSIONS))?;
+        Ok(Some(Self {
+            policies,
+            custom: custom.clone(),
+            compression: compression.unwrap_or(1_000) as u32,
+            quantum: quantum(root)?,
+            knowledge: knowledge(root)?,
+            knowledge_error: knowledge_error(root)?,
+            predictor: root
+                .map("predictor", |v| v.checked(v.string()?.parse()))?
+                .unwrap_or(PredictorKind::Last),
+            target: target(root)?,
+        }))
+    }
+
+    /// Runs the jobs under one of the policies, on a machine with this peak bandwidth.
+    ///
+    /// # Errors
+    /// If they do not fit on the machine or into its memory, or `stop` is requested.
+    pub(super) fn run(
+        &self,
+        policy: usize,
+        machine: &Machine,
+        ready: &[Ready],
+        conditions: Conditions,
+        peak: BytesPerSec,
+        stop: &Stop,
+    ) -> Result<BatchRun, Refusal> {
+        let config = SchedulerConfig {
+            policy: self.policies[policy].clone(),
+            predictor: self.predictor,
+            cores: machine.cores,
+            quantum: self.quantum,
+            bus: Bus { peak: Some(peak), saturation: None },
+            target: (self.target == BatchTarget::Paper).then(|| paper_scaled_to(peak)),
+            seed: conditions.seed,
+            ..SchedulerConfig::default()
+        };
+        let scheduler = match self.custom.find(&self.policies[policy]) {
+            Some(custom) => {
+                let policy = custom.build(&config);
+                QuantumScheduler::with_policy(config, policy)
+            }
+            None => QuantumScheduler::new(config)?,
+        };
+        let programs: Vec<ProgramSpec> = ready.iter().map(|(spec, _)| spec.clone()).collect();
+        let ends = machine.operate(&programs, conditions, |system| {
+            let cores = Cores::new(system, machine.cores, &programs, self.compression);
+            let nodes = std::iter::repeat_n(0, machine.cores as usize);
+            let costs = (KernelConfig::default(), Nanos::ZERO);
+            let kernel = Kernel::on(nodes, costs, conditions.seed, Box::new(cores));
+            let mut batch = BankBatch::new(kernel, self.jobs(ready, conditions.seed), stop);
+            let scheduler = RecordingScheduler::silent(scheduler);
+            QuantumLoop::new(scheduler, self.quantum).run(&mut batch)?;
+            Ok::<_, Refusal>(batch.ends())
+        })??;
+        Ok(self.outcome(policy, ready, &ends))
+    }
+
+    /// Returns what the scheduler knows of each job.
+    fn jobs(&self, ready: &[Ready], seed: u64) -> Vec<JobSpec> {
+        let known = self.knowledge == Knowledge::Alone;
+        let job = |(place, (spec, alone)): (usize, &Ready)| {
+            let (times, bandwidths) = self.knowledge_error.factors(seed, place);
+            let time = alone.run.time_s * f64::from(self.compression) * times;
+            JobSpec {
+                cores: spec.threads.into(),
+                expected_time: known.then(|| Nanos::from_secs_f64(time)),
+                expected_bandwidth: known.then_some(BytesPerSec(alone.run.bandwidth * bandwidths)),
+                kind: (self.knowledge == Knowledge::FirstRun).then(|| kind(ready, place)),
+                ..JobSpec::new(JobId(place as u32))
+            }
+        };
+        ready.iter().enumerate().map(job).collect()
+    }
+
+    fn outcome(&self, policy: usize, ready: &[Ready], ends: &[End]) -> BatchRun {
+        let job = |((spec, alone), end): (&Ready, &End)| BatchJob {
+            program: spec.name.clone(),
+            alone_s: alone.run.time_s,
+            finish_s: end.finish.as_secs_f64(),
+            running_s: end.running.as_secs_f64(),
+        };
+        let turnaround = ends.iter().map(|end| end.finish).max().unwrap_or_default();
+        let lines: u64 = ends.iter().map(|end| end.lines).sum();
+        BatchRun {
+            policy: self.policies[policy].clone(),
+            turnaround_s: turnaround.as_secs_f64(),
+            bandwidth: (lines * LINE_BYTES) as f64 / turnaround.as_secs_f64(),
+            gain: None,
+            jobs: ready.iter().zip(ends).map(job).collect(),
+        }
+    }
+}
+
+/// End of a job, in uncompressed time.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    finish: Nanos,
+    /// Time that its threads spent on cores, together.
+    running: Nanos,
+    lines: u64,
+}
+
+/// Returns the kind of a job: the number of the first that does the same work.
+fn kind(ready: &[Ready], place: usize) -> Kind {
+    let work = |(spec, _): &Ready| (spec.name.clone(), spec.instructions, spec.threads);
+    let own = work(&ready[place]);
+    let first = ready.iter().position(|other| work(other) == own);
+    Kind(first.unwrap_or(place) as u64)
+}
+
+fn target(section: &mut Section<'_>) -> Result<BatchTarget, InputError> {
+    let read = |value: Value<'_>| {
+        Ok(match value.one_of("target", &["none", "paper"])? {
+            "paper" => BatchTarget::Paper,
+            _ => BatchTarget::Ideal,
+        })
+    };
+    Ok(section.map("target", read)?.unwrap_or_default())
+}
+
+/// Measures the bandwidth that the memories carry when every core reads as fast as it can, which is
+/// what a calibration measures on a real machine.
+pub(super) fn peak(machine: &Machine, conditions: Conditions) -> Result<BytesPerSec, Refusal> {
+    let structure = Structure {
+        intensity: PEAK_INTENSITY,
+        burst_intensity: PEAK_INTENSITY,
+        footprint: Bytes(64 << 20),
+        ..Structure::default()
+    };
+    let source = Source::Synthetic(Box::new(structure));
+    let reader = ProgramSpec {
+        level: Level::Memory,
+        ..ProgramSpec::new("reader", source, PEAK_INSTRUCTIONS)
+    };
+    let execution = machine.execute(&vec![reader; machine.cores as usize], conditions)?;
+    let runs = ProgramRun::of(&execution, machine.clock);
+    Ok(BytesPerSec(runs.iter().map(|run| run.bandwidth).sum()))
+}
