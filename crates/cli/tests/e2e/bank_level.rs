@@ -97,7 +97,7 @@ fn a_batch_has_a_row_per_policy_and_one_per_job() {
     world.memweir().args(arguments).arg(&file).assert().success();
     world.memweir().args(["sweep", "merge", "points", "--out", "rows.csv"]).assert().success();
     let rows = world.read("rows.csv");
-    assert!(rows.starts_with("seed,policy,program,"), "{rows}");
+    assert!(rows.starts_with("at.seed,policy,program,"), "{rows}");
     assert_eq!(rows.lines().count(), 1 + 2 * 2 * 3, "{rows}");
 }
 
