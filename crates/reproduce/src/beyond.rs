@@ -26,7 +26,7 @@ macro_rules! file {
 const GOALS: File = file!("beyond/paper.toml");
 
 /// In the order of the report.
-const FIGURES: [File; 7] = [
+const FIGURES: [File; 8] = [
     file!("beyond/summary.toml"),
     file!("beyond/spec.toml"),
     file!("beyond/npb.toml"),
@@ -34,6 +34,7 @@ const FIGURES: [File; 7] = [
     file!("beyond/hybrid.toml"),
     file!("beyond/cores.toml"),
     file!("beyond/nodes.toml"),
+    file!("beyond/bank.toml"),
 ];
 
 /// Families and goals.

@@ -158,7 +158,7 @@ fn a_quick_run_says_everything_and_explains_what_differs() {
         (PaperName::Hmmsched, &[][..]),
         (PaperName::Bpm, &bpm[..]),
         (PaperName::Drswap, &[][..]),
-        (PaperName::Beyond, &["hybrid"][..]),
+        (PaperName::Beyond, &["hybrid", "bank"][..]),
     ] {
         let report = run(paper, figures);
         assert!(report.missing.is_empty());

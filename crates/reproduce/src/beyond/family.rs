@@ -8,11 +8,13 @@ use memweir_core::metrics;
 use memweir_core::profile::Profile;
 use memweir_flow::optimal::planned::PLANNED;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
-use memweir_study::ScenarioText;
+use memweir_study::bank::report::BankPoint;
+use memweir_study::bank::study::BankStudy;
 use memweir_study::flow::Recordings;
 use memweir_study::flow::report::{Point, PolicySummary, Run};
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::{Grid, Sweep};
+use memweir_study::{Fidelity, ScenarioText};
 use serde::Deserialize;
 
 use crate::report::{Effort, Found, Plot, Table};
@@ -71,7 +73,14 @@ pub(super) struct Family {
     title: String,
     mix_is: MixIs,
     /// Name of each case, and its study.
-    cases: Vec<(String, Study)>,
+    cases: Vec<(String, Mixes)>,
+}
+
+/// The mixes of a case, each a point or a repetition of a study.
+enum Mixes {
+    Flow(Box<Study>),
+    /// Each a point.
+    Bank(BankStudy),
 }
 
 /// Gains of all policies on the mixes of a family.
@@ -109,16 +118,27 @@ impl Family {
         let refused = |refusal: Refusal| refusal.written_in(&name);
         let sweeps = parameters.sweep.iter().map(|sweep| sweep.parse().map_err(refused));
         let sweeps = sweeps.collect::<Result<Vec<Sweep>, _>>()?;
-        let quick = match effort {
-            Effort::Quick => Some(format!("repetitions={}", parameters.quick)),
-            Effort::Full => None,
-        };
+        let fidelity = text.fidelity(&[])?;
+        let quick = (effort == Effort::Quick).then_some(parameters.quick);
+        let repetitions = quick
+            .filter(|_| fidelity == Fidelity::Flow)
+            .map(|count| format!("repetitions={count}"));
         let study = |case: &Case| {
-            let set = case.set.iter().chain(&quick);
+            let set = case.set.iter().chain(&repetitions);
             let set = set.map(|set| Replacement::read(set, set).map_err(refused));
             let set = set.collect::<Result<Vec<_>, _>>()?;
             let grid = Grid::new(sweeps.clone()).map_err(refused)?;
-            Ok((case.name.clone(), Study::read(&text, &set, grid, &NoRecordings)?))
+            let mixes = match (fidelity, quick) {
+                (Fidelity::Flow, _) => {
+                    Mixes::Flow(Study::read(&text, &set, grid, &NoRecordings)?.into())
+                }
+                (Fidelity::Bank, None) => Mixes::Bank(BankStudy::read(&text, &set, grid)?),
+                (Fidelity::Bank, Some(count)) => {
+                    let points: Vec<usize> = (0..grid.len().min(count as usize)).collect();
+                    Mixes::Bank(BankStudy::read(&text, &set, grid.only(&points))?)
+                }
+            };
+            Ok((case.name.clone(), mixes))
         };
         let cases = parameters.case.iter().map(study).collect::<Result<_, InputError>>()?;
         Ok(Self { title: data.title.clone(), mix_is: parameters.mix_is, cases })
@@ -126,14 +146,24 @@ impl Family {
 
     /// Number of runs, for the progress display.
     pub(super) fn work(&self) -> u64 {
-        self.cases.iter().map(|(_, study)| study.runs() as u64).sum()
+        let runs = |mixes: &Mixes| match mixes {
+            Mixes::Flow(study) => study.runs(),
+            Mixes::Bank(study) => study.runs(),
+        };
+        self.cases.iter().map(|(_, mixes)| runs(mixes) as u64).sum()
     }
 
     /// Runs every mix under every policy in every case.
     pub(super) fn run(&self, bench: &Bench<'_>) -> Result<Gains, Failed> {
-        let case = |(name, study): &(String, Study)| {
-            let report = study.run(bench.threads(), |_| bench.advance(1))?;
-            Ok(CaseGains::of(name, self.mix_is, &report.points))
+        let case = |(name, mixes): &(String, Mixes)| match mixes {
+            Mixes::Flow(study) => {
+                let report = study.run(bench.threads(), |_| bench.advance(1))?;
+                Ok(CaseGains::of(name, self.mix_is, &report.points))
+            }
+            Mixes::Bank(study) => {
+                let report = study.run(bench.threads(), || bench.advance(1))?;
+                Ok(CaseGains::of_banks(name, &report.points))
+            }
         };
         let cases = self.cases.iter().map(case).collect::<Result<_, Failed>>()?;
         Ok(Gains { title: self.title.clone(), cases })
@@ -169,6 +199,19 @@ impl CaseGains {
             }
         }
         Self { name: name.to_owned(), policies, shares, best_known }
+    }
+
+    fn of_banks(name: &str, points: &[BankPoint]) -> Self {
+        let runs = points.first().map_or(&[][..], |point| &point.policies);
+        let gains = |place: usize| {
+            let on_point = |point: &BankPoint| point.policies[place].gain.unwrap_or(0.0);
+            points.iter().map(on_point).map(|gain| 100.0 * gain).collect()
+        };
+        let policies = runs.iter().enumerate().filter(|(_, run)| run.policy != BASELINE);
+        let policies: Vec<(String, Vec<f64>)> =
+            policies.map(|(place, run)| (run.policy.clone(), gains(place))).collect();
+        let shares = vec![None; policies.len()];
+        Self { name: name.to_owned(), policies, shares, best_known: Vec::new() }
     }
 
     /// Gains of a policy on the mixes.
