@@ -79,6 +79,13 @@ change_colors() {
     done
 }
 
+# Pages out, wherever the processes are. A limit, memory.high, would let them sleep most of the time
+# instead of using their pages.
+reclaim() {
+    sleep 0.1
+    put 2M /cg/a/memory.reclaim || put 2M /cg/b/memory.reclaim
+}
+
 compact() {
     sleep 2
     put_alone 1 /proc/sys/vm/compact_memory
@@ -94,10 +101,8 @@ say_how_far() {
 
 put +memory /cg/cgroup.subtree_control
 mkdir /cg/a /cg/b
-put 80M /cg/a/memory.high
-put 60M /cg/b/memory.high
 swap_on
-loops='hotplug move_everybody swap_off_and_on compact'
+loops='hotplug move_everybody swap_off_and_on reclaim compact'
 if [ -e /sys/kernel/mm/page_color/map ]; then
     printf 'bank 0x2000\nbank 0x4000\nbank 0x8000\nbank 0x200000\nbank 0x400000\n' \
         >/sys/kernel/mm/page_color/map
