@@ -101,13 +101,16 @@ impl Reader<'_> {
         if self.run_together && threads > self.machine.threads() {
             let help = format!(
                 "the machine runs {} at the same time: `machine.cores`, \
-                                `machine.threads_per_core`, or name `policies` that choose who runs",
+                 `machine.threads_per_core`, or name `policies` that choose who runs",
                 self.machine.threads()
             );
             return Err(too_many.help(help));
         }
-        let cores = self.machine.cores;
-        if let Some(wide) = programs.iter().find(|p| u32::from(p.spec.threads) > cores) {
+        // In a batch each thread has a core whole.
+        let is_too_wide = |p: &&Wanted| u32::from(p.spec.threads) > self.machine.cores;
+        if !self.run_together
+            && let Some(wide) = programs.iter().find(is_too_wide)
+        {
             let name = &wide.spec.name;
             return Err(too_many.help(format!("`{name}` has more than the machine has cores")));
         }

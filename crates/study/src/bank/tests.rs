@@ -218,6 +218,16 @@ synthetic = { mpki = 2, rbl = 0.8, blp = 1.2, footprint_mib = 16 }
 }
 
 #[test]
+fn hardware_threads_serve_programs_that_run_together_and_no_batch() {
+    let scenario = "machine = { cores = 1, threads_per_core = 2, memory = { device = \"ddr4-2400\" } }\n\
+                    programs = [{ threads = 2, synthetic = {} }]\n";
+    assert!(BankScenario::read(&text(scenario), &[]).is_ok());
+    let error = refused(&format!("{scenario}policies = \"os\"\n"));
+    let said = "s.toml:2: programs: too many threads\n  help: `synthetic` has more than the machine has cores";
+    assert!(error.starts_with(said), "{error}");
+}
+
+#[test]
 fn compressed_time_shows_the_bandwidth_of_the_machine() {
     // Two readers on two cores have the same bandwidth whatever time seems to be.
     let scenario = r#"
