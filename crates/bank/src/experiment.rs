@@ -280,14 +280,10 @@ impl Machine {
         }
         let bays = self.bays(|_, system| system)?;
         let mut os = self.boot(is_colored(programs))?;
-        let programs = load(programs, conditions, &mut os)?;
-        let threads = programs.iter().map(|program| program.threads.len()).sum();
+        let threads = programs.iter().map(|program| usize::from(program.threads)).sum();
         let config =
             MachineConfig { clock: self.clock, cores: vec![self.core; threads], llc: self.llc };
-        let mut system = System::new(&config, bays, programs, &mut os)?;
-        if conditions.warm {
-            system.warm()?;
-        }
+        let mut system = load(programs, conditions, &config, bays, &mut os)?;
         system.prepare();
         Ok(operate(&mut system))
     }
@@ -299,12 +295,8 @@ impl Machine {
         conditions: Conditions,
     ) -> Result<(Execution, Vec<MemorySlot<M>>), Refusal> {
         let mut os = self.boot(is_colored(specs))?;
-        let programs = load(specs, conditions, &mut os)?;
-        let threads = programs.iter().map(|program| program.threads.len() as u32).sum();
-        let mut system = System::new(&self.cores(threads), bays, programs, &mut os)?;
-        if conditions.warm {
-            system.warm()?;
-        }
+        let threads = specs.iter().map(|spec| u32::from(spec.threads)).sum();
+        let mut system = load(specs, conditions, &self.cores(threads), bays, &mut os)?;
         let run = system.run()?;
         let bays = system.into_bays();
         let cycles = |bay: &MemorySlot<M>| (bay.clock.first_from(run.drained), Stats::default());
@@ -318,12 +310,14 @@ fn is_colored(specs: &[ProgramSpec]) -> bool {
     specs.iter().any(|spec| spec.colors.is_some() || !spec.thread_colors.is_empty())
 }
 
-/// Starts a process for each program.
-fn load(
+/// Starts a process for each program, on a machine whose caches are warm if that is wanted.
+fn load<'a, M: Memory>(
     specs: &[ProgramSpec],
     conditions: Conditions,
-    os: &mut Os,
-) -> Result<Vec<Program>, Refusal> {
+    config: &MachineConfig,
+    bays: Vec<MemorySlot<M>>,
+    os: &'a mut Os,
+) -> Result<System<'a, M>, Refusal> {
     let program = |(place, spec): (usize, &ProgramSpec)| {
         let process = os.spawn();
         spec.allow(os, process)?;
@@ -335,7 +329,12 @@ fn load(
         }
         Ok(spec.program(process, seed))
     };
-    specs.iter().enumerate().map(program).collect()
+    let programs = specs.iter().enumerate().map(program).collect::<Result<_, Refusal>>()?;
+    let mut system = System::new(config, bays, programs, os)?;
+    if conditions.warm {
+        system.warm()?;
+    }
+    Ok(system)
 }
 
 impl ProgramSpec {

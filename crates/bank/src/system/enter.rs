@@ -199,8 +199,6 @@ impl<M: Memory> System<'_, M> {
         let core = &mut self.cores[thread];
         (core.finished, core.off) = (Some(self.now), Some(core.goal));
         core.wake = Time::NEVER;
-        self.running -= 1;
-        self.end = self.now;
         self.left = Some(thread);
     }
 

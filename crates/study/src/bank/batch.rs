@@ -198,9 +198,10 @@ struct End {
 
 /// Returns the kind of a job: the number of the first that does the same work.
 fn kind(ready: &[Ready], place: usize) -> Kind {
-    let work = |(spec, _): &Ready| (spec.name.clone(), spec.instructions, spec.threads);
-    let own = work(&ready[place]);
-    let first = ready.iter().position(|other| work(other) == own);
+    fn work((spec, _): &Ready) -> (&str, u64, u16) {
+        (&spec.name, spec.instructions, spec.threads)
+    }
+    let first = ready.iter().position(|other| work(other) == work(&ready[place]));
     Kind(first.unwrap_or(place) as u64)
 }
 
