@@ -7,6 +7,8 @@ use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
+use crate::blocker::processes::threads;
+
 /// Binds every thread of process `pid` and of its descendants to `cpus`; threads and children
 /// created later inherit it. A descendant that was adopted by another process is not found.
 ///
@@ -19,17 +21,14 @@ pub fn bind_all(pid: i32, cpus: &[usize]) -> io::Result<()> {
     }
     let mut processes = vec![pid];
     while let Some(pid) = processes.pop() {
-        let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-        for thread in threads.flatten() {
-            let Some(tid) = thread.file_name().to_str().and_then(|tid| tid.parse().ok()) else {
-                continue;
-            };
-            match sched_setaffinity(Pid::from_raw(tid), &set) {
+        for thread in threads(pid) {
+            match sched_setaffinity(Pid::from_raw(thread), &set) {
                 // A thread may end, or change its user, at any time.
                 Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => {}
                 Err(error) => return Err(error.into()),
             }
-            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            let children = format!("/proc/{pid}/task/{thread}/children");
+            let children = fs::read_to_string(children).unwrap_or_default();
             processes.extend(children.split_whitespace().filter_map(|c| c.parse::<i32>().ok()));
         }
     }

@@ -123,6 +123,13 @@ pub trait Blocker: Send {
     /// Returns the CPU time that the job's processes have used since the job was spawned.
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError>;
 
+    /// Returns the threads of the job, to be [spread](crate::spread::spread); no search of all
+    /// processes is made for them. The default returns none, for mechanisms that place threads
+    /// themselves.
+    fn threads(&mut self, _job: JobId) -> Vec<i32> {
+        Vec::new()
+    }
+
     /// Returns true if any process of the job is left (children that outlive the first one count).
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError>;
 

@@ -124,9 +124,13 @@ pub(crate) fn pids(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
     listed(files, group, "cgroup.procs")
 }
 
-/// Returns the threads in a v2 group and in those below it.
-pub(crate) fn threads(files: &dyn Files, group: &Path) -> io::Result<Vec<i32>> {
-    listed(files, group, "cgroup.threads")
+/// Returns the threads in a group and in those below it.
+pub(crate) fn threads(files: &dyn Files, version: Version, group: &Path) -> io::Result<Vec<i32>> {
+    let file = match version {
+        Version::V2 => "cgroup.threads",
+        Version::V1 => "tasks",
+    };
+    listed(files, group, file)
 }
 
 /// Parses the text of `cgroup.procs` or `cgroup.threads`. Processes and threads that this pid

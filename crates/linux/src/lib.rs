@@ -42,6 +42,7 @@ mod scheduling_class;
 mod shared_setting;
 pub mod signals;
 pub mod softpmu;
+pub mod spread;
 pub mod supervise;
 pub mod swap;
 pub mod terminal;

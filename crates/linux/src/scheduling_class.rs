@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
-use crate::cgroup;
+use crate::cgroup::{self, Version};
 use crate::files::Files;
 
 /// Gives one thread the policy `SCHED_EXT`; threads and children that it creates inherit it. A
@@ -35,7 +35,7 @@ pub(crate) fn enter_all(
     const ROUNDS: u32 = 100;
     let mut entered = BTreeSet::new();
     for _ in 0..ROUNDS {
-        let threads = cgroup::threads(files, group)?;
+        let threads = cgroup::threads(files, Version::V2, group)?;
         let fresh: Vec<i32> = threads.into_iter().filter(|tid| entered.insert(*tid)).collect();
         if fresh.is_empty() {
             return Ok(());

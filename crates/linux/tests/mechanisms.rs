@@ -89,6 +89,10 @@ fn all_threads_of_a_job_stop_and_resume() {
             counters.assert_stand(&[0, 1, 2, 3]);
             blocker.run_only(&[JobId(0)]).unwrap();
         }
+        // The BPF scheduler places threads itself.
+        let known = if blocker.mechanism() == Mechanism::SchedExt { 0 } else { 4 };
+        assert!(blocker.threads(JobId(0)).len() >= known);
+        assert_eq!(blocker.threads(JobId(1)), []);
         end(blocker, JobId(0), process);
     });
 }

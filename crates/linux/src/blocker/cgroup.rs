@@ -352,6 +352,11 @@ impl Blocker for CgroupBlocker {
         }
     }
 
+    fn threads(&mut self, job: JobId) -> Vec<i32> {
+        let Some(leaf) = self.leaves.get(&job) else { return Vec::new() };
+        cgroup::threads(&*self.files, self.version, &leaf.path).unwrap_or_default()
+    }
+
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
         let (files, version) = (Arc::clone(&self.files), self.version);
         cgroup::populated(&*files, version, &self.leaf(job)?.path).map_err(|source| {

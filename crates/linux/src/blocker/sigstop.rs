@@ -293,6 +293,12 @@ impl Blocker for SigstopBlocker {
         Ok(self.job(job)?.members.cpu_time())
     }
 
+    /// Returns the threads of the processes that the last walk has found.
+    fn threads(&mut self, job: JobId) -> Vec<i32> {
+        let Some(job) = self.jobs.get(&job) else { return Vec::new() };
+        job.members.identities().iter().flat_map(|member| processes::threads(member.pid)).collect()
+    }
+
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
         let all = self.walk()?;
         Ok(!self.job(job)?.update(&all).is_empty())

@@ -105,10 +105,13 @@ fn threads_of_nested_groups_belong_to_the_group() {
     let tree = FakeTree::new();
     let group = tree.group("a");
     tree.group("a/b");
-    tree.file("a/cgroup.threads", "12\n0\n");
-    tree.file("a/b/cgroup.threads", "13\n14\n");
-    let mut found = threads(&tree, &group).unwrap();
-    found.sort_unstable();
-    assert_eq!(found, [12, 13, 14]);
-    assert_eq!(threads(&tree, &tree.root().join("gone")).unwrap(), [] as [i32; 0]);
+    for (version, file) in [(Version::V2, "cgroup.threads"), (Version::V1, "tasks")] {
+        tree.file(&format!("a/{file}"), "12\n0\n");
+        tree.file(&format!("a/b/{file}"), "13\n14\n");
+        let mut found = threads(&tree, version, &group).unwrap();
+        found.sort_unstable();
+        assert_eq!(found, [12, 13, 14]);
+        let gone = threads(&tree, version, &tree.root().join("gone"));
+        assert_eq!(gone.unwrap(), [] as [i32; 0]);
+    }
 }

@@ -4,6 +4,7 @@
 use memweir_core::{Counts, JobId, Nanos};
 use memweir_linux::blocker::Demand;
 use memweir_linux::meter::cgroup::Reason;
+use memweir_linux::spread::spread;
 use memweir_linux::world::World;
 use memweir_linux::{BlockError, Blocker, Launch, Meter, MeterError, Reading};
 use memweir_policy::{Decision, Observation, Running};
@@ -73,8 +74,13 @@ impl Mechanisms {
         if self.unblockable || decision.running == Running::Everything {
             return Vec::new();
         }
-        let resumed = self.blocker.run_only(started);
-        resumed.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
+        if let Err(error) = self.blocker.run_only(started) {
+            return self.give_up_blocking(&error);
+        }
+        let threads: Vec<i32> =
+            decision.chosen.iter().flat_map(|job| self.blocker.threads(*job)).collect();
+        spread(&threads);
+        Vec::new()
     }
 
     /// A job that cannot be blocked must not stay blocked either.

@@ -15,7 +15,7 @@ use memweir_core::{Bytes, JobId};
 use super::caveats;
 use super::groups::{Counter, MonitoringGroup, Resctrl};
 use super::probe::MbmEvent;
-use crate::cgroup::{threads, unless_gone};
+use crate::cgroup::{Version, threads, unless_gone};
 use crate::files::{Files, KernelFiles};
 use crate::meter::cgroup::{
     DomainBytes, GroupId, GroupMeter, GroupMeterError, GroupReading, Reason, Scope,
@@ -91,7 +91,8 @@ impl FollowedGroup {
     /// Moves the threads that came to the control group since the last call. Threads that end
     /// meanwhile are passed over.
     fn update(&mut self, files: &dyn Files) -> io::Result<()> {
-        let now: BTreeSet<i32> = threads(files, &self.control_group)?.into_iter().collect();
+        let now: BTreeSet<i32> =
+            threads(files, Version::V2, &self.control_group)?.into_iter().collect();
         for thread in now.difference(&self.threads) {
             unless_gone(self.monitoring.enter(files, *thread))?;
         }
