@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Three batches of real programs under the policies, round by round, on this machine.
+
+    live.py MEMWEIR OUT [ROUNDS]
+
+The machine should do nothing else. Rounds are twelve unless told otherwise. Writes OUT/live.csv, a
+row for each run, and OUT/live-speeds.csv, a row for each job of each run under a policy.
+"""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def batches(rounds, scratch):
+    """The name, directory, command and result of each batch."""
+    demo, streams = ROOT / "demo", ROOT / "experiments" / "streaming-mix"
+    yield "demo", demo, ["./run.sh"], demo / "out" / "comparison.json"
+
+    def compare(name, directory, policies, *jobs):
+        result = f"{scratch}/{name}.json"
+        command = ["memweir", "run", "--profile-first", "--repeat", rounds, "--compare", policies]
+        command += ["--logs", f"{scratch}/logs", "--json", result, *jobs]
+        return name, directory, command, Path(result)
+
+    yield compare("streaming-mix", streams, "os,ideal-average,max-weight", "jobs.toml")
+    primes = ["--each", "6", "--", "python3", "primes.py", "400000"]
+    yield compare("primes", demo, "os,max-weight", *primes)
+
+
+def main():
+    memweir, out = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
+    rounds = sys.argv[3] if len(sys.argv) > 3 else "12"
+    with tempfile.TemporaryDirectory() as scratch:
+        path = f"{memweir.parent}:{os.environ['PATH']}"
+        environment = {**os.environ, "PATH": path, "MEMWEIR": str(memweir), "ROUNDS": rounds}
+        environment["XDG_DATA_HOME"] = scratch
+        turnarounds, speeds = [], []
+        for name, directory, command, result in batches(rounds, scratch):
+            subprocess.run(command, cwd=directory, env=environment, check=True)
+            for run in json.loads(result.read_text())["runs"]:
+                row, report = [name, run["round"], run["variant"]], run["report"]
+                failed = sum(job["exit_code"] != 0 for job in report["jobs"])
+                turnarounds.append([*row, report["turnaround_s"], report["outcome"], failed])
+                for job in report["jobs"]:
+                    pair = job.get("predicted_speed"), job.get("measured_speed")
+                    if run["variant"] != "os" and None not in pair:
+                        speeds.append([*row, job["name"], *(f"{speed:.4f}" for speed in pair)])
+    head = ["batch", "round", "policy"]
+    write(out / "live.csv", [*head, "turnaround_s", "outcome", "failed_jobs"], turnarounds)
+    write(out / "live-speeds.csv", [*head, "job", "predicted_speed", "measured_speed"], speeds)
+
+
+def write(path, head, rows):
+    with open(path, "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+
+
+main()
