@@ -66,8 +66,9 @@ move_everybody() {
     done
 }
 
+# Pages go out meanwhile: while swapoff brings them all back, none can.
 swap_off_and_on() {
-    sleep 3
+    sleep 15
     swapoff $device || return 1
     until swap_on; do sleep 1; done
 }
@@ -125,7 +126,14 @@ tail -n 25 /tmp/stress.log
 touch /tmp/stop
 kill $reporter
 wait
-check "stress-ng read what it had written, for $seconds s (exit $code)" [ $code = 0 ]
+# The worker that moves pages between nodes gives up where one of them has no memory left.
+read_what_it_had_written() {
+    [ $code != 0 ] || return 0
+    [ $code = 2 ] && grep -q 'numa: move_pages failed, errno=12 ' /tmp/stress.log &&
+        ! grep 'fail:' /tmp/stress.log | grep -v 'numa: move_pages failed, errno=12 ' &&
+        ! grep 'terminated with an error' /tmp/stress.log | grep -vF '(numa)'
+}
+check "stress-ng read what it had written, for $seconds s (exit $code)" read_what_it_had_written
 for loop in $loops; do
     check "$loop: $(cat "/tmp/$loop.done") times, $(cat "/tmp/$loop.failed") refused" \
         [ "$(cat "/tmp/$loop.done")" -ge 1 ]
