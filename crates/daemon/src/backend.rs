@@ -300,6 +300,7 @@ impl Backend for QueueBackend<'_> {
         if self.recorder.wants_rows() {
             self.recorder.event(observer::Event::Queued(self.service.pending()));
         }
+        self.mechanisms.spread();
         self.watch(until)
     }
 

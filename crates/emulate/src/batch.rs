@@ -292,6 +292,7 @@ fn run(
         mechanism: "virtual time".to_owned(),
         notices,
         unblockable: false,
+        woken: Vec::new(),
     };
     plan.run(mechanisms, observer)
 }

@@ -181,6 +181,7 @@ fn run_processes(
         mechanism: "fake".to_owned(),
         notices: Vec::new(),
         unblockable: false,
+        woken: Vec::new(),
     };
     let frame = Frame::elsewhere(config.cores, config.bus, config.medium_peaks, config.line_costs);
     let plan = Plan::elsewhere(&batch, &options, frame).unwrap();

@@ -78,18 +78,14 @@ fn moves(
     let mut empty: Vec<usize> = cpus.iter().copied().filter(|cpu| !on.contains_key(cpu)).collect();
     let mut moves = Vec::new();
     for (cpu, threads) in on {
-        let mut sharing = threads.len();
-        for thread in threads.into_iter().rev() {
-            if sharing < 2 {
-                break;
-            }
-            // Neighbors by number are mostly neighbors on the same chip.
-            empty.sort_unstable_by_key(|other| cpu.abs_diff(*other));
-            if let Some(place) = empty.iter().position(|other| may_go(thread, *other)) {
-                moves.push((thread, empty.remove(place)));
-                sharing -= 1;
-            }
-        }
+        // Neighbors by number are mostly neighbors on the same chip.
+        empty.sort_unstable_by_key(|other| cpu.abs_diff(*other));
+        let all_but_one = threads.len() - 1;
+        let movable = threads.into_iter().rev().filter_map(|thread| {
+            let place = empty.iter().position(|other| may_go(thread, *other))?;
+            Some((thread, empty.remove(place)))
+        });
+        moves.extend(movable.take(all_but_one));
     }
     moves
 }

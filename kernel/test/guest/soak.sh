@@ -80,8 +80,7 @@ change_colors() {
     done
 }
 
-# Pages out, wherever the processes are. A limit, memory.high, would let them sleep most of the time
-# instead of using their pages.
+# Pages out, wherever the processes are.
 reclaim() {
     sleep 0.1
     put 2M /cg/a/memory.reclaim || put 2M /cg/b/memory.reclaim
@@ -127,10 +126,11 @@ touch /tmp/stop
 kill $reporter
 wait
 # The worker that moves pages between nodes gives up where one of them has no memory left.
+full_node='numa: move_pages failed, errno=12 '
 read_what_it_had_written() {
     [ $code != 0 ] || return 0
-    [ $code = 2 ] && grep -q 'numa: move_pages failed, errno=12 ' /tmp/stress.log &&
-        ! grep 'fail:' /tmp/stress.log | grep -v 'numa: move_pages failed, errno=12 ' &&
+    [ $code = 2 ] && grep -q "$full_node" /tmp/stress.log &&
+        ! grep 'fail:' /tmp/stress.log | grep -v "$full_node" &&
         ! grep 'terminated with an error' /tmp/stress.log | grep -vF '(numa)'
 }
 check "stress-ng read what it had written, for $seconds s (exit $code)" read_what_it_had_written

@@ -296,7 +296,7 @@ impl Blocker for SigstopBlocker {
     /// Returns the threads of the processes that the last walk has found.
     fn threads(&mut self, job: JobId) -> Vec<i32> {
         let Some(job) = self.jobs.get(&job) else { return Vec::new() };
-        job.members.identities().iter().flat_map(|member| processes::threads(member.pid)).collect()
+        job.known().flat_map(|process| processes::threads(process.pid)).collect()
     }
 
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {

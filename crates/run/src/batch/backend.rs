@@ -259,6 +259,10 @@ impl Backend for ProcessBackend<'_> {
             self.outcome = Outcome::PolicyFailed;
             return Ok(vec![quantum_loop::Event::Stop]);
         }
+        // Bound jobs are apart already.
+        if self.cores.is_none() {
+            self.mechanisms.spread();
+        }
         let stopped = self.watch(until)?;
         let mut events = self.reap();
         if stopped {

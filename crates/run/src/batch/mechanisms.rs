@@ -25,6 +25,8 @@ pub struct Mechanisms {
     pub notices: Vec<String>,
     /// True once blocking has failed, so that the operating system schedules from then on.
     pub unblockable: bool,
+    /// Jobs that were selected, and have not been [spread](Self::spread) since.
+    pub woken: Vec<JobId>,
 }
 
 /// Totals of a job at its last reading.
@@ -74,18 +76,23 @@ impl Mechanisms {
         if self.unblockable || decision.running == Running::Everything {
             return Vec::new();
         }
-        if let Err(error) = self.blocker.run_only(started) {
-            return self.give_up_blocking(&error);
-        }
-        let threads: Vec<i32> =
-            decision.chosen.iter().flat_map(|job| self.blocker.threads(*job)).collect();
+        self.woken.clone_from(&decision.chosen);
+        let resumed = self.blocker.run_only(started);
+        resumed.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
+    }
+
+    /// Gives jobs that woke up on one processor processors of their own, as far as there are any.
+    /// Takes a moment, so it is for the time in which the jobs run and nothing else is to be done.
+    pub fn spread(&mut self) {
+        let woken = std::mem::take(&mut self.woken);
+        let threads: Vec<i32> = woken.iter().flat_map(|job| self.blocker.threads(*job)).collect();
         spread(&threads);
-        Vec::new()
     }
 
     /// A job that cannot be blocked must not stay blocked either.
     fn give_up_blocking(&mut self, error: &BlockError) -> Vec<String> {
         self.unblockable = true;
+        self.woken.clear();
         let mut notices = vec![format!(
             "jobs can no longer be blocked ({error}); the operating system schedules from here on"
         )];

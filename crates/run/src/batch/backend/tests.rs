@@ -288,6 +288,7 @@ impl Case {
             mechanism: "fake".to_owned(),
             notices: Vec::new(),
             unblockable: false,
+            woken: Vec::new(),
         };
         let diary = Diary::default();
         let report = plan.run(mechanisms, &mut diary.clone());
