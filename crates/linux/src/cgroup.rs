@@ -173,14 +173,18 @@ pub(crate) fn move_pids(files: &dyn Files, pids: &[i32], to: &Path) -> io::Resul
 }
 
 /// Returns true if any process is in a group or below it. Zombies do not count.
+///
+/// Newer kernels, such as Linux 7.3, call a group populated until its last process has left the CPU
+/// for good, which can be after the end of that process was reported. Its list of processes is
+/// empty by then.
 pub(crate) fn populated(files: &dyn Files, version: Version, group: &Path) -> io::Result<bool> {
-    match version {
-        Version::V2 => {
-            let events = unless_gone(files.read(&group.join("cgroup.events")))?;
-            Ok(value_of(&events, "populated") == Some(1))
+    if version == Version::V2 {
+        let events = unless_gone(files.read(&group.join("cgroup.events")))?;
+        if value_of(&events, "populated") != Some(1) {
+            return Ok(false);
         }
-        Version::V1 => Ok(!pids(files, group)?.is_empty()),
     }
+    Ok(!pids(files, group)?.is_empty())
 }
 
 /// Returns the CPU time of all processes that were ever in a v2 group.

@@ -583,6 +583,17 @@ mod tests {
     }
 
     #[test]
+    fn a_job_whose_last_process_is_leaving_the_cpu_has_none() {
+        let tree = FakeTree::new();
+        let (mut blocker, _) = blocker(&tree, Version::V2, 100);
+        let jobs = jobs(&mut blocker, 1);
+        tree.file("p/job-0/cgroup.events", "populated 1\nfrozen 0\n");
+        assert!(!blocker.populated(jobs[0]).unwrap());
+        tree.populate(&tree.root().join("p/job-0"), &[5]);
+        assert!(blocker.populated(jobs[0]).unwrap());
+    }
+
+    #[test]
     fn what_a_retired_job_left_behind_runs_and_is_removed_later() {
         let tree = FakeTree::new();
         let (mut blocker, _) = blocker(&tree, Version::V2, 100);
