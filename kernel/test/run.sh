@@ -114,8 +114,7 @@ load_suite_for() {
     load_suite "$2"
     stress=$1
     [ "$1" != short ] || return 0
-    config=$config+$1 stress=soak seconds=$((seconds * 10 + soak_seconds * 20))
-    append="$append $(steady_clock)"
+    config=$config+$1 stress=soak clock=host seconds=$((seconds * 10 + soak_seconds * 20))
 }
 
 suite_job() {

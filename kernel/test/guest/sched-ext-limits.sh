@@ -92,7 +92,7 @@ check "and is not held before that is used up" compared "$(limited lines)" -ge $
 start_daemon() {
     memweir daemon --mechanism "$1" --policy os --events /data/faults.toml >>/tmp/daemon 2>&1 &
     daemon=$!
-    within 60 memweir status
+    within 60 memweir status || { cat /tmp/daemon; return 1; }
 }
 lines_in() {
     [ "$(wc -l <"$1")" -ge "$2" ]

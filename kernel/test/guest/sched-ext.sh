@@ -99,17 +99,4 @@ echo "COST an ordinary program beside a batch: $(cat /tmp/beside) s"
 wait $batch
 spin 1000 /tmp/alone
 echo "COST the same program alone: $(cat /tmp/alone) s"
-
-# The same work under both, and under the operating system in the same class and in its own.
-turnaround() {
-    sed -n 's/^ *"turnaround_s": *\([0-9.]*\),*/\1/p' "$1" | head -n 1
-}
-for mechanism in sched-ext cgroup-v2; do
-    for policy in os round-robin; do
-        run 0 memweir run --mechanism $mechanism --policy $policy --cores 2 --json /tmp/json /data/held.toml
-        echo "COST four busy jobs on two cores, $policy, $mechanism: $(turnaround /tmp/json) s"
-    done
-done
-unset MEMWEIR_TEST_MECHANISM
-switch --bench | sed -n 's/^\(v2 two-level\|BPF scheduler\)/COST &/p'
 true

@@ -130,10 +130,10 @@ processor_time() {
 # The host may stop a guest's CPU for a while: that is neither a broken timer nor a stall nor a hang.
 patience='no_timer_check rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=600'
 
-# steady_clock: parameters that give a guest the clock of this machine. Without ACPI a guest has no
-# other clock than its ticks, which come late on a busy machine, so that its hours are longer than
-# ours; and there it cannot find out the speed of its time-stamp counter.
-steady_clock() {
+# host_clock: parameters that give a guest the clock of this machine. Without ACPI a guest has no
+# other clock than its ticks, which are coarse and come late on a busy machine, so that its hours are
+# longer than ours; and there it cannot find out the speed of its time-stamp counter.
+host_clock() {
     guest_program "$here/lib/tsc-khz.c" tsc-khz
     echo "tsc=reliable tsc_early_khz=$("$work/programs/tsc-khz")"
 }

@@ -4,7 +4,7 @@
 load_suite() {
     about='' tier=test series='' patches_extra='' config=base cpus='2 4' append='' programs='' script=''
     files='' commands='' mechanism_tests=no memweir=no disk=no packages='' boots=1 farewell='' machine=''
-    seconds=900 baseline='' budgets=''
+    seconds=900 baseline='' budgets='' clock=ticks
     [ -f "$here/suites/$1.suite" ] ||
         die "no suite $1; there are: $(cd "$here/suites" && echo *.suite | sed 's/\.suite//g')"
     # shellcheck disable=SC1090
@@ -73,6 +73,7 @@ prepare_suite() {
 # boot_suite LABEL CPUS APPEND: the loaded and prepared suite. A disk outlives its boots, up to the
 # first that fails. Each boot but the last must pass the check $farewell when it goes down.
 boot_suite() {
+    [ "$clock" = ticks ] || append="$append $(host_clock)"
     if [ "$disk" = debian ]; then
         medium=$scratch/$1.ext4
         make_disk "$medium" "$here/$script"
