@@ -103,6 +103,7 @@ check "has the exit code of a job that ended without one" run 1 memweir wait 1
 for job in 4 5; do
     check "job $job" memweir submit --name busy-$job -- sh -c 'while :; do :; done'
 done
+check "all four have started" within 60 running_once 4
 check "a job that is held for long goes to the freezer" within 60 some_are_frozen
 check "the daemon is killed while it is there" end_daemon -KILL 137
 check "the guardian thaws it" within 10 none_is_frozen
