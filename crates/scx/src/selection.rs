@@ -59,8 +59,10 @@ impl Shared {
 
 impl Selection {
     fn write(&self, slots: &[Slot]) {
-        for flag in &self.is_selected {
-            flag.store(0, Ordering::Relaxed);
+        // The flags of the slots that are listed from before are the only ones that are set.
+        let listed = self.count.load(Ordering::Relaxed) as usize;
+        for slot in self.slots.iter().take(listed) {
+            self.is_selected[usize::from(slot.load(Ordering::Relaxed))].store(0, Ordering::Relaxed);
         }
         for (place, slot) in self.slots.iter().zip(slots) {
             place.store(slot.number(), Ordering::Relaxed);
