@@ -1,11 +1,12 @@
 #!/bin/sh
 # The demo: a batch of real programs under three policies, on inputs that it makes itself. What it
 # leaves is demo/out/: the tables, the figure and the raw results.
+#
+#   demo/run.sh MEMWEIR      ROUNDS=2: of all policies
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
-memweir=${MEMWEIR:-$here/../target/release/memweir}
-memweir=$(realpath "$memweir")
+memweir=$(realpath "$1")
 out=$here/out
 rounds=${ROUNDS:-2}
 
