@@ -29,6 +29,10 @@ fn main() -> ExitCode {
                 sigterm_is_handled_when_a_blocked_job_runs,
             ),
             (
+                "only_a_scheduler_interrupts_no_system_call",
+                only_a_scheduler_interrupts_no_system_call,
+            ),
+            (
                 "a_job_that_ignores_sigterm_dies_by_sigkill",
                 a_job_that_ignores_sigterm_dies_by_sigkill,
             ),
@@ -207,6 +211,25 @@ fn sigterm_is_handled_when_a_blocked_job_runs() {
         assert_eq!(process.try_wait().unwrap(), None, "held while blocked");
         blocker.run_all().unwrap();
         assert_eq!(process.wait().unwrap().ending, Ending::Code(7));
+        blocker.retire(JobId(0)).unwrap();
+    });
+}
+
+fn only_a_scheduler_interrupts_no_system_call() {
+    with(&ALL, |blocker| {
+        let mut process = start(blocker, JobId(0), &job(&["wait-for-no-event", "3000"]));
+        // The job waits during most of this.
+        for _ in 0..20 {
+            blocker.block_all().unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            blocker.run_only(&[JobId(0)]).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let expected = match blocker.mechanism() {
+            Mechanism::SchedExt => Ending::Code(0),
+            _ => Ending::Code(INTERRUPTED.into()),
+        };
+        assert_eq!(process.wait().unwrap().ending, expected);
         blocker.retire(JobId(0)).unwrap();
     });
 }

@@ -242,6 +242,11 @@ fn role(args: &[String]) -> Option<ExitCode> {
             children.into_iter().for_each(|mut child| drop(child.wait()));
         }
         ["nap", millis] => std::thread::sleep(Duration::from_millis(number(millis) as u64)),
+        ["wait-for-no-event", millis] => {
+            if !no_event_comes_within(number(millis)) {
+                return Some(ExitCode::from(INTERRUPTED));
+            }
+        }
         ["stubborn", at, index] => {
             // SAFETY: SIG_IGN installs no handler.
             unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
@@ -250,6 +255,20 @@ fn role(args: &[String]) -> Option<ExitCode> {
         _ => return None,
     }
     Some(ExitCode::SUCCESS)
+}
+
+/// Exit code of a job whose system call was interrupted.
+pub const INTERRUPTED: u8 = 9;
+
+/// Waits in `epoll_wait`, which the kernel does not go on with after a stop.
+fn no_event_comes_within(millis: usize) -> bool {
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    // SAFETY: the kernel writes one event at most, into `event`.
+    let ready = unsafe {
+        let epoll = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+        libc::epoll_wait(epoll, &raw mut event, 1, millis as i32)
+    };
+    ready == 0
 }
 
 fn child(at: &str, index: &str) -> std::process::Child {
