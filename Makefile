@@ -27,7 +27,7 @@ header := plugins/preload/include/memweir_color.h
 
 help:
 	@echo 'make build      release build: $(memweir), the plugin of the software meter, the preload library'
-	@echo 'make demo       a batch of real programs under three policies (under five minutes from nothing)'
+	@echo 'make demo       a batch of real programs under three policies (five minutes from nothing)'
 	@echo 'make test       format, lints, documentation, every test'
 	@echo 'make wheel      the Python package with the command inside, in target/python/wheels'
 	@echo 'make python-test  the tests of the Python package alone'
