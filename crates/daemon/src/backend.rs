@@ -309,7 +309,7 @@ impl Backend for QueueBackend<'_> {
     }
 
     fn can_block(&self) -> bool {
-        !self.mechanisms.unblockable
+        self.mechanisms.can_block()
     }
 
     fn block(&mut self) {

@@ -158,15 +158,7 @@ pub fn run(
     let service = Arc::new(service.with_profiles(profiles).with_user_jobs(options.user_jobs));
     let keeper = keeper(&service)?;
     let (meter, world) = (setup.meter, Box::new(world));
-    let mechanisms = Mechanisms {
-        blocker,
-        meter,
-        world,
-        mechanism,
-        notices: told,
-        unblockable: false,
-        woken: Vec::new(),
-    };
+    let mechanisms = Mechanisms::new(blocker, meter, world, mechanism, told);
     let mut backend =
         QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum, keeper, observer);
     recover(&service, &mut backend);

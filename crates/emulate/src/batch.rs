@@ -285,14 +285,12 @@ fn run(
     let variables =
         |job: &memweir_run::jobs::Job| -> BTreeSet<_> { job.env.keys().cloned().collect() };
     let meter = EmulatedMeter::new(machine.clone(), batch.jobs.iter().map(variables).collect());
-    let mechanisms = Mechanisms {
-        blocker: Box::new(EmulatedBlocker::new(machine, holder)),
-        meter: Some(Box::new(meter)),
-        world: Box::new(world),
-        mechanism: "virtual time".to_owned(),
+    let mechanisms = Mechanisms::new(
+        Box::new(EmulatedBlocker::new(machine, holder)),
+        Some(Box::new(meter)),
+        Box::new(world),
+        "virtual time".to_owned(),
         notices,
-        unblockable: false,
-        woken: Vec::new(),
-    };
+    );
     plan.run(mechanisms, observer)
 }

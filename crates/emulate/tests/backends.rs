@@ -174,15 +174,13 @@ fn run_processes(
     let ends = outcome.tasks.iter().zip((0..).map(JobId)).map(|(task, job)| (task.finish, job));
     let mut ends: Vec<(Nanos, JobId)> = ends.collect();
     ends.sort_by(|one, other| other.cmp(one));
-    let mechanisms = Mechanisms {
-        blocker: Box::new(blocker),
-        meter: Some(Box::new(ReplayedMeter(counters.clone()))),
-        world: Box::new(Replayed { now: Nanos::ZERO, ends, counters, control }),
-        mechanism: "fake".to_owned(),
-        notices: Vec::new(),
-        unblockable: false,
-        woken: Vec::new(),
-    };
+    let mechanisms = Mechanisms::new(
+        Box::new(blocker),
+        Some(Box::new(ReplayedMeter(counters.clone()))),
+        Box::new(Replayed { now: Nanos::ZERO, ends, counters, control }),
+        "fake".to_owned(),
+        Vec::new(),
+    );
     let frame = Frame::elsewhere(config.cores, config.bus, config.medium_peaks, config.line_costs);
     let plan = Plan::elsewhere(&batch, &options, frame).unwrap();
     let report = plan.run(mechanisms, &mut Silent).unwrap();

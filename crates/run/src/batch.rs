@@ -131,15 +131,7 @@ pub fn run_batch(
     told.extend(notices);
     let mechanism = mechanism.to_string();
     let world = Box::new(world);
-    let mechanisms = Mechanisms {
-        blocker,
-        meter,
-        world,
-        mechanism,
-        notices: told,
-        unblockable: false,
-        woken: Vec::new(),
-    };
+    let mechanisms = Mechanisms::new(blocker, meter, world, mechanism, told);
     let foreign = ForeignUse::start(&plan.frame.cpus);
     let mut report = plan.run(mechanisms, observer)?;
     report.foreign_cores = foreign.and_then(|foreign| foreign.cores(&report));

@@ -277,7 +277,7 @@ impl Backend for ProcessBackend<'_> {
     }
 
     fn can_block(&self) -> bool {
-        !self.mechanisms.unblockable
+        self.mechanisms.can_block()
     }
 
     fn block(&mut self) {

@@ -24,9 +24,9 @@ pub struct Mechanisms {
     /// Notices for the user about the above.
     pub notices: Vec<String>,
     /// True once blocking has failed, so that the operating system schedules from then on.
-    pub unblockable: bool,
+    unblockable: bool,
     /// Jobs that were selected, and have not been [spread](Self::spread) since.
-    pub woken: Vec<JobId>,
+    woken: Vec<JobId>,
 }
 
 /// Totals of a job at its last reading.
@@ -56,6 +56,26 @@ impl From<MeterError> for MeterLoss {
 }
 
 impl Mechanisms {
+    /// Takes the mechanisms of a batch or queue that has not begun. `mechanism` is the name of the
+    /// blocking one in reports.
+    #[must_use]
+    pub fn new(
+        blocker: Box<dyn Blocker>,
+        meter: Option<Box<dyn Meter>>,
+        world: Box<dyn World>,
+        mechanism: String,
+        notices: Vec<String>,
+    ) -> Self {
+        let (unblockable, woken) = (false, Vec::new());
+        Self { blocker, meter, world, mechanism, notices, unblockable, woken }
+    }
+
+    /// Returns false once blocking has failed, so that the operating system schedules.
+    #[must_use]
+    pub fn can_block(&self) -> bool {
+        !self.unblockable
+    }
+
     /// Blocks every job. If that fails, every job runs and none is blocked from then on; returns
     /// the notices for the user about that.
     pub fn block(&mut self) -> Vec<String> {

@@ -281,15 +281,13 @@ impl Case {
         let mut world = Machine::new(self.scripts, control.clone());
         (world.stops, world.late) = (self.stops, self.late);
         (world.fail_wait_at, world.labor) = (self.fail_wait_at, self.labor);
-        let mechanisms = Mechanisms {
-            blocker: Box::new(blocker),
-            meter: self.meter.map(|meter| Box::new(meter) as Box<dyn Meter>),
-            world: Box::new(world),
-            mechanism: "fake".to_owned(),
-            notices: Vec::new(),
-            unblockable: false,
-            woken: Vec::new(),
-        };
+        let mechanisms = Mechanisms::new(
+            Box::new(blocker),
+            self.meter.map(|meter| Box::new(meter) as Box<dyn Meter>),
+            Box::new(world),
+            "fake".to_owned(),
+            Vec::new(),
+        );
         let diary = Diary::default();
         let report = plan.run(mechanisms, &mut diary.clone());
         (report, control, diary)
