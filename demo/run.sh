@@ -2,7 +2,7 @@
 # The demo: a batch of real programs under three policies, on inputs that it makes itself. What it
 # leaves is demo/out/: the tables, the figure and the raw results.
 #
-#   demo/run.sh MEMWEIR      ROUNDS=2: of all policies
+#   [ROUNDS=2] demo/run.sh MEMWEIR
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Keeps a CPU busy, without the instruction `pause`, for which emulators leave what they execute.
+/// Keeps a CPU busy, without the `pause` instruction: an emulator stops executing at each.
 fn spin() -> ! {
     loop {
         std::hint::black_box(());

@@ -29,8 +29,8 @@ fn main() -> ExitCode {
                 sigterm_is_handled_when_a_blocked_job_runs,
             ),
             (
-                "only_a_scheduler_interrupts_no_system_call",
-                only_a_scheduler_interrupts_no_system_call,
+                "a_stop_interrupts_a_system_call_and_a_scheduler_does_not",
+                a_stop_interrupts_a_system_call_and_a_scheduler_does_not,
             ),
             (
                 "a_job_that_ignores_sigterm_dies_by_sigkill",
@@ -215,7 +215,7 @@ fn sigterm_is_handled_when_a_blocked_job_runs() {
     });
 }
 
-fn only_a_scheduler_interrupts_no_system_call() {
+fn a_stop_interrupts_a_system_call_and_a_scheduler_does_not() {
     with(&ALL, |blocker| {
         let mut process = start(blocker, JobId(0), &job(&["wait-for-no-event", "3000"]));
         // The job waits during most of this.

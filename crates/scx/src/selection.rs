@@ -59,7 +59,7 @@ impl Shared {
 
 impl Selection {
     fn write(&self, slots: &[Slot]) {
-        // The flags of the slots that are listed from before are the only ones that are set.
+        // Only the slots of the earlier list have their flags set.
         let listed = self.count.load(Ordering::Relaxed) as usize;
         for slot in self.slots.iter().take(listed) {
             self.is_selected[usize::from(slot.load(Ordering::Relaxed))].store(0, Ordering::Relaxed);

@@ -18,7 +18,7 @@ check "and leaves none" state_is disabled
 export MEMWEIR_TEST_MECHANISM=sched-ext
 for test in all_threads_of_a_job_stop_and_resume exactly_the_chosen_of_32_jobs_run children_in_their_own_session_stop \
     daemons_stop_in_groups a_blocked_job_can_be_killed sigterm_is_handled_when_a_blocked_job_runs \
-    only_a_scheduler_interrupts_no_system_call \
+    a_stop_interrupts_a_system_call_and_a_scheduler_does_not \
     a_job_that_ignores_sigterm_dies_by_sigkill a_thousand_children_are_blocked_and_killed \
     jobs_that_end_while_others_are_blocked cpu_time_grows_when_a_job_runs_and_only_then \
     groups_that_a_job_made_are_removed_with_it five_hundred_jobs nothing_is_left_after_an_orderly_end; do

@@ -243,7 +243,7 @@ fn role(args: &[String]) -> Option<ExitCode> {
         }
         ["nap", millis] => std::thread::sleep(Duration::from_millis(number(millis) as u64)),
         ["wait-for-no-event", millis] => {
-            if !no_event_comes_within(number(millis)) {
+            if is_interrupted_within(number(millis)) {
                 return Some(ExitCode::from(INTERRUPTED));
             }
         }
@@ -260,15 +260,17 @@ fn role(args: &[String]) -> Option<ExitCode> {
 /// Exit code of a job whose system call was interrupted.
 pub const INTERRUPTED: u8 = 9;
 
-/// Waits in `epoll_wait`, which the kernel does not go on with after a stop.
-fn no_event_comes_within(millis: usize) -> bool {
+/// Waits for that long in `epoll_wait`, which the kernel does not resume after a stop.
+fn is_interrupted_within(millis: usize) -> bool {
     let mut event = libc::epoll_event { events: 0, u64: 0 };
     // SAFETY: the kernel writes one event at most, into `event`.
     let ready = unsafe {
         let epoll = libc::epoll_create1(libc::EPOLL_CLOEXEC);
         libc::epoll_wait(epoll, &raw mut event, 1, millis as i32)
     };
-    ready == 0
+    let error = std::io::Error::last_os_error();
+    assert!(ready == 0 || error.kind() == std::io::ErrorKind::Interrupted, "{error}");
+    ready != 0
 }
 
 fn child(at: &str, index: &str) -> std::process::Child {
