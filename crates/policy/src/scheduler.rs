@@ -4,6 +4,7 @@
 //! observations; step 3 is in `scheduler/selection.rs`. A [`Policy`] chooses the jobs that run
 //! beside the head of the queue.
 
+mod disturbance;
 mod job;
 mod kinds;
 mod occupancy;
@@ -18,6 +19,7 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 use crate::policies;
 use crate::policy::{Batch, Policy};
 use crate::speed::{Load, SpeedModel};
+use disturbance::Member;
 use job::{Conditions, Job, Placement};
 use kinds::Kinds;
 use memweir_core::input::Refusal;
@@ -74,6 +76,8 @@ pub struct QuantumScheduler {
     quantum: u64,
     highest_observed: BytesPerSec,
     occupancy: Occupancy,
+    /// True while the jobs with cores are those of the last whole choice.
+    same_set: bool,
     speeds: SpeedModel,
     /// Time of all observations, from the first quantum.
     clock: Nanos,
@@ -87,6 +91,7 @@ struct Scratch {
     survey: Survey,
     picks: Vec<usize>,
     loads: Vec<Load>,
+    members: Vec<Member>,
 }
 
 impl QuantumScheduler {
@@ -109,6 +114,7 @@ impl QuantumScheduler {
             occupancy: Occupancy::new(&config),
             speeds: SpeedModel::new(&config),
             clock: Nanos::ZERO,
+            same_set: false,
             config,
             policy,
             jobs: JobTable::default(),
@@ -159,6 +165,7 @@ impl QuantumScheduler {
     /// [`backfill`](Self::backfill).
     pub fn retire(&mut self, job: JobId) {
         let Some(slot) = self.jobs.remove(job) else { return };
+        self.same_set = false;
         self.occupancy.disturb();
         for list in [&mut self.queue, &mut self.chosen, &mut self.asleep] {
             list.retain(|other| *other != slot);
@@ -183,6 +190,9 @@ impl QuantumScheduler {
         let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
         let sample = self.occupancy.sample(bandwidth, saturated).filter(|_| whole);
         let conditions = Conditions { elapsed, whole, shortest, saturated, sample };
+        if whole && self.same_set && self.speeds.has_room(bandwidth) {
+            self.learn_disturbance(elapsed, observations);
+        }
         for observation in observations {
             if let Some(slot) = self.jobs.slot_of(observation.job) {
                 self.observe_job(slot, observation, &conditions);

@@ -2,6 +2,7 @@
 
 use memweir_core::{BytesPerSec, JobId, Lines, Nanos};
 
+use super::disturbance::DisturbanceModel;
 use super::kinds::Alone;
 use super::occupancy::Member;
 use super::slowdown_model::{Seen, SlowdownModel, SlowdownSample, Verdict};
@@ -9,6 +10,7 @@ use super::types::{JobSpec, Observation};
 use crate::ebw::TrafficRates;
 use crate::policy::Candidate;
 use crate::predictor::{Predictor, PredictorKind, Sample};
+use crate::speed::Load;
 
 /// A job that overruns its expected time, or is about to end, is assumed to have one part in this
 /// many of that time left, because it is still running.
@@ -93,8 +95,12 @@ pub(super) struct Job {
     progress: Nanos,
     /// Speed beside the jobs that it runs with, over its speed alone.
     pub(super) speed: f64,
-    /// Part of its time for which it waits for memory when it is alone.
-    pub(super) memory_bound: f64,
+    /// Its requirements when it last got cores.
+    pub(super) load: Load,
+    /// Part of its time alone by which the bus prolongs it then.
+    pub(super) waiting: f64,
+    /// Disturbance between it and others, as it has been learned.
+    pub(super) disturbance: DisturbanceModel,
     /// Time with cores, times the speed.
     work: Nanos,
     /// Bytes that it has moved.
@@ -119,7 +125,9 @@ impl Job {
             executed: Nanos::ZERO,
             progress: Nanos::ZERO,
             speed: 1.0,
-            memory_bound: 0.0,
+            load: Load::default(),
+            waiting: 0.0,
+            disturbance: DisturbanceModel::default(),
             work: Nanos::ZERO,
             moved: 0.0,
             submitted,
@@ -246,7 +254,7 @@ impl Job {
         let Some(rate) = rate else { return self.work };
         let least = by_time / LEAST_BY_TRAFFIC_ONE_IN;
         let by_traffic = (self.moved / rate.0 * 1e9).clamp(least, self.progress.as_f64());
-        let trust = (TELLING_PART * self.memory_bound).min(1.0);
+        let trust = (TELLING_PART * self.load.memory_bound()).min(1.0);
         Nanos((by_time + trust * (by_traffic - by_time) + 0.5) as u64)
     }
 
@@ -288,6 +296,7 @@ impl Job {
             progress: self.completed(),
             age: now.saturating_sub(self.submitted),
             priority: self.spec.priority,
+            disturbance: self.disturbance.disturbance(),
         }
     }
 
@@ -321,7 +330,8 @@ mod tests {
         };
         let mut job = Job::new(spec, PredictorKind::Last, Nanos::ZERO);
         job.placement = Placement::Running;
-        (job.speed, job.memory_bound) = (0.5, memory_bound);
+        job.speed = 0.5;
+        job.load.share[0] = memory_bound;
         let observation = Observation {
             job: JobId(0),
             cpu_time: SECOND,

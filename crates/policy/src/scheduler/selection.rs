@@ -40,6 +40,7 @@ impl QuantumScheduler {
         for slot in self.chosen.drain(..) {
             self.jobs[slot].placement = Placement::Waiting;
         }
+        self.same_set = true;
         let load = match self.policy.blocking() {
             Blocking::Unchosen => {
                 self.begin_quantum();
@@ -64,6 +65,7 @@ impl QuantumScheduler {
         if self.chosen.len() == before {
             return None;
         }
+        self.same_set = false;
         self.occupancy.disturb();
         Some(self.decision(load))
     }
@@ -117,7 +119,8 @@ impl QuantumScheduler {
     /// then to the jobs that the policy chooses. Returns the load of all chosen jobs.
     fn fill(&mut self, placement: Placement) -> Load {
         // Moved out, so that jobs can be chosen while the survey is read.
-        let Scratch { moved, mut survey, mut picks, loads } = std::mem::take(&mut self.scratch);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let Scratch { survey, picks, .. } = &mut scratch;
         let batch = WholeBatch::new(&self.jobs, &self.queue, &self.asleep, self.config.cores);
         survey.take(&batch, self.clock);
         let unknown = survey.unknown_demand;
@@ -148,7 +151,7 @@ impl QuantumScheduler {
             speeds: &self.speeds,
         };
         picks.clear();
-        self.policy.select(&view, &mut picks);
+        self.policy.select(&view, picks);
         let waiting = &survey.waiting[rest];
         for (nth, slot) in picks.iter().map(|pick| waiting.get(*pick)).enumerate() {
             let Some(slot) = slot.copied() else { continue };
@@ -160,7 +163,7 @@ impl QuantumScheduler {
                 load = load.with(self.choose(slot, placement, reason), unknown);
             }
         }
-        self.scratch = Scratch { moved, survey, picks, loads };
+        self.scratch = scratch;
         self.note_speeds(unknown);
         load
     }
@@ -177,7 +180,8 @@ impl QuantumScheduler {
         let contention = self.speeds.contention(loads.iter());
         for (slot, load) in self.chosen.iter().zip(loads) {
             let job = &mut self.jobs[*slot];
-            (job.speed, job.memory_bound) = (load.speed(&contention), load.share.iter().sum());
+            (job.speed, job.waiting) = (load.speed(&contention), load.waiting(&contention));
+            job.load = *load;
         }
     }
 

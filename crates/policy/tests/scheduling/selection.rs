@@ -3,6 +3,7 @@
 use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 use memweir_policy::fitness::FitnessSelector;
 use memweir_policy::policies::{self, POLICIES};
+use memweir_policy::speed::Disturbance;
 use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve, TrafficRates};
 use proptest::prelude::*;
 
@@ -32,6 +33,7 @@ fn wide_queue(jobs: &[(f64, u32)]) -> Vec<Candidate> {
             progress: Nanos::ZERO,
             age: Nanos::ZERO,
             priority: Priority::default(),
+            disturbance: Disturbance::default(),
         })
         .collect()
 }

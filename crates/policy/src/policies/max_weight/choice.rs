@@ -14,7 +14,7 @@
 
 use memweir_core::MAX_MEDIA;
 
-use crate::speed::{Contention, Load, SpeedModel};
+use crate::speed::{Contention, Damage, Load, SpeedModel};
 
 /// Steps in the direction of the highest scores. Twice as many gained 0.1 to 0.3 % more on mixes
 /// like the training ones for 16 cores, and nothing on those for four.
@@ -37,6 +37,8 @@ pub(super) struct Jobs {
     /// Of each medium that is told apart; see [`Load`].
     pub(super) utilization: Vec<Vec<f64>>,
     share: Vec<Vec<f64>>,
+    pub(super) sensitivity: Vec<f64>,
+    pub(super) pressure: Vec<f64>,
     pub(super) cores: Vec<u32>,
     per_core: Vec<f64>,
     /// Weight of a second of a job's progress; positive.
@@ -51,9 +53,12 @@ impl Jobs {
         for column in self.utilization.iter_mut().chain(&mut self.share) {
             column.clear();
         }
+        for column in
+            [&mut self.sensitivity, &mut self.pressure, &mut self.per_core, &mut self.prices]
+        {
+            column.clear();
+        }
         self.cores.clear();
-        self.per_core.clear();
-        self.prices.clear();
     }
 
     /// Adds a job; its weight follows in `prices`.
@@ -64,6 +69,8 @@ impl Jobs {
         for (column, value) in self.share.iter_mut().zip(load.share) {
             column.push(value);
         }
+        self.sensitivity.push(load.sensitivity);
+        self.pressure.push(load.pressure);
         self.cores.push(cores);
         self.per_core.push(1.0 / f64::from(cores));
     }
@@ -75,7 +82,8 @@ impl Jobs {
 
     /// Returns one of the jobs.
     fn member(&self, place: usize) -> Member {
-        let mut load = Load::default();
+        let (sensitivity, pressure) = (self.sensitivity[place], self.pressure[place]);
+        let mut load = Load { sensitivity, pressure, ..Load::default() };
         for (value, column) in load.utilization.iter_mut().zip(&self.utilization) {
             *value = column[place];
         }
@@ -91,9 +99,14 @@ fn weigh(columns: &[Vec<f64>], by: &[f64; MAX_MEDIA], length: usize, sums: &mut 
     sums.clear();
     sums.resize(length, 0.0);
     for (column, factor) in columns.iter().zip(by) {
-        for (sum, value) in sums.iter_mut().zip(column) {
-            *sum += value * factor;
-        }
+        add(column, *factor, sums);
+    }
+}
+
+/// Adds a column's values, times a factor, to `sums`.
+fn add(column: &[f64], factor: f64, sums: &mut [f64]) {
+    for (sum, value) in sums.iter_mut().zip(column) {
+        *sum += value * factor;
     }
 }
 
@@ -143,7 +156,7 @@ impl Problem<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Conditions {
     contention: Contention,
-    damage: [f64; MAX_MEDIA],
+    damage: Damage,
 }
 
 impl Conditions {
@@ -283,7 +296,9 @@ impl Chooser {
         let jobs = problem.jobs;
         let length = jobs.cores.len();
         weigh(&jobs.share, &at.contention.excess, length, &mut self.latency);
-        weigh(&jobs.utilization, &at.damage, length, &mut self.damage);
+        weigh(&jobs.utilization, &at.damage.utilization, length, &mut self.damage);
+        add(&jobs.sensitivity, at.contention.pressure, &mut self.latency);
+        add(&jobs.pressure, at.damage.pressure, &mut self.damage);
         let waits = self.latency.iter().zip(&self.damage);
         let worth = jobs.prices.iter().zip(&jobs.per_core);
         let scores =
