@@ -18,10 +18,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def batches(rounds, scratch):
+def batches(memweir, rounds, scratch):
     """The name, directory, command and result of each batch."""
     demo, streams = ROOT / "demo", ROOT / "experiments" / "streaming-mix"
-    yield "demo", demo, ["./run.sh"], demo / "out" / "comparison.json"
+    yield "demo", demo, ["./run.sh", memweir], demo / "out" / "comparison.json"
 
     def compare(name, directory, policies, *jobs):
         result = f"{scratch}/{name}.json"
@@ -39,10 +39,10 @@ def main():
     rounds = sys.argv[3] if len(sys.argv) > 3 else "12"
     with tempfile.TemporaryDirectory() as scratch:
         path = f"{memweir.parent}:{os.environ['PATH']}"
-        environment = {**os.environ, "PATH": path, "MEMWEIR": str(memweir), "ROUNDS": rounds}
+        environment = {**os.environ, "PATH": path, "ROUNDS": rounds}
         environment["XDG_DATA_HOME"] = scratch
         turnarounds, speeds = [], []
-        for name, directory, command, result in batches(rounds, scratch):
+        for name, directory, command, result in batches(memweir, rounds, scratch):
             subprocess.run(command, cwd=directory, env=environment, check=True)
             for run in json.loads(result.read_text())["runs"]:
                 row, report = [name, run["round"], run["variant"]], run["report"]
