@@ -29,7 +29,7 @@ pub enum Objective {
     /// ```
     ///
     /// A second of progress takes the core time `k_j = c_j t_j`: its cores, for as long as it takes
-    /// beside [others](Crowd) of mean pressure. So `dK/dl_j` is `k_j / C`, plus the core time that
+    /// beside others of mean pressure. So `dK/dl_j` is `k_j / C`, plus the core time that
     /// the job's own pressure costs the others.
     ///
     /// Without contention and with a dominating job this is longest-remaining-first; where the bus
