@@ -78,6 +78,8 @@ pub struct QuantumScheduler {
     occupancy: Occupancy,
     /// True while the jobs with cores are those of the last whole choice.
     same_set: bool,
+    /// True if the disturbance between jobs is learned.
+    learns_disturbance: bool,
     speeds: SpeedModel,
     /// Time of all observations, from the first quantum.
     clock: Nanos,
@@ -103,7 +105,8 @@ impl QuantumScheduler {
         let choice = policies::find(&config.policy)?;
         let policy = choice.build(&config);
         let core_use = choice.core_use(&config);
-        Ok(Self::with_policy(SchedulerConfig { core_use, ..config }, policy))
+        let scheduler = Self::with_policy(SchedulerConfig { core_use, ..config }, policy);
+        Ok(Self { learns_disturbance: choice.learns_disturbance(), ..scheduler })
     }
 
     /// Creates a scheduler with a policy from outside the table; `config.policy` is ignored.
@@ -115,6 +118,7 @@ impl QuantumScheduler {
             speeds: SpeedModel::new(&config),
             clock: Nanos::ZERO,
             same_set: false,
+            learns_disturbance: false,
             config,
             policy,
             jobs: JobTable::default(),
@@ -190,7 +194,7 @@ impl QuantumScheduler {
         let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
         let sample = self.occupancy.sample(bandwidth, saturated).filter(|_| whole);
         let conditions = Conditions { elapsed, whole, shortest, saturated, sample };
-        if whole && self.same_set && self.speeds.has_room(bandwidth) {
+        if self.learns_disturbance && whole && self.same_set && self.speeds.has_room(bandwidth) {
             self.learn_disturbance(elapsed, observations);
         }
         for observation in observations {

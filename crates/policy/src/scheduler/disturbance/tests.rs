@@ -36,6 +36,7 @@ fn scheduler(expected: bool) -> QuantumScheduler {
         ..SchedulerConfig::default()
     };
     let mut scheduler = QuantumScheduler::new(config).expect("a policy of the table");
+    scheduler.learns_disturbance = true;
     for (program, job) in PROGRAMS.iter().zip(0..) {
         let alone = BytesPerSec(program.intensity * LINE_BYTES as f64 / program.time * 1e9);
         let expected_bandwidth = expected.then_some(alone);
@@ -160,4 +161,13 @@ fn a_phase_of_other_traffic_counts_for_less() {
     };
     assert!(after(0.0) > 0.1, "{}", after(0.0));
     assert!(after(2.0) < after(0.0) / 10.0, "{}", after(2.0));
+}
+
+#[test]
+fn an_option_of_max_weight_lets_the_scheduler_learn() {
+    let learns = |policy: &str| {
+        let config = SchedulerConfig { policy: policy.to_owned(), ..SchedulerConfig::default() };
+        QuantumScheduler::new(config).expect("a policy of the table").learns_disturbance
+    };
+    assert!(learns("max-weight:disturbance") && !learns("max-weight"));
 }
