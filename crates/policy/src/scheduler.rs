@@ -76,8 +76,6 @@ pub struct QuantumScheduler {
     quantum: u64,
     highest_observed: BytesPerSec,
     occupancy: Occupancy,
-    /// True while the jobs with cores are those of the last whole choice.
-    same_set: bool,
     /// True if the disturbance between jobs is learned.
     learns_disturbance: bool,
     speeds: SpeedModel,
@@ -117,7 +115,6 @@ impl QuantumScheduler {
             occupancy: Occupancy::new(&config),
             speeds: SpeedModel::new(&config),
             clock: Nanos::ZERO,
-            same_set: false,
             learns_disturbance: false,
             config,
             policy,
@@ -169,8 +166,7 @@ impl QuantumScheduler {
     /// [`backfill`](Self::backfill).
     pub fn retire(&mut self, job: JobId) {
         let Some(slot) = self.jobs.remove(job) else { return };
-        self.same_set = false;
-        self.occupancy.disturb();
+        self.occupancy.unsettle();
         for list in [&mut self.queue, &mut self.chosen, &mut self.asleep] {
             list.retain(|other| *other != slot);
         }
@@ -194,7 +190,8 @@ impl QuantumScheduler {
         let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
         let sample = self.occupancy.sample(bandwidth, saturated).filter(|_| whole);
         let conditions = Conditions { elapsed, whole, shortest, saturated, sample };
-        if self.learns_disturbance && whole && self.same_set && self.speeds.has_room(bandwidth) {
+        let telling = whole && self.occupancy.is_settled() && self.speeds.has_room(bandwidth);
+        if self.learns_disturbance && telling {
             self.learn_disturbance(elapsed, observations);
         }
         for observation in observations {

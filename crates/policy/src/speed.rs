@@ -20,7 +20,7 @@
 //! Jobs disturb each other beyond the bus, too: they close each other's DRAM rows and evict each
 //! other's lines from a shared cache. The *sensitivity* `v_j` of a job and its *pressure* `p_j` on
 //! others stand for that, as in "Bubble-Up" (Mars et al., MICRO 2011), where they are measured
-//! beforehand; here the scheduler learns them. A sensitivity that nothing has shown is zero.
+//! beforehand; here the scheduler may learn them. A sensitivity that nothing has shown is zero.
 //!
 //! The term with `LOSS` is the cost of bursts that collide before the medium is full. Both
 //! constants were chosen once, on training mixes that `docs/policies.md` names.

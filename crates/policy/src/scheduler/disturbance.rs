@@ -127,8 +127,7 @@ struct Estimate {
     covariance: [f64; 3],
     pressure: f64,
     pressure_variance: f64,
-    /// Variance that a quantum adds to that.
-    pressure_drift: f64,
+    first_pressure_variance: f64,
     /// Mean logarithm of the lines per instruction.
     intensity: f64,
     /// Relative variance of a time.
@@ -146,23 +145,25 @@ impl Estimate {
             covariance: [squared(deviation), 0.0, squared(FIRST_ADDED)],
             pressure: seen.utilization,
             pressure_variance,
-            pressure_drift: DRIFT[2] * pressure_variance,
+            first_pressure_variance: pressure_variance,
             intensity: seen.intensity,
             noise: squared(NOISE),
         }
     }
 
-    /// Adds what may have changed since the last quantum, unless as little is known as at first.
+    /// Adds what may have changed since the last quantum.
     fn drift(&mut self) {
-        let [alone, _, added] = &mut self.covariance;
-        let first = [squared(FIRST_ALONE.1), squared(FIRST_ADDED), self.pressure_drift / DRIFT[2]];
-        let variances = [alone, added, &mut self.pressure_variance];
-        let drift = [DRIFT[0], DRIFT[1], self.pressure_drift];
-        for ((variance, drift), first) in variances.into_iter().zip(drift).zip(first) {
-            if *variance < first {
-                *variance += drift;
-            }
-        }
+        let first_pressure = self.first_pressure_variance;
+        widen(&mut self.covariance[0], DRIFT[0], squared(FIRST_ALONE.1));
+        widen(&mut self.covariance[2], DRIFT[1], squared(FIRST_ADDED));
+        widen(&mut self.pressure_variance, DRIFT[2] * first_pressure, first_pressure);
+    }
+}
+
+/// Adds to a variance, unless as little is known as at first.
+fn widen(variance: &mut f64, drift: f64, first: f64) {
+    if *variance < first {
+        *variance += drift;
     }
 }
 

@@ -40,7 +40,6 @@ impl QuantumScheduler {
         for slot in self.chosen.drain(..) {
             self.jobs[slot].placement = Placement::Waiting;
         }
-        self.same_set = true;
         let load = match self.policy.blocking() {
             Blocking::Unchosen => {
                 self.begin_quantum();
@@ -65,8 +64,7 @@ impl QuantumScheduler {
         if self.chosen.len() == before {
             return None;
         }
-        self.same_set = false;
-        self.occupancy.disturb();
+        self.occupancy.unsettle();
         Some(self.decision(load))
     }
 

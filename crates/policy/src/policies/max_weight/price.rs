@@ -202,9 +202,9 @@ impl Crowd {
         };
         let width = sum(&|job| f64::from(jobs.cores[job])) / sum(&|_| 1.0);
         crowd.others = ((cores / width).min(remaining.len() as f64) - 1.0).max(0.0);
+        let loss = sum(&|job| f64::from(jobs.cores[job]) * jobs.sensitivity[job]);
         for _ in 0..CROWD_ROUNDS {
             let time = sum(&|job| crowd.stretch(jobs, job));
-            let loss = sum(&|job| f64::from(jobs.cores[job]) * jobs.sensitivity[job]);
             let pressure = sum(&|job| crowd.stretch(jobs, job) * jobs.pressure[job]);
             (crowd.pressure, crowd.loss) = (pressure / time, loss / time);
         }

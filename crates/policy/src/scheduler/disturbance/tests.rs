@@ -121,7 +121,7 @@ fn a_bus_near_its_peak_and_a_set_that_changes_show_nothing() {
     for _ in 0..50 {
         let chosen = scheduler.select().chosen;
         scheduler.backfill();
-        scheduler.same_set = false;
+        scheduler.occupancy.unsettle();
         let seen: Vec<_> =
             chosen.iter().map(|job| observation(job.0, PROGRAMS[job.index()], 2.0)).collect();
         scheduler.observe(QUANTUM, &seen);
@@ -133,13 +133,13 @@ fn a_bus_near_its_peak_and_a_set_that_changes_show_nothing() {
 fn a_job_that_ends_makes_another_set() {
     let mut scheduler = scheduler(false);
     scheduler.select();
-    assert!(scheduler.same_set);
+    assert!(scheduler.occupancy.is_settled());
     scheduler.retire(JobId(0));
-    assert!(!scheduler.same_set);
+    assert!(!scheduler.occupancy.is_settled());
     scheduler.backfill();
-    assert!(!scheduler.same_set);
+    assert!(!scheduler.occupancy.is_settled());
     scheduler.select();
-    assert!(scheduler.same_set);
+    assert!(scheduler.occupancy.is_settled());
 }
 
 #[test]
