@@ -88,11 +88,6 @@ impl Load {
         speed_at(self, &contention.excess, contention.pressure)
     }
 
-    /// Returns the part of its time alone that the job waits for memory.
-    pub(crate) fn memory_bound(&self) -> f64 {
-        self.share.iter().sum()
-    }
-
     /// Returns the part of its time alone by which the bus prolongs the job.
     pub(crate) fn waiting(&self, contention: &Contention) -> f64 {
         waiting(self, &contention.excess)

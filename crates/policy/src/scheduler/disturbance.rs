@@ -97,7 +97,7 @@ impl Seen {
         let instructions = counts.instructions as f64;
         let intensity = lines_per_instruction(&counts);
         let time = observation.cpu_time.as_f64() / instructions;
-        let telling = job.load.memory_bound() >= LEAST_MEMORY_BOUND;
+        let telling = job.memory_bound >= LEAST_MEMORY_BOUND;
         let rate = job.spec.expected_bandwidth.filter(|rate| telling && rate.0 > 0.0);
         let alone = rate.map(|rate| intensity * LINE_BYTES as f64 / rate.0 * 1e9);
         Some(Self {
@@ -105,7 +105,7 @@ impl Seen {
             alone: alone.filter(|alone| (1.0 / SANE..SANE).contains(&(time / alone))),
             intensity: intensity.ln(),
             waiting: job.waiting,
-            utilization: job.load.utilization.iter().sum(),
+            utilization: job.utilization,
         })
     }
 }
@@ -175,9 +175,10 @@ pub(super) struct Member {
     seen: Seen,
 }
 
-/// Knowledge of the disturbance between one job and others.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct DisturbanceModel(Option<Estimate>);
+/// Knowledge of the disturbance between one job and others. Most jobs have none, and a decision
+/// goes through all of them, so it lies elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct DisturbanceModel(Option<Box<Estimate>>);
 
 impl DisturbanceModel {
     /// Returns what is certain.
@@ -245,7 +246,8 @@ impl QuantumScheduler {
             let slot = self.jobs.slot_of(observation.job)?;
             let job = &self.jobs[slot];
             let seen = Seen::of(job, observation, elapsed)?;
-            let known = job.disturbance.0.unwrap_or_else(|| Estimate::first(&seen));
+            let known =
+                job.disturbance.0.as_deref().copied().unwrap_or_else(|| Estimate::first(&seen));
             (job.placement == Placement::Running).then_some(Member { slot, known, seen })
         }));
         if members.len() < self.chosen.len() {
@@ -253,7 +255,7 @@ impl QuantumScheduler {
         }
         learn(members);
         for Member { slot, known, .. } in members {
-            self.jobs[*slot].disturbance = DisturbanceModel(Some(*known));
+            self.jobs[*slot].disturbance = DisturbanceModel(Some(Box::new(*known)));
         }
     }
 }

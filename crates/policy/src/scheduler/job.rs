@@ -10,7 +10,6 @@ use super::types::{JobSpec, Observation};
 use crate::ebw::TrafficRates;
 use crate::policy::Candidate;
 use crate::predictor::{Predictor, PredictorKind, Sample};
-use crate::speed::Load;
 
 /// A job that overruns its expected time, or is about to end, is assumed to have one part in this
 /// many of that time left, because it is still running.
@@ -95,10 +94,12 @@ pub(super) struct Job {
     progress: Nanos,
     /// Speed beside the jobs that it runs with, over its speed alone.
     pub(super) speed: f64,
-    /// Its requirements when it last got cores.
-    pub(super) load: Load,
-    /// Part of its time alone by which the bus prolongs it then.
+    /// Part of its time for which it waits for memory when it is alone.
+    pub(super) memory_bound: f64,
+    /// Part of its time alone by which the bus prolongs it beside the jobs that it runs with.
     pub(super) waiting: f64,
+    /// Its demand on all media over their peaks when it last got cores.
+    pub(super) utilization: f64,
     /// Disturbance between it and others, as it has been learned.
     pub(super) disturbance: DisturbanceModel,
     /// Time with cores, times the speed.
@@ -125,8 +126,9 @@ impl Job {
             executed: Nanos::ZERO,
             progress: Nanos::ZERO,
             speed: 1.0,
-            load: Load::default(),
+            memory_bound: 0.0,
             waiting: 0.0,
+            utilization: 0.0,
             disturbance: DisturbanceModel::default(),
             work: Nanos::ZERO,
             moved: 0.0,
@@ -254,7 +256,7 @@ impl Job {
         let Some(rate) = rate else { return self.work };
         let least = by_time / LEAST_BY_TRAFFIC_ONE_IN;
         let by_traffic = (self.moved / rate.0 * 1e9).clamp(least, self.progress.as_f64());
-        let trust = (TELLING_PART * self.load.memory_bound()).min(1.0);
+        let trust = (TELLING_PART * self.memory_bound).min(1.0);
         Nanos((by_time + trust * (by_traffic - by_time) + 0.5) as u64)
     }
 
@@ -330,8 +332,7 @@ mod tests {
         };
         let mut job = Job::new(spec, PredictorKind::Last, Nanos::ZERO);
         job.placement = Placement::Running;
-        job.speed = 0.5;
-        job.load.share[0] = memory_bound;
+        (job.speed, job.memory_bound) = (0.5, memory_bound);
         let observation = Observation {
             job: JobId(0),
             cpu_time: SECOND,

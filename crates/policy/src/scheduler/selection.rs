@@ -179,7 +179,8 @@ impl QuantumScheduler {
         for (slot, load) in self.chosen.iter().zip(loads) {
             let job = &mut self.jobs[*slot];
             (job.speed, job.waiting) = (load.speed(&contention), load.waiting(&contention));
-            job.load = *load;
+            job.memory_bound = load.share.iter().sum();
+            job.utilization = load.utilization.iter().sum();
         }
     }
 

@@ -37,8 +37,10 @@ pub(super) struct Jobs {
     /// Of each medium that is told apart; see [`Load`].
     pub(super) utilization: Vec<Vec<f64>>,
     share: Vec<Vec<f64>>,
-    pub(super) sensitivity: Vec<f64>,
-    pub(super) pressure: Vec<f64>,
+    sensitivity: Vec<f64>,
+    pressure: Vec<f64>,
+    /// True if one of them is sensitive.
+    pub(super) disturbed: bool,
     pub(super) cores: Vec<u32>,
     per_core: Vec<f64>,
     /// Weight of a second of a job's progress; positive.
@@ -59,6 +61,7 @@ impl Jobs {
             column.clear();
         }
         self.cores.clear();
+        self.disturbed = false;
     }
 
     /// Adds a job; its weight follows in `prices`.
@@ -71,6 +74,7 @@ impl Jobs {
         }
         self.sensitivity.push(load.sensitivity);
         self.pressure.push(load.pressure);
+        self.disturbed |= load.sensitivity > 0.0;
         self.cores.push(cores);
         self.per_core.push(1.0 / f64::from(cores));
     }
@@ -78,6 +82,16 @@ impl Jobs {
     /// Sets the weight of each job to that of its traffic, at these prices of the media.
     pub(super) fn price_traffic(&mut self, by: &[f64; MAX_MEDIA]) {
         weigh(&self.utilization, by, self.cores.len(), &mut self.prices);
+    }
+
+    /// Returns the claims of each job.
+    pub(super) fn claims(&self) -> impl Iterator<Item = Claims> {
+        let disturbance = self.sensitivity.iter().zip(&self.pressure);
+        self.cores.iter().zip(disturbance).map(|(cores, (sensitivity, pressure))| Claims {
+            cores: f64::from(*cores),
+            sensitivity: *sensitivity,
+            pressure: *pressure,
+        })
     }
 
     /// Returns one of the jobs.
@@ -92,6 +106,14 @@ impl Jobs {
         }
         Member { load, price: self.prices[place], cores: self.cores[place] }
     }
+}
+
+/// Claims of one job on the cores and on its company.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claims {
+    pub(super) cores: f64,
+    pub(super) sensitivity: f64,
+    pub(super) pressure: f64,
 }
 
 /// Sets `sums` to the sums over columns of their values times the column's factor.
@@ -297,8 +319,10 @@ impl Chooser {
         let length = jobs.cores.len();
         weigh(&jobs.share, &at.contention.excess, length, &mut self.latency);
         weigh(&jobs.utilization, &at.damage.utilization, length, &mut self.damage);
-        add(&jobs.sensitivity, at.contention.pressure, &mut self.latency);
-        add(&jobs.pressure, at.damage.pressure, &mut self.damage);
+        if jobs.disturbed {
+            add(&jobs.sensitivity, at.contention.pressure, &mut self.latency);
+            add(&jobs.pressure, at.damage.pressure, &mut self.damage);
+        }
         let waits = self.latency.iter().zip(&self.damage);
         let worth = jobs.prices.iter().zip(&jobs.per_core);
         let scores =

@@ -2,7 +2,7 @@
 
 use memweir_core::{MAX_MEDIA, Nanos};
 
-use super::choice::Jobs;
+use super::choice::{Claims, Jobs};
 use crate::policies::PolicyOption;
 use crate::policy::{Candidate, QuantumView};
 use crate::scheduler::SchedulerConfig;
@@ -150,8 +150,10 @@ impl Prices {
         let remaining = &self.remaining;
         let longest = remaining.iter().fold(0.0f64, |most, ahead| most.max(*ahead));
         let crowd = Crowd::of(jobs, remaining, self.cores);
-        let core_time: f64 = (0..remaining.len())
-            .map(|job| remaining[job] * crowd.core_time(jobs, job) / self.cores)
+        let core_time: f64 = remaining
+            .iter()
+            .zip(jobs.claims())
+            .map(|(ahead, claims)| ahead * crowd.core_time(claims) / self.cores)
             .sum();
         let mut traffic = [0.0; MAX_MEDIA];
         for (sum, column) in traffic.iter_mut().zip(&jobs.utilization) {
@@ -163,9 +165,11 @@ impl Prices {
         let core_price = cubed(core_time / unit) / self.cores;
         let bus_prices = traffic.map(|bound| cubed(bound / unit));
         jobs.price_traffic(&bus_prices);
-        for (job, ahead) in remaining.iter().enumerate() {
-            jobs.prices[job] += cubed(ahead / unit) + core_price * crowd.marginal(jobs, job);
+        let mut prices = std::mem::take(&mut jobs.prices);
+        for ((ahead, claims), price) in remaining.iter().zip(jobs.claims()).zip(&mut prices) {
+            *price += cubed(ahead / unit) + core_price * crowd.marginal(claims);
         }
+        jobs.prices = prices;
     }
 }
 
@@ -194,40 +198,39 @@ impl Crowd {
     /// Where no job is sensitive, it is of no account.
     pub(super) fn of(jobs: &Jobs, remaining: &[f64], cores: f64) -> Self {
         let mut crowd = Self::default();
-        if jobs.sensitivity.iter().all(|sensitivity| *sensitivity == 0.0) {
+        if !jobs.disturbed {
             return crowd;
         }
-        let sum = |of: &dyn Fn(usize) -> f64| -> f64 {
-            remaining.iter().enumerate().map(|(job, ahead)| ahead * of(job)).sum()
+        let sum = |of: &dyn Fn(Claims) -> f64| -> f64 {
+            remaining.iter().zip(jobs.claims()).map(|(ahead, claims)| ahead * of(claims)).sum()
         };
-        let width = sum(&|job| f64::from(jobs.cores[job])) / sum(&|_| 1.0);
+        let width = sum(&|job| job.cores) / sum(&|_| 1.0);
         crowd.others = ((cores / width).min(remaining.len() as f64) - 1.0).max(0.0);
-        let loss = sum(&|job| f64::from(jobs.cores[job]) * jobs.sensitivity[job]);
+        let loss = sum(&|job| job.cores * job.sensitivity);
         for _ in 0..CROWD_ROUNDS {
-            let time = sum(&|job| crowd.stretch(jobs, job));
-            let pressure = sum(&|job| crowd.stretch(jobs, job) * jobs.pressure[job]);
+            let time = sum(&|job| crowd.stretch(job));
+            let pressure = sum(&|job| crowd.stretch(job) * job.pressure);
             (crowd.pressure, crowd.loss) = (pressure / time, loss / time);
         }
         crowd
     }
 
     /// Returns the time that a second of a job's progress takes.
-    fn stretch(&self, jobs: &Jobs, job: usize) -> f64 {
-        1.0 + jobs.sensitivity[job] * self.others * self.pressure
+    fn stretch(&self, job: Claims) -> f64 {
+        1.0 + job.sensitivity * self.others * self.pressure
     }
 
     /// Returns the core time that a second of a job's progress takes.
-    pub(super) fn core_time(&self, jobs: &Jobs, job: usize) -> f64 {
-        f64::from(jobs.cores[job]) * self.stretch(jobs, job)
+    pub(super) fn core_time(&self, job: Claims) -> f64 {
+        job.cores * self.stretch(job)
     }
 
     /// Returns the derivative of the core time of all jobs by a job's remaining time: its own core
     /// time, and that which its pressure costs the others, over that of the jobs in whose place it
     /// runs.
-    pub(super) fn marginal(&self, jobs: &Jobs, job: usize) -> f64 {
-        let more = self.others * (jobs.pressure[job] - self.pressure) * self.loss;
-        let cores = f64::from(jobs.cores[job]);
-        self.stretch(jobs, job) * (cores + more).max(LEAST_MARGINAL * cores)
+    pub(super) fn marginal(&self, job: Claims) -> f64 {
+        let more = self.others * (job.pressure - self.pressure) * self.loss;
+        self.stretch(job) * (job.cores + more).max(LEAST_MARGINAL * job.cores)
     }
 }
 
