@@ -158,14 +158,14 @@ const POLL: Nanos = Nanos::from_millis(5);
 const PROGRESS: Duration = Duration::from_millis(100);
 
 /// Runs a command in the emulator to its end and records its memory behavior. Processes that
-/// outlive the command's first one are recorded up to its end. SIGINT, SIGTERM and SIGHUP kill the
-/// command.
+/// outlive the command's first one are recorded up to its end. A signal kills the command.
 pub fn record(
     launch: Launch,
     options: &RecordOptions,
+    signals: &Signals,
     progress: &mut dyn FnMut(RecordProgress),
 ) -> Result<Recording, RecordError> {
-    run(launch, options, progress, None)
+    run(launch, options, signals, progress, None)
 }
 
 /// Works like [`record`], and passes `sink` every line that is read from or written to memory.
@@ -177,6 +177,7 @@ pub fn record(
 pub fn record_accesses(
     launch: Launch,
     options: &RecordOptions,
+    signals: &Signals,
     progress: &mut dyn FnMut(RecordProgress),
     sink: &mut dyn FnMut(&LineBatch),
 ) -> Result<Recording, RecordError> {
@@ -185,7 +186,7 @@ pub fn record_accesses(
             "addresses are recorded of a program that is simulated as a whole".to_owned(),
         ));
     }
-    run(launch, options, progress, Some(sink))
+    run(launch, options, signals, progress, Some(sink))
 }
 
 /// Receiver of accesses.
@@ -194,6 +195,7 @@ type Sink<'a> = Option<&'a mut dyn FnMut(&LineBatch)>;
 fn run(
     mut launch: Launch,
     options: &RecordOptions,
+    signals: &Signals,
     progress: &mut dyn FnMut(RecordProgress),
     mut sink: Sink<'_>,
 ) -> Result<Recording, RecordError> {
@@ -218,10 +220,9 @@ fn run(
     let last_level = LastLevel::new(&options.caches.llc)
         .map_err(os_error("cannot make the last-level cache"))?;
     qemu.emulate(&mut launch, &counters.path(), &last_level.path(), None)?;
-    let signals = Signals::caught().map_err(os_error("cannot catch signals"))?;
     let mut process = start(&launch, &SpawnTarget::Session)?.exec()?;
     let mut course = Course::new(options.sampling);
-    let status = follow(&mut process, &signals, &counters, &mut course, progress, &mut sink)?;
+    let status = follow(&mut process, signals, &counters, &mut course, progress, &mut sink)?;
     Ok(course.finish(status, options.caches, &counters))
 }
 

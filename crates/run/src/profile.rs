@@ -22,9 +22,9 @@ mod workspace;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 
-use memweir_abi::softpmu::Sampling;
 use memweir_core::input::InputError;
 use memweir_core::{Media, Nanos};
+use memweir_linux::launch::Signals;
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::{NativeOptions, native as native_meter};
 use memweir_linux::qemu::Qemu;
@@ -34,6 +34,7 @@ use crate::platform::Machine;
 use crate::store::{InputFile, Invocation, inputs, not_written};
 use native::NativeRun;
 
+pub use emulated::Timed;
 pub use ends::DifferentEnd;
 pub use input::{Input, input_of};
 pub use observed::Observed;
@@ -66,15 +67,14 @@ pub fn profile(
             .key("interval")
             .into());
     }
-    if options.addresses.is_some() && options.sampling != Sampling::All {
-        return Err(InputError::new("profile", "addresses are recorded of all of a program")
-            .key("sample")
-            .help("leave `--sample` out, or `--addresses`")
-            .into());
-    }
-    match choose_meter(options)? {
-        Some(mut meter) => with_native_meter(invocation, options, meter.as_mut(), progress),
-        None => emulated::profile(invocation, options, progress),
+    let meter = choose_meter(options)?;
+    let signals = Signals::caught()
+        .map_err(|source| ProfileError::Os { what: "catching signals".to_owned(), source })?;
+    match meter {
+        Some(mut meter) => {
+            with_native_meter(invocation, options, meter.as_mut(), &signals, progress)
+        }
+        None => Timed::run(invocation, options, &signals, progress)?.count(&signals, progress),
     }
 }
 
@@ -82,10 +82,12 @@ fn with_native_meter(
     invocation: &Invocation,
     options: &ProfileOptions,
     meter: &mut dyn Meter,
+    signals: &Signals,
     progress: &mut dyn FnMut(ProfileProgress),
 ) -> Result<Profiled, ProfileError> {
     let workspace = Workspace::choose(invocation, options.isolation, Counting::Outside)?;
-    let (mut run, inputs) = natively(invocation, options, &workspace, Some(meter), progress)?;
+    let (mut run, inputs) =
+        natively(invocation, options, &workspace, Some(meter), signals, progress)?;
     let capabilities = meter.capabilities();
     if options.media.len() > 1 && !capabilities.media {
         run.notices
@@ -115,13 +117,13 @@ fn natively(
     options: &ProfileOptions,
     workspace: &Workspace,
     meter: Option<&mut dyn Meter>,
+    signals: &Signals,
     progress: &mut dyn FnMut(ProfileProgress),
 ) -> Result<(NativeRun, Vec<InputFile>), ProfileError> {
     let given = inputs(invocation);
     let mut command = command(invocation)?;
     let place = workspace.place(&mut command)?;
-    let mut run = native::run(command, meter, options.interval, progress)?;
-    let view = run.view.take();
+    let (run, view) = native::run(command, meter, options.interval, signals, progress)?;
     Ok((run, not_written(given, |path| place.inside(view.as_ref(), path))))
 }
 

@@ -1,4 +1,4 @@
-//! A signal to memweir ends the profiled program too. This program starts itself again to be the
+//! A signal to memweir ends the profiled programs too. This program starts itself again to be the
 //! memweir that is interrupted: signals go to a whole process, and a test harness has threads.
 
 use std::fs;
@@ -7,8 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use memweir_linux::MeterKind;
+use memweir_linux::launch::Signals;
 use memweir_linux::qemu::{Qemu, QemuPaths};
-use memweir_run::profile::{Isolation, ProfileOptions, profile};
+use memweir_run::profile::{Isolation, ProfileError, ProfileOptions, Timed, profile};
 use memweir_run::store::Invocation;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
@@ -16,49 +17,79 @@ use nix::unistd::Pid;
 
 const DIRECTORY: &str = "MEMWEIR_TEST_DIRECTORY";
 
+/// A program that never ends natively, and two that never end under the emulator.
+const ENDLESS: [&str; 3] = [
+    "echo $$ > pid-0; exec sleep 1000",
+    "mkdir first-1 && exit; echo $$ > pid-1; exec sleep 1000",
+    "mkdir first-2 && exit; echo $$ > pid-2; exec sleep 1000",
+];
+
 fn main() {
     if let Some(directory) = std::env::var_os(DIRECTORY) {
-        return profile_a_program_that_never_ends(Path::new(&directory));
+        return profile_programs_that_never_end(Path::new(&directory));
     }
     if let Err(error) = Qemu::find(&QemuPaths::default()) {
         return memweir_test_support::skip!(Program, "{error}");
     }
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
-        a_signal_kills_the_program_too(signal);
-        println!("{signal} ended the profile and the program");
+        a_signal_kills_the_programs_too(signal, &[0]);
+    }
+    a_signal_kills_the_programs_too(Signal::SIGINT, &[1, 2]);
+}
+
+fn endless(directory: &Path, number: usize) -> Invocation {
+    Invocation {
+        program: PathBuf::from("/bin/sh"),
+        argv: ["sh", "-c", ENDLESS[number]].map(Into::into).to_vec(),
+        directory: directory.to_owned(),
+        stdin: None,
     }
 }
 
-fn profile_a_program_that_never_ends(directory: &Path) {
-    let argv = ["sh", "-c", "echo $$ > pid; exec sleep 1000"];
-    let endless = Invocation {
-        program: PathBuf::from("/bin/sh"),
-        argv: argv.map(Into::into).to_vec(),
-        directory: directory.to_owned(),
-        stdin: None,
-    };
+fn profile_programs_that_never_end(directory: &Path) {
     let options = ProfileOptions {
         meter: Some(MeterKind::Software),
         // The test reads what the program writes.
         isolation: Some(Isolation::None),
         ..ProfileOptions::default()
     };
-    let error = profile(&endless, &options, &mut |_| ()).unwrap_err();
-    fs::write(directory.join("error"), error.to_string()).unwrap();
+    let keep = |number: usize, error: ProfileError| {
+        fs::write(directory.join(format!("error-{number}")), error.to_string()).unwrap();
+    };
+    if !directory.join("at-once").exists() {
+        return keep(0, profile(&endless(directory, 0), &options, &mut |_| ()).unwrap_err());
+    }
+    let signals = Signals::caught().unwrap();
+    let programs = [1, 2].map(|number| (number, endless(directory, number)));
+    std::thread::scope(|scope| {
+        for (number, program) in &programs {
+            let timed = Timed::run(program, &options, &signals, &mut |_| ()).unwrap();
+            let signals = &signals;
+            scope.spawn(move || keep(*number, timed.count(signals, &mut |_| ()).unwrap_err()));
+        }
+    });
 }
 
-fn a_signal_kills_the_program_too(signal: Signal) {
+fn a_signal_kills_the_programs_too(signal: Signal, programs: &[usize]) {
     let dir = tempfile::tempdir().unwrap();
+    if programs.len() > 1 {
+        fs::write(dir.path().join("at-once"), "").unwrap();
+    }
     let mut memweir =
         Command::new(std::env::current_exe().unwrap()).env(DIRECTORY, dir.path()).spawn().unwrap();
-    let file = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
-    while !file("pid").ends_with('\n') {
+    let file = |name: &str, number: usize| {
+        fs::read_to_string(dir.path().join(format!("{name}-{number}"))).unwrap_or_default()
+    };
+    while !programs.iter().all(|number| file("pid", *number).ends_with('\n')) {
         assert!(memweir.try_wait().unwrap().is_none(), "it ended by itself");
         std::thread::sleep(Duration::from_millis(5));
     }
     kill(Pid::from_raw(memweir.id().cast_signed()), signal).unwrap();
     assert!(memweir.wait().unwrap().success());
-    assert_eq!(file("error"), format!("ended by {signal}"));
-    let pid: i32 = file("pid").trim().parse().unwrap();
-    assert_eq!(kill(Pid::from_raw(pid), None), Err(Errno::ESRCH), "the program is gone");
+    for number in programs.iter().copied() {
+        assert_eq!(file("error", number), format!("ended by {signal}"));
+        let pid: i32 = file("pid", number).trim().parse().unwrap();
+        assert_eq!(kill(Pid::from_raw(pid), None), Err(Errno::ESRCH), "the program is gone");
+    }
+    println!("{signal} ended programs {programs:?} and their profiles");
 }

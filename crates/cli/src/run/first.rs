@@ -1,49 +1,152 @@
 //! `memweir run --profile-first`: profiles the programs that have no profile, once.
 
+use std::cmp::Reverse;
+use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use indicatif::{MultiProgress, ProgressBar};
+use memweir_abi::softpmu::Sampling;
 use memweir_linux::MeterKind;
+use memweir_linux::launch::Signals;
 use memweir_run::batch::{invocation, unknown_jobs};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
-use memweir_run::profile::{Isolation, ProfileOptions, ProfileReport, profile as record};
+use memweir_run::profile::{Isolation, ProfileOptions, ProfileReport, Timed};
 use memweir_run::store::{Invocation, ProgramKey};
-
-use memweir_abi::softpmu::Sampling;
+use memweir_study::parallel::for_each;
 
 use crate::failure::Failure;
 use crate::render::profile::isolation;
 use crate::shared::profiling::{keep, show, spinner};
+use crate::value::available_cores;
+
+/// A program of the batch that has no profile.
+struct Program<'a> {
+    /// Its place among these programs.
+    place: usize,
+    job: &'a Job,
+    invocation: Invocation,
+    options: ProfileOptions,
+}
 
 /// Fills the store with the profiles that the batch needs; returns notices for the user.
+///
+/// The native runs come first, one by one, since they tell times. The emulated runs only count, so
+/// that as many as there are processors take place at once.
 pub(super) fn profile(
     batch: &Batch,
     options: &RunOptions,
     sampling: Sampling,
 ) -> Result<Vec<String>, Failure> {
-    let unknown = unknown_jobs(batch, options.store.as_deref())?;
-    let mut done: Vec<ProgramKey> = Vec::new();
-    let (mut notes, mut kept) = (Vec::new(), 0);
-    for (place, index) in unknown.iter().enumerate() {
-        let job = &batch.jobs[*index];
+    let programs = unknown_programs(batch, options, sampling)?;
+    let signals = Signals::caught().map_err(|e| Failure::Machine(format!("signals: {e}")))?;
+    let mut timed = Vec::new();
+    for program in &programs {
+        let bar = line(program, programs.len());
+        let native =
+            Timed::run(&program.invocation, &program.options, &signals, &mut |p| show(&bar, p));
+        bar.finish_and_clear();
+        timed.push((program, native?));
+    }
+    // The longest first, so that none of them is left over at the end.
+    timed.sort_by_key(|(_, native)| Reverse(native.cpu_time()));
+    let at_once = available_cores().get().min(timed.len());
+    let (together, alone): (Vec<_>, Vec<_>) =
+        timed.iter().partition(|(_, native)| native.may_be_one_of(at_once));
+    let store = options.store.as_deref();
+    let reports = Vec::new();
+    let mut emulation = Emulation { store, signals: &signals, all: programs.len(), reports };
+    emulation.run(&together, available_cores())?;
+    emulation.run(&alone, NonZeroUsize::MIN)?;
+    emulation.reports.sort_by_key(|(place, _)| *place);
+    Ok(notes(&programs, &emulation.reports, sampling))
+}
+
+fn unknown_programs<'a>(
+    batch: &'a Batch,
+    options: &RunOptions,
+    sampling: Sampling,
+) -> Result<Vec<Program<'a>>, Failure> {
+    let mut keys: Vec<ProgramKey> = Vec::new();
+    let mut programs = Vec::new();
+    for index in unknown_jobs(batch, options.store.as_deref())? {
+        let job = &batch.jobs[index];
         let invocation = invocation_of(job)?;
         let key = ProgramKey::of(&invocation)
             .map_err(|error| Failure::Machine(format!("{}: {error}", job.name)))?;
         // Instances of one job are one program.
-        if done.contains(&key) {
-            continue;
+        if !keys.contains(&key) {
+            keys.push(key);
+            let options = profile_options(job, options, sampling)?;
+            programs.push(Program { place: programs.len(), job, invocation, options });
         }
-        let bar =
-            spinner(&format!("profiling {} ({} of {}): ", job.name, place + 1, unknown.len()));
-        let how = profile_options(job, options, sampling)?;
-        let profiled = record(&invocation, &how, &mut |p| show(&bar, p));
-        bar.finish_and_clear();
-        let profiled = profiled?;
-        notes.extend(told(job, &profiled.report));
-        kept += usize::from(profiled.report.unusable.is_none());
-        keep(options.store.as_deref(), &invocation, &profiled)?;
-        done.push(key);
     }
+    Ok(programs)
+}
+
+/// The line that shows the progress of one of so many programs.
+fn line(program: &Program<'_>, of: usize) -> ProgressBar {
+    spinner(&format!("profiling {} ({} of {of}): ", program.job.name, program.place + 1))
+}
+
+/// The emulated runs of a batch.
+struct Emulation<'a> {
+    store: Option<&'a Path>,
+    signals: &'a Signals,
+    /// Number of programs.
+    all: usize,
+    /// Reports on the programs by their places, in the order in which they ended.
+    reports: Vec<(usize, ProfileReport)>,
+}
+
+impl Emulation<'_> {
+    /// Runs these programs on so many threads, and keeps each profile as soon as it is there.
+    /// Returns the first failure, after which no other program begins.
+    fn run(
+        &mut self,
+        programs: &[&(&Program<'_>, Timed<'_>)],
+        threads: NonZeroUsize,
+    ) -> Result<(), Failure> {
+        let (signals, all) = (self.signals, self.all);
+        let (lines, failed) = (MultiProgress::new(), AtomicBool::new(false));
+        let count = |index: usize| {
+            if failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let (program, native) = programs[index];
+            let bar = lines.add(line(program, all));
+            let counted = native.count(signals, &mut |p| show(&bar, p));
+            bar.finish_and_clear();
+            failed.fetch_or(counted.is_err(), Ordering::Relaxed);
+            Some(counted)
+        };
+        let mut outcome = Ok(());
+        for_each(programs.len(), threads, count, |index, counted| {
+            let Some(counted) = counted else { return };
+            let program = programs[index].0;
+            let kept = counted.map_err(Failure::from).and_then(|profiled| {
+                keep(self.store, &program.invocation, &profiled)?;
+                self.reports.push((program.place, profiled.report));
+                Ok(())
+            });
+            if outcome.is_ok() {
+                outcome = kept;
+            }
+        });
+        outcome
+    }
+}
+
+/// Notes for the user on all profiles.
+fn notes(
+    programs: &[Program<'_>],
+    reports: &[(usize, ProfileReport)],
+    sampling: Sampling,
+) -> Vec<String> {
+    let told = |(place, report): &(usize, _)| told(programs[*place].job, report);
+    let mut notes: Vec<String> = reports.iter().flat_map(told).collect();
+    let kept = reports.iter().filter(|(_, report)| report.unusable.is_none()).count();
     if kept > 0 {
         let programs = if kept == 1 { "program" } else { "programs" };
         notes.push(format!(
@@ -51,7 +154,7 @@ pub(super) fn profile(
              speed",
         ));
     }
-    Ok(notes)
+    notes
 }
 
 /// Notes for the user on a job's profile.

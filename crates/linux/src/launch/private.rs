@@ -238,6 +238,17 @@ impl PrivateView {
         })
     }
 
+    /// Returns the memory that the changes take.
+    #[must_use]
+    pub fn used(&self) -> Bytes {
+        let used = |file: &File| {
+            let room = nix::sys::statvfs::fstatvfs(file).ok()?;
+            Some(Bytes((room.blocks() - room.blocks_free()) * room.fragment_size()))
+        };
+        // The directories may share their room.
+        self.layers.iter().filter_map(|(_, file)| used(file)).max().unwrap_or(Bytes(0))
+    }
+
     /// Returns true if one of the directories has less than one page of room left.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -364,8 +375,10 @@ mod tests {
         let fill = "head -c 8192 /dev/zero > small; head -c 2097152 /dev/zero > large";
         let Some((exit, view)) = run(fill, directory.path()) else { return };
         assert_eq!((exit.ending, view.is_full()), (Ending::Code(1), true));
+        assert_eq!(view.used(), Bytes(1 << 20));
         let Some((_, view)) = run("echo x > small", directory.path()) else { return };
         assert!(!view.is_full());
+        assert!(view.used() < Bytes(1 << 16), "{}", view.used());
     }
 
     #[test]

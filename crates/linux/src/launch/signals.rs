@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
 
 use memweir_core::Nanos;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -10,10 +11,12 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::Process;
 
-/// SIGINT, SIGTERM and SIGHUP, blocked while this lives so that they can be waited for.
+/// SIGINT, SIGTERM and SIGHUP, blocked while this lives so that they can be waited for. Threads that
+/// wait with the same one all learn of a signal.
 #[derive(Debug)]
 pub struct Signals {
     source: SignalFd,
+    caught: OnceLock<Signal>,
     before: SigSet,
 }
 
@@ -27,11 +30,11 @@ impl Signals {
         let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))?;
-        Ok(Self { source, before })
+        Ok(Self { source, caught: OnceLock::new(), before })
     }
 
-    /// Waits for a signal, for the end of the process, or for `limit`. Returns the signal, if one
-    /// came.
+    /// Waits for a signal, for the end of the process, or for `limit`. Returns the first signal, if
+    /// one has come.
     ///
     /// # Errors
     /// If the kernel cannot wait for the descriptors.
@@ -45,8 +48,11 @@ impl Signals {
             Err(nix::Error::EINTR) | Ok(_) => {}
             Err(error) => return Err(error.into()),
         }
-        let caught = self.source.read_signal()?;
-        Ok(caught.and_then(|info| Signal::try_from(info.ssi_signo.cast_signed()).ok()))
+        let info = self.source.read_signal()?;
+        if let Some(signal) = info.and_then(|i| Signal::try_from(i.ssi_signo.cast_signed()).ok()) {
+            let _ = self.caught.set(signal);
+        }
+        Ok(self.caught.get().copied())
     }
 }
 

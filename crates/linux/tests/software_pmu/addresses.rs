@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use memweir_abi::softpmu::LineBatch;
+use memweir_linux::launch::Signals;
 use memweir_linux::record::{RecordError, RecordOptions, Recording, Sampling, record_accesses};
 
 use crate::common::*;
@@ -12,11 +13,12 @@ fn recorded(job: Job, mut each: impl FnMut(usize)) -> (Recording, Vec<LineBatch>
     let (launch, _) = job.into_parts();
     let mut batches = Vec::new();
     let options = RecordOptions::new(caches());
-    let recording = record_accesses(launch, &options, &mut |_| (), &mut |batch: &LineBatch| {
+    let mut sink = |batch: &LineBatch| {
         each(batches.len());
         batches.push(batch.clone());
-    });
-    let recording = recording.unwrap();
+    };
+    let signals = Signals::caught().unwrap();
+    let recording = record_accesses(launch, &options, &signals, &mut |_| (), &mut sink).unwrap();
     assert!(recording.status.success());
     (recording, batches)
 }
@@ -121,6 +123,7 @@ fn a_sampled_program_has_no_addresses() {
     let mut options = RecordOptions::new(caches());
     options.sampling = Sampling::Share(0.5);
     let (launch, _) = Job::shell("true").into_parts();
-    let error = record_accesses(launch, &options, &mut |_| (), &mut |_| ()).unwrap_err();
+    let signals = Signals::caught().unwrap();
+    let error = record_accesses(launch, &options, &signals, &mut |_| (), &mut |_| ()).unwrap_err();
     assert!(matches!(error, RecordError::Option(_)), "{error}");
 }

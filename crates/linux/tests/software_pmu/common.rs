@@ -8,8 +8,9 @@ use std::process::Command;
 use memweir_core::Bytes;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 use memweir_linux::Launch;
+use memweir_linux::launch::Signals;
 use memweir_linux::qemu::{Qemu, QemuPaths};
-use memweir_linux::record::{RecordOptions, Recording, record};
+use memweir_linux::record::{self, RecordError, RecordOptions, Recording};
 
 /// 32 KiB, 256 KiB and 2 MiB.
 pub(crate) fn caches() -> CacheHierarchy {
@@ -18,6 +19,11 @@ pub(crate) fn caches() -> CacheHierarchy {
         l2: CacheGeometry::new(Bytes(256 << 10), 8),
         llc: CacheGeometry::new(Bytes(2 << 20), 16),
     }
+}
+
+/// Records a command whose progress nobody watches.
+pub(crate) fn record(launch: Launch, options: &RecordOptions) -> Result<Recording, RecordError> {
+    record::record(launch, options, &Signals::caught().unwrap(), &mut |_| ())
 }
 
 /// Returns true, and says so, if the emulator is missing.
@@ -63,7 +69,7 @@ impl Job {
     }
 
     pub(crate) fn record(self, options: &RecordOptions) -> Done {
-        let recording = record(self.launch, options, &mut |_| ()).unwrap();
+        let recording = record(self.launch, options).unwrap();
         Done { recording, stdout: text(self.stdout), stderr: text(self.stderr) }
     }
 

@@ -9,7 +9,7 @@ mod sampled;
 mod turns;
 
 use common::*;
-use memweir_linux::record::{Origin, RecordError, RecordOptions, record};
+use memweir_linux::record::{Origin, RecordError, RecordOptions};
 
 /// Most lines that start-up, the loader and the stack move: 1 MiB.
 const START_UP: u64 = 16_384;
@@ -123,7 +123,7 @@ fn programs_compiled_for_avx512_are_refused_or_explained() {
     let marked = compile("int main(void) { return 0; }", &["-Wl,-z,x86-64-v4"]);
     let options = RecordOptions::new(caches());
     let job = Job::new(&marked.path, &[]);
-    let error = record(job.launch, &options, &mut |_| ()).unwrap_err();
+    let error = record(job.launch, &options).unwrap_err();
     assert!(error.to_string().contains("AVX-512"), "{error}");
     let source = r#"int main(void) { __asm__ volatile("vpxorq %zmm0,%zmm0,%zmm0"); return 0; }"#;
     let done = Job::new(&compile(source, &[]).path, &[]).run();
@@ -141,7 +141,7 @@ fn what_is_no_program_is_refused_with_the_reason() {
     let refusal = |content: &[u8]| {
         let path = directory.path().join("p");
         std::fs::write(&path, content).unwrap();
-        record(Job::new(&path, &[]).launch, &options, &mut |_| ()).unwrap_err().to_string()
+        record(Job::new(&path, &[]).launch, &options).unwrap_err().to_string()
     };
     assert!(refusal(b"hello").contains("neither an ELF program nor a script"));
     assert!(refusal(b"#!/nonexistent/sh\n").contains("its interpreter /nonexistent/sh"));
@@ -150,6 +150,6 @@ fn what_is_no_program_is_refused_with_the_reason() {
     );
     let mut options = RecordOptions::new(caches());
     options.chunk_instructions = 1;
-    let error = record(Job::shell("true").launch, &options, &mut |_| ()).unwrap_err();
+    let error = record(Job::shell("true").launch, &options).unwrap_err();
     assert!(matches!(error, RecordError::Option(_)), "{error}");
 }

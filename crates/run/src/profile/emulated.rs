@@ -5,109 +5,178 @@ use std::path::Path;
 use memweir_abi::softpmu::sampling::BURST;
 use memweir_abi::softpmu::{LineBatch, Sampling};
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::{BytesPerSec, Counts, LINE_BYTES, Nanos};
-use memweir_linux::MeterKind;
+use memweir_core::input::InputError;
+use memweir_core::{Bytes, BytesPerSec, Counts, LINE_BYTES, Nanos};
+use memweir_linux::launch::Signals;
 use memweir_linux::qemu::Qemu;
 use memweir_linux::record::{
-    self, Chunk, RecordError, RecordOptions, RecordProgress, SamplingError,
+    self, Chunk, RecordError, RecordOptions, RecordProgress, Recording, SamplingError,
 };
-use memweir_linux::topology;
+use memweir_linux::{MeterKind, memories, topology};
 
 use super::addresses::Recorder;
+use super::native::NativeRun;
 use super::timing::Slice;
 use super::types::{
     Check, ProfileError, ProfileOptions, ProfileProgress, Profiled, SamplingReport,
 };
-use super::workspace::{Counting, Workspace};
+use super::workspace::{Counting, Isolation, Workspace};
 use super::{command, natively, report};
 use crate::platform::Machine;
-use crate::store::Invocation;
+use crate::store::{InputFile, Invocation};
 
 /// Programs that take longer natively are recorded in coarser chunks, at least one per millisecond
 /// of native time, to keep them all in memory.
 const LONG: Nanos = Nanos::from_millis(60_000);
 
-pub(super) fn profile(
-    invocation: &Invocation,
-    options: &ProfileOptions,
-    progress: &mut dyn FnMut(ProfileProgress),
-) -> Result<Profiled, ProfileError> {
-    let here = topology::caches();
-    let caches = options.caches.unwrap_or(here.hierarchy);
-    check(invocation, options, &caches)?;
-    let workspace = Workspace::choose(invocation, options.isolation, Counting::Inside)?;
-    let (mut run, inputs) = natively(invocation, options, &workspace, None, progress)?;
-    let mut record_options = RecordOptions::new(caches);
-    record_options.sampling = at_first(options.sampling, run.exit.cpu_time);
-    record_options.placement = options.placement.clone().unwrap_or_default();
-    record_options.paths = options.qemu.clone();
-    if run.exit.cpu_time < LONG {
-        record_options.chunk_instructions /= 4;
-    }
-    let mut addresses = options
-        .addresses
-        .as_deref()
-        .map(|path| Recorder::create(path, &name(invocation)))
-        .transpose()?;
-    let cpu_time = run.exit.cpu_time;
-    let mut ends = Vec::new();
-    let recorded = loop {
-        let recorded = emulate(
-            invocation,
-            &workspace,
-            &record_options,
-            addresses.as_mut(),
-            &mut |RecordProgress { instructions, .. }| {
-                progress(ProfileProgress::Emulated { instructions });
-            },
-        )?;
-        ends.push(recorded.status);
-        match extended(record_options.sampling, recorded.sampling_error, cpu_time) {
-            Some(more) => record_options.sampling = more,
-            None => break recorded,
+/// A program that has run natively, and has still to run under the emulator.
+///
+/// The native run tells the time, so nothing else should keep the machine busy in it. The emulated
+/// one counts, which it does as well beside those of other programs.
+pub struct Timed<'a> {
+    invocation: &'a Invocation,
+    options: &'a ProfileOptions,
+    emulator: RecordOptions,
+    workspace: Workspace,
+    run: NativeRun,
+    inputs: Vec<InputFile>,
+}
+
+impl<'a> Timed<'a> {
+    /// Runs the program natively.
+    ///
+    /// # Errors
+    /// See [`ProfileError`]. What the emulated run would refuse is refused before the native one.
+    pub fn run(
+        invocation: &'a Invocation,
+        options: &'a ProfileOptions,
+        signals: &Signals,
+        progress: &mut dyn FnMut(ProfileProgress),
+    ) -> Result<Self, ProfileError> {
+        let here = topology::caches();
+        let caches = options.caches.unwrap_or(here.hierarchy);
+        check(invocation, options, &caches)?;
+        let workspace = Workspace::choose(invocation, options.isolation, Counting::Inside)?;
+        let (mut run, inputs) = natively(invocation, options, &workspace, None, signals, progress)?;
+        if options.caches.is_none() {
+            run.notices.extend(here.notice);
         }
-    };
+        let mut emulator = RecordOptions::new(caches);
+        emulator.sampling = at_first(options.sampling, run.exit.cpu_time);
+        emulator.placement = options.placement.clone().unwrap_or_default();
+        emulator.paths = options.qemu.clone();
+        if run.exit.cpu_time < LONG {
+            emulator.chunk_instructions /= 4;
+        }
+        Ok(Self { invocation, options, emulator, workspace, run, inputs })
+    }
+
+    /// Returns the CPU time of the native run.
+    #[must_use]
+    pub fn cpu_time(&self) -> Nanos {
+        self.run.exit.cpu_time
+    }
+
+    /// Returns true if its emulated run can be one of this many at the same time: what it writes
+    /// concerns no other program, and there is memory for as many.
+    #[must_use]
+    pub fn may_be_one_of(&self, count: usize) -> bool {
+        let free = memories::available().unwrap_or(Bytes(0));
+        let all = self.run.written.0.saturating_mul(count as u64);
+        self.workspace.isolation != Isolation::None && all <= free.0 / 2
+    }
+
+    /// Runs the program under the emulator, and more than once where a sample turns out too small.
+    ///
+    /// # Errors
+    /// See [`ProfileError`].
+    pub fn count(
+        &self,
+        signals: &Signals,
+        progress: &mut dyn FnMut(ProfileProgress),
+    ) -> Result<Profiled, ProfileError> {
+        let options = self.options;
+        let mut addresses = options
+            .addresses
+            .as_deref()
+            .map(|path| Recorder::create(path, &name(self.invocation)))
+            .transpose()?;
+        let mut used = self.emulator.sampling;
+        let mut ends = Vec::new();
+        let recorded = loop {
+            let recorded = self.emulate(used, signals, addresses.as_mut(), &mut |seen| {
+                progress(ProfileProgress::Emulated { instructions: seen.instructions });
+            })?;
+            ends.push(recorded.status);
+            match extended(used, recorded.sampling_error, self.cpu_time()) {
+                Some(more) => used = more,
+                None => break recorded,
+            }
+        };
+        let mut sampling = sampled(options.sampling, used, &recorded, self.cpu_time());
+        if options.check == Check::FullRun && used != Sampling::All {
+            let full = self.emulate(Sampling::All, signals, None, &mut |seen| {
+                progress(ProfileProgress::Checking { instructions: seen.instructions });
+            })?;
+            sampling.measured_error = measured_error(&recorded.chunks, &full.chunks);
+            ends.push(full.status);
+        }
+        let mut run = self.run.clone();
+        run.notices.extend(recorded.notices);
+        if let Some(recorder) = addresses {
+            run.notices.push(told(recorder)?);
+        }
+        run.slices = recorded.chunks.into_iter().map(slice).collect();
+        let counted = report::Counted {
+            meter: MeterKind::Software,
+            instructions: true,
+            writes: true,
+            media: options.media.clone(),
+            sampling: Some(sampling),
+        };
+        let inputs = self.inputs.clone();
+        let around = report::Circumstances { workspace: &self.workspace, emulated: ends, inputs };
+        let here = Machine::here();
+        Ok(report::build(self.invocation, options.interval, run, counted, around, &here))
+    }
+
+    fn emulate(
+        &self,
+        sampling: Sampling,
+        signals: &Signals,
+        addresses: Option<&mut Recorder>,
+        progress: &mut dyn FnMut(RecordProgress),
+    ) -> Result<Recording, ProfileError> {
+        let options = RecordOptions { sampling, ..self.emulator.clone() };
+        let mut launch = command(self.invocation)?;
+        let _place = self.workspace.place(&mut launch)?;
+        Ok(match addresses {
+            Some(recorder) => {
+                let mut sink = |batch: &LineBatch| recorder.append(batch);
+                record::record_accesses(launch, &options, signals, progress, &mut sink)?
+            }
+            None => record::record(launch, &options, signals, progress)?,
+        })
+    }
+}
+
+/// Describes the sample that was taken.
+fn sampled(
+    requested: Sampling,
+    used: Sampling,
+    recorded: &Recording,
+    cpu_time: Nanos,
+) -> SamplingReport {
     let error = recorded.sampling_error;
-    let is_full = record_options.sampling == Sampling::All;
-    let mut sampling = SamplingReport {
-        requested: options.sampling.to_string(),
-        used: record_options.sampling.to_string(),
+    let is_full = used == Sampling::All;
+    SamplingReport {
+        requested: requested.to_string(),
+        used: used.to_string(),
         simulated_share: recorded.sampled_share,
         estimated_error: if is_full { Some(0.0) } else { error.map(|error| error.share) },
         error_bandwidth: if is_full { Some(0.0) } else { error.map(|e| bandwidth(e, cpu_time).0) },
         measured_error: None,
-    };
-    if options.check == Check::FullRun && !is_full {
-        record_options.sampling = Sampling::All;
-        let full = emulate(
-            invocation,
-            &workspace,
-            &record_options,
-            None,
-            &mut |RecordProgress { instructions, .. }| {
-                progress(ProfileProgress::Checking { instructions });
-            },
-        )?;
-        sampling.measured_error = measured_error(&recorded.chunks, &full.chunks);
-        ends.push(full.status);
     }
-    if options.caches.is_none() {
-        run.notices.extend(here.notice);
-    }
-    run.notices.extend(recorded.notices);
-    if let Some(recorder) = addresses {
-        run.notices.push(told(recorder)?);
-    }
-    run.slices = recorded.chunks.into_iter().map(slice).collect();
-    let counted = report::Counted {
-        meter: MeterKind::Software,
-        instructions: true,
-        writes: true,
-        media: options.media.clone(),
-        sampling: Some(sampling),
-    };
-    let around = report::Circumstances { workspace: &workspace, emulated: ends, inputs };
-    Ok(report::build(invocation, options.interval, run, counted, around, &Machine::here()))
 }
 
 /// Error of the traffic, as a share of it, that a scheduling decision tolerates.
@@ -162,30 +231,18 @@ fn check(
     options: &ProfileOptions,
     caches: &CacheHierarchy,
 ) -> Result<(), ProfileError> {
+    if options.addresses.is_some() && options.sampling != Sampling::All {
+        return Err(InputError::new("profile", "addresses are recorded of all of a program")
+            .key("sample")
+            .help("leave `--sample` out, or `--addresses`")
+            .into());
+    }
     caches.validate().map_err(|error| RecordError::Option(error.to_string()))?;
     let qemu = Qemu::find(&options.qemu).map_err(RecordError::from)?;
     let mut trial = command(invocation)?;
     let nowhere = Path::new("/dev/null");
     qemu.emulate(&mut trial, nowhere, nowhere, None).map_err(RecordError::from)?;
     Ok(())
-}
-
-fn emulate(
-    invocation: &Invocation,
-    workspace: &Workspace,
-    options: &RecordOptions,
-    addresses: Option<&mut Recorder>,
-    progress: &mut dyn FnMut(RecordProgress),
-) -> Result<record::Recording, ProfileError> {
-    let mut launch = command(invocation)?;
-    let _place = workspace.place(&mut launch)?;
-    Ok(match addresses {
-        Some(recorder) => {
-            let mut sink = |batch: &LineBatch| recorder.append(batch);
-            record::record_accesses(launch, options, progress, &mut sink)?
-        }
-        None => record::record(launch, options, progress)?,
-    })
 }
 
 /// The command as one text.

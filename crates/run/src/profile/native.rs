@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Instant;
 
-use memweir_core::{Counts, JobId, Nanos};
+use memweir_core::{Bytes, Counts, JobId, Nanos};
 use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::{Exit, Launch, PrivateView, Signals, launch};
 use memweir_linux::{Meter, MeterError};
@@ -19,6 +19,7 @@ const IDLE_TICK: Nanos = Nanos::from_millis(100);
 const JOB: JobId = JobId(0);
 
 /// Result of the native run.
+#[derive(Clone, Debug)]
 pub(super) struct NativeRun {
     pub(super) exit: Exit,
     pub(super) wall: Nanos,
@@ -26,28 +27,29 @@ pub(super) struct NativeRun {
     pub(super) slices: Vec<Slice>,
     /// Notices for the user.
     pub(super) notices: Vec<String>,
-    /// The private directories as the program left them.
-    pub(super) view: Option<PrivateView>,
+    /// The most memory that its private directories took, as far as that was seen.
+    pub(super) written: Bytes,
     /// True if these ran full.
     pub(super) full: bool,
 }
 
-/// Runs the program to its end. SIGINT, SIGTERM and SIGHUP end it and the profile.
+/// Runs the program to its end; a signal ends it and the profile. Returns its private directories,
+/// too, as it left them.
 pub(super) fn run(
     mut command: Launch,
     meter: Option<&mut dyn Meter>,
     interval: Nanos,
+    signals: &Signals,
     progress: &mut dyn FnMut(ProfileProgress),
-) -> Result<NativeRun, ProfileError> {
+) -> Result<(NativeRun, Option<PrivateView>), ProfileError> {
     let mut ticker = Ticker::new(meter, interval);
     ticker.prepare(&mut command)?;
-    let signals = Signals::caught().map_err(os("catching signals"))?;
     let newborn = launch(&command, &SpawnTarget::Session)?;
     ticker.attach(newborn.pid())?;
     let view = command.private.as_ref().map(|private| PrivateView::open(newborn.pid(), private));
     let view = view.transpose().map_err(os("looking into the private directories"))?;
     let is_full = || view.as_ref().is_some_and(PrivateView::is_full);
-    let mut full = false;
+    let (mut full, mut written) = (false, Bytes(0));
     let start = Instant::now();
     let mut process = newborn.exec()?;
     let exit = loop {
@@ -61,6 +63,7 @@ pub(super) fn run(
         let exit = process.try_wait().map_err(os("waiting for the program"))?;
         if ticker.tick(elapsed, exit.is_some()) {
             full |= is_full();
+            written = written.max(view.as_ref().map_or(Bytes(0), PrivateView::used));
             progress(ProfileProgress::Native { elapsed });
         }
         if let Some(exit) = exit {
@@ -69,7 +72,7 @@ pub(super) fn run(
     };
     let wall = start.elapsed().into();
     let (slices, notices) = ticker.finish();
-    Ok(NativeRun { exit, wall, slices, notices, view, full })
+    Ok((NativeRun { exit, wall, slices, notices, written, full }, view))
 }
 
 fn os(what: &str) -> impl FnOnce(io::Error) -> ProfileError {

@@ -9,6 +9,15 @@ fn shell(script: &str) -> Launch {
     Launch { env: std::env::vars_os().collect(), ..Launch::silent("/bin/sh".into(), argv).unwrap() }
 }
 
+fn run(
+    command: Launch,
+    meter: Option<&mut dyn Meter>,
+    interval: Nanos,
+    progress: &mut dyn FnMut(ProfileProgress),
+) -> Result<NativeRun, ProfileError> {
+    super::run(command, meter, interval, &Signals::caught().unwrap(), progress).map(|(run, _)| run)
+}
+
 fn meter(steps: &[u64]) -> FakeMeter {
     let counts = |reads: &u64| Counts::new(9, Lines(*reads), Lines(0));
     let steps = steps.iter().map(counts).collect();
@@ -18,8 +27,7 @@ fn meter(steps: &[u64]) -> FakeMeter {
 #[test]
 fn time_and_exit_code_are_the_programs() {
     let mut told = 0;
-    let run =
-        super::run(shell("sleep 0.15; exit 7"), None, Nanos::MILLI, &mut |_| told += 1).unwrap();
+    let run = run(shell("sleep 0.15; exit 7"), None, Nanos::MILLI, &mut |_| told += 1).unwrap();
     assert_eq!(run.exit.code(), 7);
     assert!(run.wall >= Nanos::from_millis(150), "{:?}", run.wall);
     assert!(run.exit.cpu_time < run.wall, "sleeping takes no CPU time");
@@ -30,8 +38,7 @@ fn time_and_exit_code_are_the_programs() {
 fn children_count_to_the_cpu_time() {
     let burn = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
     let run =
-        super::run(shell(&format!("({burn}) & ({burn}); wait")), None, Nanos::MILLI, &mut |_| ())
-            .unwrap();
+        run(shell(&format!("({burn}) & ({burn}); wait")), None, Nanos::MILLI, &mut |_| ()).unwrap();
     assert!(run.exit.cpu_time > Nanos::from_millis(1), "{:?}", run.exit);
 }
 
@@ -39,8 +46,8 @@ fn children_count_to_the_cpu_time() {
 fn every_count_of_the_meter_is_in_a_slice_and_sleep_weighs_nothing() {
     let mut meter = meter(&[10, 20]);
     let log = meter.log();
-    let run = super::run(shell("sleep 0.1"), Some(&mut meter), Nanos::from_millis(5), &mut |_| ())
-        .unwrap();
+    let run =
+        run(shell("sleep 0.1"), Some(&mut meter), Nanos::from_millis(5), &mut |_| ()).unwrap();
     let total = run.slices.iter().fold(Counts::default(), |sum, slice| sum + slice.counts);
     assert_eq!(total.reads, Lines(30));
     assert_eq!(run.slices.iter().filter(|slice| slice.weight > 0.0).count(), 2);
@@ -54,8 +61,8 @@ fn a_meter_that_fails_on_the_way_keeps_what_it_counted_and_says_so() {
             caveats: vec!["counts reads alone".to_owned()],
             ..Capabilities::default()
         });
-    let run = super::run(shell("sleep 0.1"), Some(&mut meter), Nanos::from_millis(5), &mut |_| ())
-        .unwrap();
+    let run =
+        run(shell("sleep 0.1"), Some(&mut meter), Nanos::from_millis(5), &mut |_| ()).unwrap();
     assert_eq!(run.slices.len(), 1);
     assert_eq!(run.slices[0].counts.reads, Lines(10));
     assert_eq!(run.notices[0], "counts reads alone");
@@ -68,7 +75,7 @@ fn a_meter_that_cannot_attach_starts_nothing() {
     let trace = dir.path().join("ran");
     let mut meter = meter(&[]).fail(JOB, Failure::Attach);
     let script = format!("touch {}", trace.display());
-    assert!(super::run(shell(&script), Some(&mut meter), Nanos::MILLI, &mut |_| ()).is_err());
+    assert!(run(shell(&script), Some(&mut meter), Nanos::MILLI, &mut |_| ()).is_err());
     assert!(!trace.exists());
 }
 
@@ -76,7 +83,7 @@ fn a_meter_that_cannot_attach_starts_nothing() {
 fn a_program_that_cannot_be_executed_is_an_error_by_name() {
     let mut command = shell("");
     command.program = "/nonexistent/program".into();
-    let Err(error) = super::run(command, None, Nanos::MILLI, &mut |_| ()) else {
+    let Err(error) = run(command, None, Nanos::MILLI, &mut |_| ()) else {
         panic!("a program that does not exist ran")
     };
     assert!(error.to_string().contains("/nonexistent/program"), "{error}");
