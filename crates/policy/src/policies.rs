@@ -166,11 +166,6 @@ impl Choice {
         }
     }
 
-    /// Returns true if the scheduler is to learn the disturbance between jobs.
-    pub(crate) fn learns_disturbance(&self) -> bool {
-        self.options.has(&max_weight::DISTURBANCE)
-    }
-
     /// Returns the rule for filling the cores: that of [`AUTO_CORES`], or else the configured one.
     pub(crate) fn core_use(&self, config: &SchedulerConfig) -> CoreUse {
         match self.options.has(&AUTO_CORES) {

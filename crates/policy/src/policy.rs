@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ebw::TrafficRates;
 use crate::scheduler::Bus;
-use crate::speed::{Disturbance, SpeedModel};
+use crate::speed::SpeedModel;
 
 /// A job that may run in the next quantum. In JSON, times are in nanoseconds and say so.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,9 +38,6 @@ pub struct Candidate {
     pub age: Nanos,
     /// Its priority.
     pub priority: Priority,
-    /// Disturbance between it and others, as far as it has been learned.
-    #[serde(default, skip_serializing_if = "Disturbance::is_unknown")]
-    pub disturbance: Disturbance,
 }
 
 impl Candidate {

@@ -4,7 +4,6 @@
 //! observations; step 3 is in `scheduler/selection.rs`. A [`Policy`] chooses the jobs that run
 //! beside the head of the queue.
 
-mod disturbance;
 mod job;
 mod kinds;
 mod occupancy;
@@ -19,7 +18,6 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 use crate::policies;
 use crate::policy::{Batch, Policy};
 use crate::speed::{Load, SpeedModel};
-use disturbance::Member;
 use job::{Conditions, Job, Placement};
 use kinds::Kinds;
 use memweir_core::input::Refusal;
@@ -76,8 +74,6 @@ pub struct QuantumScheduler {
     quantum: u64,
     highest_observed: BytesPerSec,
     occupancy: Occupancy,
-    /// True if the disturbance between jobs is learned.
-    learns_disturbance: bool,
     speeds: SpeedModel,
     /// Time of all observations, from the first quantum.
     clock: Nanos,
@@ -91,7 +87,6 @@ struct Scratch {
     survey: Survey,
     picks: Vec<usize>,
     loads: Vec<Load>,
-    members: Vec<Member>,
 }
 
 impl QuantumScheduler {
@@ -103,8 +98,7 @@ impl QuantumScheduler {
         let choice = policies::find(&config.policy)?;
         let policy = choice.build(&config);
         let core_use = choice.core_use(&config);
-        let scheduler = Self::with_policy(SchedulerConfig { core_use, ..config }, policy);
-        Ok(Self { learns_disturbance: choice.learns_disturbance(), ..scheduler })
+        Ok(Self::with_policy(SchedulerConfig { core_use, ..config }, policy))
     }
 
     /// Creates a scheduler with a policy from outside the table; `config.policy` is ignored.
@@ -115,7 +109,6 @@ impl QuantumScheduler {
             occupancy: Occupancy::new(&config),
             speeds: SpeedModel::new(&config),
             clock: Nanos::ZERO,
-            learns_disturbance: false,
             config,
             policy,
             jobs: JobTable::default(),
@@ -166,7 +159,7 @@ impl QuantumScheduler {
     /// [`backfill`](Self::backfill).
     pub fn retire(&mut self, job: JobId) {
         let Some(slot) = self.jobs.remove(job) else { return };
-        self.occupancy.unsettle();
+        self.occupancy.disturb();
         for list in [&mut self.queue, &mut self.chosen, &mut self.asleep] {
             list.retain(|other| *other != slot);
         }
@@ -190,10 +183,6 @@ impl QuantumScheduler {
         let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
         let sample = self.occupancy.sample(bandwidth, saturated).filter(|_| whole);
         let conditions = Conditions { elapsed, whole, shortest, saturated, sample };
-        let telling = whole && self.occupancy.is_settled() && self.speeds.has_room(bandwidth);
-        if self.learns_disturbance && telling {
-            self.learn_disturbance(elapsed, observations);
-        }
         for observation in observations {
             if let Some(slot) = self.jobs.slot_of(observation.job) {
                 self.observe_job(slot, observation, &conditions);

@@ -5,22 +5,15 @@
 //! medium by one factor for all of them, and only the memory-bound part of a job's time stretches:
 //!
 //! ```text
-//! speed of job j     r_j = 1 / (1 + sum over media m of  share_jm x_m  +  v_j P_j)
+//! speed of job j     r_j = 1 / (1 + sum over media m of  share_jm x_m)
 //! excess latency     x_m = s_m + LOSS u_m^4
 //! queueing           s_m >= 0, zero below the peak; above it such that the jobs draw the peak:
-//!                        sum over jobs j of
-//!                            d_jm / (1 + sum over m of  share_jm s_m  +  v_j P_j) = peak_m
+//!                          sum over jobs j of  d_jm / (1 + sum over m of  share_jm s_m) = peak_m
 //! utilization        u_m = min(1, sum over jobs j of  d_jm / peak_m)
-//! pressure           P_j = sum over the other jobs k of  p_k
 //! ```
 //!
 //! The demand `d_jm` on a medium whose lines occupy it for longer than at its peak, writes of NVM
 //! above all, counts each line by its cost.
-//!
-//! Jobs disturb each other beyond the bus, too: they close each other's DRAM rows and evict each
-//! other's lines from a shared cache. The *sensitivity* `v_j` of a job and its *pressure* `p_j` on
-//! others stand for that, as in "Bubble-Up" (Mars et al., MICRO 2011), where they are measured
-//! beforehand; here the scheduler may learn them. A sensitivity that nothing has shown is zero.
 //!
 //! The term with `LOSS` is the cost of bursts that collide before the medium is full. Both
 //! constants were chosen once, on training mixes that `docs/policies.md` names.
@@ -47,10 +40,6 @@ const FULL_DRAW: f64 = 2.2;
 /// as they move as much as ever before.
 const LEAST_PEAK_PER_CORE: BytesPerSec = BytesPerSec(250e6);
 
-/// Bandwidth over the peak below which the model of the bus is trusted to explain its part of a
-/// slowdown.
-const ROOM: f64 = 0.8;
-
 /// Requirements of one job at full speed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
@@ -58,39 +47,13 @@ pub struct Load {
     pub utilization: [f64; MAX_MEDIA],
     /// Part of the job's time that it waits for each medium; together at most 1.
     pub share: [f64; MAX_MEDIA],
-    /// Time that each unit of the others' pressure adds, over the job's time alone.
-    pub sensitivity: f64,
-    /// Its pressure on others.
-    pub pressure: f64,
-}
-
-/// Effects of a job and its company on each other beyond those of the bus.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Disturbance {
-    /// Its sensitivity to the pressure of others: zero until quanta have shown more.
-    pub sensitivity: f64,
-    /// Its pressure on others; if not known, its utilization of all media stands for it.
-    pub pressure: Option<f64>,
-}
-
-impl Disturbance {
-    /// Returns true if nothing has been learned.
-    #[must_use]
-    pub fn is_unknown(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl Load {
     /// Returns the job's speed at this contention, over its speed alone: in (0, 1].
     #[must_use]
     pub fn speed(&self, contention: &Contention) -> f64 {
-        speed_at(self, &contention.excess, contention.pressure)
-    }
-
-    /// Returns the part of its time alone by which the bus prolongs the job.
-    pub(crate) fn waiting(&self, contention: &Contention) -> f64 {
-        waiting(self, &contention.excess)
+        speed_at(self, &contention.excess)
     }
 }
 
@@ -103,17 +66,6 @@ pub struct Contention {
     pub queueing: [f64; MAX_MEDIA],
     /// Total demand on each medium over its peak; above 1 on a saturated medium.
     pub utilization: [f64; MAX_MEDIA],
-    /// Total pressure of the jobs.
-    pub pressure: f64,
-}
-
-/// Weighted speed that jobs lose by the resources that further jobs take.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Damage {
-    /// Per unit of further utilization of each medium.
-    pub utilization: [f64; MAX_MEDIA],
-    /// Per unit of further pressure.
-    pub pressure: f64,
 }
 
 /// Speeds of jobs that share the memory of one machine. In JSON, it is its parameters.
@@ -164,12 +116,6 @@ impl SpeedModel {
         }
     }
 
-    /// Returns true if a machine that moves this much is so far from its peak that the bus hardly
-    /// prolongs its jobs. With several media, each with a peak of its own, that is not known.
-    pub(crate) fn has_room(&self, bandwidth: BytesPerSec) -> bool {
-        self.media == 1 && self.peaks[0].is_finite() && bandwidth.0 < ROOM * self.peaks[0]
-    }
-
     /// Returns the requirements of a job.
     #[must_use]
     pub fn load(&self, job: &Candidate) -> Load {
@@ -192,9 +138,6 @@ impl SpeedModel {
                 load.share = load.share.map(|share| share / total);
             }
         }
-        let Disturbance { sensitivity, pressure } = job.disturbance;
-        load.sensitivity = sensitivity;
-        load.pressure = pressure.unwrap_or_else(|| load.utilization.iter().sum());
         load
     }
 
@@ -206,11 +149,10 @@ impl SpeedModel {
             for medium in 0..self.media {
                 found.utilization[medium] += load.utilization[medium];
             }
-            found.pressure += load.pressure;
         }
         // Below every peak, which is most often, nothing queues.
         if found.utilization.iter().any(|utilization| *utilization > 1.0) {
-            found.queueing = queueing(self.media, jobs, found.pressure);
+            found.queueing = queueing(self.media, jobs);
         }
         for medium in 0..self.media {
             let lost = LOSS * found.utilization[medium].min(1.0).powi(4);
@@ -219,32 +161,31 @@ impl SpeedModel {
         found
     }
 
-    /// Returns the weighted speed that jobs lose by further utilization and pressure: the
-    /// derivatives of `sum w_j r_j`, with their signs changed. The traffic of a medium that is at
+    /// Returns, for each medium, the weighted speed that jobs lose per unit of further utilization:
+    /// the derivative of `sum w_j r_j`, with its sign changed. The traffic of a medium that is at
     /// its peak can only take the place of other traffic.
     #[must_use]
     pub fn damage<'a>(
         &self,
         jobs: impl Iterator<Item = (&'a Load, f64)>,
         contention: &Contention,
-    ) -> Damage {
+    ) -> [f64; MAX_MEDIA] {
         // Weighted speed and traffic that are lost per unit of excess latency. The traffic at the
         // peak is that of the queueing alone.
         let (mut value, mut traffic) = ([0.0; MAX_MEDIA], [0.0; MAX_MEDIA]);
-        let mut damage = Damage::default();
         for (load, weight) in jobs {
             let speed = load.speed(contention);
-            let queued = speed_at(load, &contention.queueing, contention.pressure);
-            damage.pressure += weight * load.sensitivity * speed * speed;
+            let queued = speed_at(load, &contention.queueing);
             for medium in 0..self.media {
                 let share = load.share[medium];
                 value[medium] += weight * share * speed * speed;
                 traffic[medium] += load.utilization[medium] * share * queued * queued;
             }
         }
+        let mut damage = [0.0; MAX_MEDIA];
         for medium in 0..self.media {
             let utilization = contention.utilization[medium];
-            damage.utilization[medium] = if utilization >= 1.0 && traffic[medium] > 0.0 {
+            damage[medium] = if utilization >= 1.0 && traffic[medium] > 0.0 {
                 value[medium] / traffic[medium]
             } else {
                 4.0 * LOSS * utilization.min(1.0).powi(3) * value[medium]
@@ -298,19 +239,10 @@ impl TryFrom<Parameters> for SpeedModel {
     }
 }
 
-/// Returns a job's speed at this latency of each medium beyond its idle latency, in a set of this
-/// pressure.
-fn speed_at(load: &Load, latency: &[f64; MAX_MEDIA], pressure: f64) -> f64 {
-    1.0 / (1.0 + waiting(load, latency) + disturbance(load, pressure))
-}
-
-fn waiting(load: &Load, latency: &[f64; MAX_MEDIA]) -> f64 {
-    load.share.iter().zip(latency).map(|(share, more)| share * more).sum()
-}
-
-/// Returns the part of its time alone by which the others of a set of this pressure prolong a job.
-fn disturbance(load: &Load, pressure: f64) -> f64 {
-    load.sensitivity * (pressure - load.pressure).max(0.0)
+/// Returns a job's speed at this latency of each medium beyond its idle latency.
+fn speed_at(load: &Load, latency: &[f64; MAX_MEDIA]) -> f64 {
+    let waiting: f64 = load.share.iter().zip(latency).map(|(share, more)| share * more).sum();
+    1.0 / (1.0 + waiting)
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 mod measure;
 
 use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
-use memweir_policy::speed::Disturbance;
 use memweir_policy::{Bus, Candidate, SchedulerConfig, SpeedModel, TrafficRates};
 use serde::Serialize;
 
@@ -123,7 +122,6 @@ fn speeds(model: &SpeedModel, kinds: &[JobKind], copies: &[u32]) -> Vec<f64> {
             progress: Nanos::ZERO,
             age: Nanos::ZERO,
             priority: Priority::default(),
-            disturbance: Disturbance::default(),
         })
     };
     let loads: Vec<_> = kinds.iter().map(load).collect();

@@ -14,11 +14,7 @@ use price::Prices;
 pub use price::{COMPLETION, Objective, SLOWDOWN};
 
 /// Options that may follow `max-weight`. Of two objectives the first of this list counts.
-pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, DISTURBANCE, AUTO_CORES];
-
-/// Lets the scheduler learn the disturbance between jobs, which counts in speeds and weights.
-pub const DISTURBANCE: PolicyOption =
-    PolicyOption::flag("disturbance", "learn which jobs disturb which beyond the bus");
+pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
 
 /// Runs the set `S` of jobs that maximizes the sum over `S` of `w_j r_j(S)`: `w_j` is the weight of
 /// a second of job j's progress, `r_j(S)` its speed beside the others by the

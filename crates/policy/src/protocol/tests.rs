@@ -4,7 +4,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::ebw::{TrafficRate, TrafficRates};
 use crate::policy::ImpossibleChoice;
-use crate::speed::Disturbance;
 
 fn rate() -> impl Strategy<Value = BytesPerSec> {
     (0.0..1e12).prop_map(BytesPerSec)
@@ -15,11 +14,8 @@ fn candidate(number: u32) -> impl Strategy<Value = Candidate> {
     let traffic = (rate(), rate()).prop_map(|(reads, writes)| TrafficRate { reads, writes });
     let traffic = prop::array::uniform(traffic);
     let times = (proptest::option::of(time()), time(), time(), time());
-    let disturbance = (0.0..9.0, proptest::option::of(0.0..9.0))
-        .prop_map(|(sensitivity, pressure)| Disturbance { sensitivity, pressure });
-    (1..9u32, rate(), traffic, times, -9..9i32, disturbance).prop_map(
-        move |(cores, demand, traffic, times, priority, disturbance)| {
-            let (expected_time, executed, progress, age) = times;
+    (1..9u32, rate(), traffic, times, -9..9i32).prop_map(
+        move |(cores, demand, traffic, (expected_time, executed, progress, age), priority)| {
             Candidate {
                 job: JobId(number),
                 cores,
@@ -30,7 +26,6 @@ fn candidate(number: u32) -> impl Strategy<Value = Candidate> {
                 progress,
                 age,
                 priority: Priority(priority),
-                disturbance,
             }
         },
     )
@@ -132,7 +127,6 @@ fn impossible_choices_are_refused_with_the_reason() {
         progress: Nanos::ZERO,
         age: Nanos::ZERO,
         priority: Priority::default(),
-        disturbance: Disturbance::default(),
     };
     let places = |queue: &[Candidate], chosen: &[u32]| {
         let speeds = SpeedModel::new(&config(None, None));

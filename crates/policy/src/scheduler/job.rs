@@ -2,7 +2,6 @@
 
 use memweir_core::{BytesPerSec, JobId, Lines, Nanos};
 
-use super::disturbance::DisturbanceModel;
 use super::kinds::Alone;
 use super::occupancy::Member;
 use super::slowdown_model::{Seen, SlowdownModel, SlowdownSample, Verdict};
@@ -96,12 +95,6 @@ pub(super) struct Job {
     pub(super) speed: f64,
     /// Part of its time for which it waits for memory when it is alone.
     pub(super) memory_bound: f64,
-    /// Part of its time alone by which the bus prolongs it beside the jobs that it runs with.
-    pub(super) waiting: f64,
-    /// Its demand on all media over their peaks when it last got cores.
-    pub(super) utilization: f64,
-    /// Disturbance between it and others, as it has been learned.
-    pub(super) disturbance: DisturbanceModel,
     /// Time with cores, times the speed.
     work: Nanos,
     /// Bytes that it has moved.
@@ -127,9 +120,6 @@ impl Job {
             progress: Nanos::ZERO,
             speed: 1.0,
             memory_bound: 0.0,
-            waiting: 0.0,
-            utilization: 0.0,
-            disturbance: DisturbanceModel::default(),
             work: Nanos::ZERO,
             moved: 0.0,
             submitted,
@@ -298,7 +288,6 @@ impl Job {
             progress: self.completed(),
             age: now.saturating_sub(self.submitted),
             priority: self.spec.priority,
-            disturbance: self.disturbance.disturbance(),
         }
     }
 

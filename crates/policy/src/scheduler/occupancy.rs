@@ -77,8 +77,6 @@ pub(super) struct Occupancy {
     survey_in: u32,
     /// Demand of this quantum's jobs over the peak, while the set of jobs is unchanged.
     overload: Option<f64>,
-    /// True while the set of jobs is that of the last whole choice.
-    settled: bool,
 }
 
 impl Occupancy {
@@ -94,7 +92,6 @@ impl Occupancy {
             idle_quanta: 0,
             survey_in: 0,
             overload: None,
-            settled: false,
         }
     }
 
@@ -151,7 +148,6 @@ impl Occupancy {
 
     /// Fixes the admitted jobs as those of the quantum.
     pub(super) fn settle(&mut self) {
-        self.settled = true;
         self.overload = self.machine.map(|(peak, _)| overload(&self.members, peak));
     }
 
@@ -162,15 +158,9 @@ impl Occupancy {
         }
     }
 
-    /// Returns true if the quantum still has the jobs with which it began.
-    pub(super) fn is_settled(&self) -> bool {
-        self.settled
-    }
-
     /// Records that the set of jobs has changed in mid-quantum, so that the quantum teaches
     /// nothing.
-    pub(super) fn unsettle(&mut self) {
-        self.settled = false;
+    pub(super) fn disturb(&mut self) {
         self.overload = None;
         if self.mode == Mode::HeadAlone {
             self.mode = Mode::Weigh;

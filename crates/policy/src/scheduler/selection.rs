@@ -64,7 +64,7 @@ impl QuantumScheduler {
         if self.chosen.len() == before {
             return None;
         }
-        self.occupancy.unsettle();
+        self.occupancy.disturb();
         Some(self.decision(load))
     }
 
@@ -117,8 +117,7 @@ impl QuantumScheduler {
     /// then to the jobs that the policy chooses. Returns the load of all chosen jobs.
     fn fill(&mut self, placement: Placement) -> Load {
         // Moved out, so that jobs can be chosen while the survey is read.
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let Scratch { survey, picks, .. } = &mut scratch;
+        let Scratch { moved, mut survey, mut picks, loads } = std::mem::take(&mut self.scratch);
         let batch = WholeBatch::new(&self.jobs, &self.queue, &self.asleep, self.config.cores);
         survey.take(&batch, self.clock);
         let unknown = survey.unknown_demand;
@@ -149,7 +148,7 @@ impl QuantumScheduler {
             speeds: &self.speeds,
         };
         picks.clear();
-        self.policy.select(&view, picks);
+        self.policy.select(&view, &mut picks);
         let waiting = &survey.waiting[rest];
         for (nth, slot) in picks.iter().map(|pick| waiting.get(*pick)).enumerate() {
             let Some(slot) = slot.copied() else { continue };
@@ -161,7 +160,7 @@ impl QuantumScheduler {
                 load = load.with(self.choose(slot, placement, reason), unknown);
             }
         }
-        self.scratch = scratch;
+        self.scratch = Scratch { moved, survey, picks, loads };
         self.note_speeds(unknown);
         load
     }
@@ -178,9 +177,7 @@ impl QuantumScheduler {
         let contention = self.speeds.contention(loads.iter());
         for (slot, load) in self.chosen.iter().zip(loads) {
             let job = &mut self.jobs[*slot];
-            (job.speed, job.waiting) = (load.speed(&contention), load.waiting(&contention));
-            job.memory_bound = load.share.iter().sum();
-            job.utilization = load.utilization.iter().sum();
+            (job.speed, job.memory_bound) = (load.speed(&contention), load.share.iter().sum());
         }
     }
 

@@ -21,28 +21,23 @@ const CLOSE_ENOUGH: f64 = 1e-4;
 /// bounds.
 const DAMPING: f64 = 0.1;
 
-/// Returns the queueing of each medium, zero where jobs draw less than the peak; `pressure` is that
-/// of all jobs together.
+/// Returns the queueing of each medium, zero where jobs draw less than the peak.
 pub(super) fn queueing<'a>(
     media: usize,
     jobs: impl Iterator<Item = &'a Load> + Clone,
-    pressure: f64,
 ) -> [f64; MAX_MEDIA] {
     match media {
-        0 | 1 => newton::<1>(jobs, pressure),
-        2 => newton::<2>(jobs, pressure),
-        3 => newton::<3>(jobs, pressure),
-        _ => newton::<MAX_MEDIA>(jobs, pressure),
+        0 | 1 => newton::<1>(jobs),
+        2 => newton::<2>(jobs),
+        3 => newton::<3>(jobs),
+        _ => newton::<MAX_MEDIA>(jobs),
     }
 }
 
-fn newton<'a, const M: usize>(
-    jobs: impl Iterator<Item = &'a Load> + Clone,
-    pressure: f64,
-) -> [f64; MAX_MEDIA] {
+fn newton<'a, const M: usize>(jobs: impl Iterator<Item = &'a Load> + Clone) -> [f64; MAX_MEDIA] {
     let mut at = [0.0; MAX_MEDIA];
     for _ in 0..STEPS {
-        let traffic = Traffic::<M>::at(jobs.clone(), &at, pressure);
+        let traffic = Traffic::<M>::at(jobs.clone(), &at);
         let active = traffic.active(&at);
         let excess = traffic.drawn.map(|drawn| drawn - 1.0);
         if (0..M).all(|medium| !active[medium] || excess[medium].abs() <= CLOSE_ENOUGH) {
@@ -70,14 +65,10 @@ struct Traffic<const M: usize> {
 }
 
 impl<const M: usize> Traffic<M> {
-    fn at<'a>(
-        jobs: impl Iterator<Item = &'a Load>,
-        queueing: &[f64; MAX_MEDIA],
-        pressure: f64,
-    ) -> Self {
+    fn at<'a>(jobs: impl Iterator<Item = &'a Load>, queueing: &[f64; MAX_MEDIA]) -> Self {
         let mut traffic = Self { drawn: [0.0; M], slope: [[0.0; M]; M] };
         for load in jobs {
-            let speed = speed_at(load, queueing, pressure);
+            let speed = speed_at(load, queueing);
             for medium in 0..M {
                 let drawn = load.utilization[medium] * speed;
                 traffic.drawn[medium] += drawn;

@@ -36,7 +36,6 @@ fn job(demand: f64, cores: u32) -> Candidate {
         progress: Nanos::ZERO,
         age: Nanos::ZERO,
         priority: Priority::default(),
-        disturbance: Disturbance::default(),
     }
 }
 
@@ -101,37 +100,11 @@ fn jobs_that_hardly_move_memory_do_not_contend_though_nothing_moved_more() {
     close(&speeds(&model, &[0.1, 0.1]), &[1.0 / (1.0 + 0.1 / 0.55 * excess); 2]);
 }
 
-#[test]
-fn the_pressure_of_the_others_prolongs_a_sensitive_job() {
-    let load = |sensitivity, pressure| {
-        let disturbance = Disturbance { sensitivity, pressure };
-        machine().load(&Candidate { disturbance, ..job(1.0, 1) })
-    };
-    // The last one's utilization of a tenth stands for its pressure.
-    let loads = [load(2.0, Some(0.3)), load(0.0, Some(0.2)), load(1.0, None)];
-    let contention = machine().contention(loads.iter());
-    let bus = 1.0 / 11.0 * 0.25 * 0.3f64.powi(4);
-    let found: Vec<f64> = loads.iter().map(|load| load.speed(&contention)).collect();
-    close(&found, &[1.0 / (1.6 + bus), 1.0 / (1.0 + bus), 1.0 / (1.5 + bus)]);
-}
-
-#[test]
-fn jobs_that_disturb_each_other_queue_less() {
-    // Undisturbed they share the peak, 5 of 8 GB/s each; at half of their speed they draw 8 of 10.
-    let mut loads = [machine().load(&job(8.0, 1)); 2];
-    for load in &mut loads {
-        (load.sensitivity, load.pressure) = (1.0, 1.0);
-    }
-    let contention = machine().contention(loads.iter());
-    assert_eq!(contention.queueing[0], 0.0);
-    close(&[loads[0].speed(&contention)], &[1.0 / (2.0 + 8.0 / 11.0 * 0.25)]);
-}
-
 prop_compose! {
     fn loads()(jobs in prop::collection::vec(prop::array::uniform4(0.0f64..1.5), 1..12)) -> Vec<Load> {
         jobs.into_iter().map(|utilization| {
             let total: f64 = utilization.iter().sum::<f64>().max(1.0);
-            Load { utilization, share: utilization.map(|part| part / total), ..Load::default() }
+            Load { utilization, share: utilization.map(|part| part / total) }
         }).collect()
     }
 }
@@ -211,28 +184,7 @@ proptest! {
         prop_assume!((contention.utilization[0] - 1.0).abs() > 0.1);
         let step = 0.02;
         let numeric = (value(0.0) - value(step)) / step;
-        let damage = model.damage(jobs(), &contention).utilization[0];
+        let damage = model.damage(jobs(), &contention)[0];
         prop_assert!((numeric - damage).abs() < 0.02 + 0.1 * damage, "{numeric} for {damage}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn damage_by_pressure_is_a_derivative_too(
-        loads in loads(), sensitivities in prop::collection::vec(0.0f64..3.0, 12),
-    ) {
-        let sensitive = |(load, sensitivity): (&Load, &f64)| {
-            Load { sensitivity: *sensitivity, pressure: load.utilization[0], ..*load }
-        };
-        let loads: Vec<Load> = loads.iter().zip(&sensitivities).map(sensitive).collect();
-        let contention = model_of(1).contention(loads.iter());
-        let value = |more: f64| -> f64 {
-            let mut pressed = contention;
-            pressed.pressure += more;
-            loads.iter().map(|load| load.speed(&pressed)).sum()
-        };
-        let numeric = (value(0.0) - value(1e-4)) / 1e-4;
-        let damage = model_of(1).damage(loads.iter().map(|load| (load, 1.0)), &contention).pressure;
-        prop_assert!((numeric - damage).abs() < 1e-2 + 0.01 * damage, "{numeric} for {damage}");
     }
 }

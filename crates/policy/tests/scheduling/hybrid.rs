@@ -7,7 +7,6 @@ use memweir_core::{
     BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, Nanos, Picos, Priority, Traffic,
 };
 use memweir_policy::policies::{self, Choice};
-use memweir_policy::speed::Disturbance;
 use memweir_policy::{
     Bus, Candidate, JobSpec, Observation, Policy, PredictorKind, QuantumScheduler, QuantumView,
     SchedulerConfig, TrafficRate, TrafficRates,
@@ -63,7 +62,6 @@ fn of_traffic(job: u32, traffic: TrafficRates) -> Candidate {
         progress: Nanos::ZERO,
         age: Nanos::ZERO,
         priority: Priority::default(),
-        disturbance: Disturbance::default(),
     }
 }
 

@@ -3,7 +3,6 @@
 use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 use memweir_policy::fitness::FitnessSelector;
 use memweir_policy::policies::{self, POLICIES};
-use memweir_policy::speed::Disturbance;
 use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve, TrafficRates};
 use proptest::prelude::*;
 
@@ -33,7 +32,6 @@ fn wide_queue(jobs: &[(f64, u32)]) -> Vec<Candidate> {
             progress: Nanos::ZERO,
             age: Nanos::ZERO,
             priority: Priority::default(),
-            disturbance: Disturbance::default(),
         })
         .collect()
 }

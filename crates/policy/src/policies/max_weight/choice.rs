@@ -14,7 +14,7 @@
 
 use memweir_core::MAX_MEDIA;
 
-use crate::speed::{Contention, Damage, Load, SpeedModel};
+use crate::speed::{Contention, Load, SpeedModel};
 
 /// Steps in the direction of the highest scores. Twice as many gained 0.1 to 0.3 % more on mixes
 /// like the training ones for 16 cores, and nothing on those for four.
@@ -37,10 +37,6 @@ pub(super) struct Jobs {
     /// Of each medium that is told apart; see [`Load`].
     pub(super) utilization: Vec<Vec<f64>>,
     share: Vec<Vec<f64>>,
-    sensitivity: Vec<f64>,
-    pressure: Vec<f64>,
-    /// True if one of them is sensitive.
-    pub(super) disturbed: bool,
     pub(super) cores: Vec<u32>,
     per_core: Vec<f64>,
     /// Weight of a second of a job's progress; positive.
@@ -55,13 +51,9 @@ impl Jobs {
         for column in self.utilization.iter_mut().chain(&mut self.share) {
             column.clear();
         }
-        for column in
-            [&mut self.sensitivity, &mut self.pressure, &mut self.per_core, &mut self.prices]
-        {
-            column.clear();
-        }
         self.cores.clear();
-        self.disturbed = false;
+        self.per_core.clear();
+        self.prices.clear();
     }
 
     /// Adds a job; its weight follows in `prices`.
@@ -72,9 +64,6 @@ impl Jobs {
         for (column, value) in self.share.iter_mut().zip(load.share) {
             column.push(value);
         }
-        self.sensitivity.push(load.sensitivity);
-        self.pressure.push(load.pressure);
-        self.disturbed |= load.sensitivity > 0.0;
         self.cores.push(cores);
         self.per_core.push(1.0 / f64::from(cores));
     }
@@ -84,20 +73,9 @@ impl Jobs {
         weigh(&self.utilization, by, self.cores.len(), &mut self.prices);
     }
 
-    /// Returns the claims of each job.
-    pub(super) fn claims(&self) -> impl Iterator<Item = Claims> {
-        let disturbance = self.sensitivity.iter().zip(&self.pressure);
-        self.cores.iter().zip(disturbance).map(|(cores, (sensitivity, pressure))| Claims {
-            cores: f64::from(*cores),
-            sensitivity: *sensitivity,
-            pressure: *pressure,
-        })
-    }
-
     /// Returns one of the jobs.
     fn member(&self, place: usize) -> Member {
-        let (sensitivity, pressure) = (self.sensitivity[place], self.pressure[place]);
-        let mut load = Load { sensitivity, pressure, ..Load::default() };
+        let mut load = Load::default();
         for (value, column) in load.utilization.iter_mut().zip(&self.utilization) {
             *value = column[place];
         }
@@ -108,27 +86,14 @@ impl Jobs {
     }
 }
 
-/// Claims of one job on the cores and on its company.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Claims {
-    pub(super) cores: f64,
-    pub(super) sensitivity: f64,
-    pub(super) pressure: f64,
-}
-
 /// Sets `sums` to the sums over columns of their values times the column's factor.
 fn weigh(columns: &[Vec<f64>], by: &[f64; MAX_MEDIA], length: usize, sums: &mut Vec<f64>) {
     sums.clear();
     sums.resize(length, 0.0);
     for (column, factor) in columns.iter().zip(by) {
-        add(column, *factor, sums);
-    }
-}
-
-/// Adds a column's values, times a factor, to `sums`.
-fn add(column: &[f64], factor: f64, sums: &mut [f64]) {
-    for (sum, value) in sums.iter_mut().zip(column) {
-        *sum += value * factor;
+        for (sum, value) in sums.iter_mut().zip(column) {
+            *sum += value * factor;
+        }
     }
 }
 
@@ -178,7 +143,7 @@ impl Problem<'_> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Conditions {
     contention: Contention,
-    damage: Damage,
+    damage: [f64; MAX_MEDIA],
 }
 
 impl Conditions {
@@ -318,11 +283,7 @@ impl Chooser {
         let jobs = problem.jobs;
         let length = jobs.cores.len();
         weigh(&jobs.share, &at.contention.excess, length, &mut self.latency);
-        weigh(&jobs.utilization, &at.damage.utilization, length, &mut self.damage);
-        if jobs.disturbed {
-            add(&jobs.sensitivity, at.contention.pressure, &mut self.latency);
-            add(&jobs.pressure, at.damage.pressure, &mut self.damage);
-        }
+        weigh(&jobs.utilization, &at.damage, length, &mut self.damage);
         let waits = self.latency.iter().zip(&self.damage);
         let worth = jobs.prices.iter().zip(&jobs.per_core);
         let scores =

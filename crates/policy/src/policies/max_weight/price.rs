@@ -2,7 +2,7 @@
 
 use memweir_core::{MAX_MEDIA, Nanos};
 
-use super::choice::{Claims, Jobs};
+use super::choice::Jobs;
 use crate::policies::PolicyOption;
 use crate::policy::{Candidate, QuantumView};
 use crate::scheduler::SchedulerConfig;
@@ -19,18 +19,14 @@ pub enum Objective {
     /// The turnaround: the end of the last job.
     ///
     /// Three lower bounds limit the turnaround from below: the longest remaining time `l_j` of a
-    /// job; the remaining core time over the cores, `K = sum l_j k_j / C`; and the remaining
+    /// job; the remaining core time over the cores, `K = sum l_j c_j / C`; and the remaining
     /// traffic of each medium over its peak, `B_m = sum l_j u_jm`. Their 4-norm is a smooth
     /// estimate of the largest, and a job's weight is its derivative by `l_j`, but for a common
     /// factor:
     ///
     /// ```text
-    /// w_j = l_j^3 + K^3 dK/dl_j + sum over media m of  B_m^3 u_jm
+    /// w_j = l_j^3 + K^3 c_j / C + sum over media m of  B_m^3 u_jm
     /// ```
-    ///
-    /// A second of progress takes the core time `k_j = c_j t_j`: its cores, for as long as it takes
-    /// beside others of mean pressure. So `dK/dl_j` is `k_j / C`, plus the core time that
-    /// the job's own pressure costs the others.
     ///
     /// Without contention and with a dominating job this is longest-remaining-first; where the bus
     /// limits the batch, a second of a heavy job is worth more, because it cannot be made up for
@@ -149,12 +145,9 @@ impl Prices {
     fn price_turnaround(&self, jobs: &mut Jobs) {
         let remaining = &self.remaining;
         let longest = remaining.iter().fold(0.0f64, |most, ahead| most.max(*ahead));
-        let crowd = Crowd::of(jobs, remaining, self.cores);
-        let core_time: f64 = remaining
-            .iter()
-            .zip(jobs.claims())
-            .map(|(ahead, claims)| ahead * crowd.core_time(claims) / self.cores)
-            .sum();
+        let cores = jobs.cores.iter();
+        let core_time: f64 =
+            cores.zip(remaining).map(|(cores, ahead)| ahead * f64::from(*cores) / self.cores).sum();
         let mut traffic = [0.0; MAX_MEDIA];
         for (sum, column) in traffic.iter_mut().zip(&jobs.utilization) {
             *sum =
@@ -165,72 +158,10 @@ impl Prices {
         let core_price = cubed(core_time / unit) / self.cores;
         let bus_prices = traffic.map(|bound| cubed(bound / unit));
         jobs.price_traffic(&bus_prices);
-        let mut prices = std::mem::take(&mut jobs.prices);
-        for ((ahead, claims), price) in remaining.iter().zip(jobs.claims()).zip(&mut prices) {
-            *price += cubed(ahead / unit) + core_price * crowd.marginal(claims);
+        let figures = remaining.iter().zip(&jobs.cores);
+        for ((ahead, cores), price) in figures.zip(&mut jobs.prices) {
+            *price += cubed(ahead / unit) + core_price * f64::from(*cores);
         }
-        jobs.prices = prices;
-    }
-}
-
-/// Least part of its cores that a quiet job costs, where louder ones would run in its place.
-const LEAST_MARGINAL: f64 = 0.1;
-
-/// Rounds in which the mean pressure, and the time that jobs take beside it, are found: the error
-/// falls by more than half in each where jobs take twice as long.
-const CROWD_ROUNDS: u32 = 4;
-
-/// The jobs that a job has beside it, in the mean over the rest of the batch, if all of them run
-/// beside all others alike.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Crowd {
-    /// Number of jobs beside a job.
-    others: f64,
-    /// Mean pressure of a job, over the time for which each runs.
-    pub(super) pressure: f64,
-    /// Core time that all jobs together lose by a unit of pressure, over the time for which they
-    /// run.
-    loss: f64,
-}
-
-impl Crowd {
-    /// Returns the crowd of jobs that have so many seconds ahead, on a machine of so many cores.
-    /// Where no job is sensitive, it is of no account.
-    pub(super) fn of(jobs: &Jobs, remaining: &[f64], cores: f64) -> Self {
-        let mut crowd = Self::default();
-        if !jobs.disturbed {
-            return crowd;
-        }
-        let sum = |of: &dyn Fn(Claims) -> f64| -> f64 {
-            remaining.iter().zip(jobs.claims()).map(|(ahead, claims)| ahead * of(claims)).sum()
-        };
-        let width = sum(&|job| job.cores) / sum(&|_| 1.0);
-        crowd.others = ((cores / width).min(remaining.len() as f64) - 1.0).max(0.0);
-        let loss = sum(&|job| job.cores * job.sensitivity);
-        for _ in 0..CROWD_ROUNDS {
-            let time = sum(&|job| crowd.stretch(job));
-            let pressure = sum(&|job| crowd.stretch(job) * job.pressure);
-            (crowd.pressure, crowd.loss) = (pressure / time, loss / time);
-        }
-        crowd
-    }
-
-    /// Returns the time that a second of a job's progress takes.
-    fn stretch(&self, job: Claims) -> f64 {
-        1.0 + job.sensitivity * self.others * self.pressure
-    }
-
-    /// Returns the core time that a second of a job's progress takes.
-    pub(super) fn core_time(&self, job: Claims) -> f64 {
-        job.cores * self.stretch(job)
-    }
-
-    /// Returns the derivative of the core time of all jobs by a job's remaining time: its own core
-    /// time, and that which its pressure costs the others, over that of the jobs in whose place it
-    /// runs.
-    pub(super) fn marginal(&self, job: Claims) -> f64 {
-        let more = self.others * (job.pressure - self.pressure) * self.loss;
-        self.stretch(job) * (job.cores + more).max(LEAST_MARGINAL * job.cores)
     }
 }
 

@@ -2,13 +2,12 @@ use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 use proptest::prelude::*;
 
 use super::choice::Ranked;
-use super::price::Crowd;
 use super::*;
 use crate::ebw::TrafficRates;
 use crate::policies::find;
 use crate::policy::Candidate;
 use crate::scheduler::Bus;
-use crate::speed::{Disturbance, Load, SpeedModel};
+use crate::speed::SpeedModel;
 
 fn gb(value: f64) -> BytesPerSec {
     BytesPerSec::from_gb(value)
@@ -39,7 +38,6 @@ fn job(demand: f64, length: f64) -> Candidate {
         progress: Nanos::ZERO,
         age: Nanos::ZERO,
         priority: Priority::default(),
-        disturbance: Disturbance::default(),
     }
 }
 
@@ -96,48 +94,6 @@ fn a_long_job_runs_beside_another_heavy_one_if_the_rest_is_short() {
     // The lengths are the bound: 100 s, against 71 core seconds and 19 s of traffic.
     let queue = [job(9.0, 100.0), job(0.0, 20.0), job(0.0, 20.0)];
     assert_eq!(choose("max-weight", &machine(2), &[job(9.0, 1.0)], &queue), [0]);
-}
-
-/// A job of 10 s that draws 2 GB/s.
-fn disturbed(sensitivity: f64, pressure: f64) -> Candidate {
-    let disturbance = Disturbance { sensitivity, pressure: Some(pressure) };
-    Candidate { disturbance, ..job(2.0, 10.0) }
-}
-
-#[test]
-fn a_job_runs_beside_the_one_that_disturbs_it_least() {
-    let (victim, loud, quiet) = (disturbed(3.0, 0.0), disturbed(0.0, 0.5), disturbed(0.0, 0.1));
-    let calm = disturbed(0.0, 0.0);
-    let choose = |running: Candidate, queue: &[Candidate]| {
-        choose("max-weight", &machine(2), &[running], queue)
-    };
-    assert_eq!(choose(victim, &[loud, quiet]), [1]);
-    // The loud one runs where nobody minds, since it must run some time.
-    assert_eq!(choose(calm, &[loud, quiet]), [0]);
-    assert_eq!(choose(loud, &[victim, calm]), [1]);
-}
-
-/// Of four jobs on two cores, two take 2 s for each second of progress beside the mean pressure of
-/// a fifth: 1 + 5 * 1 * 0.2. The four take 6 s for a second of each, so a unit of pressure costs
-/// 10 / 6 s of core time a second, and the pressures of 0.6 and 0 differ from the mean (over time:
-/// the quiet ones take longer) by 0.4 and -0.2.
-#[test]
-fn core_time_counts_what_a_job_costs_the_others() {
-    let mut jobs = Jobs::default();
-    jobs.clear(1);
-    for (sensitivity, pressure) in [(5.0, 0.0), (5.0, 0.0), (0.0, 0.6), (0.0, 0.6)] {
-        jobs.push(&Load { sensitivity, pressure, ..Load::default() }, 1);
-    }
-    let crowd = Crowd::of(&jobs, &[1.0; 4], 2.0);
-    assert!((crowd.pressure - 0.2).abs() < 5e-3, "{crowd:?}");
-    let close = |found: f64, expected: f64| assert!((found - expected).abs() < 0.03, "{found}");
-    let claims: Vec<_> = jobs.claims().collect();
-    close(crowd.core_time(claims[0]), 2.0);
-    close(crowd.core_time(claims[2]), 1.0);
-    close(crowd.marginal(claims[0]), 2.0 * (1.0 - 0.2 * 10.0 / 6.0));
-    close(crowd.marginal(claims[2]), 1.0 + 0.4 * 10.0 / 6.0);
-    let undisturbed = Crowd::default();
-    assert_eq!((undisturbed.core_time(claims[2]), undisturbed.marginal(claims[2])), (1.0, 1.0));
 }
 
 #[test]
@@ -226,30 +182,21 @@ fn medium(name: &str, kind: memweir_core::medium::MediumKind) -> memweir_core::m
 }
 
 /// Jobs of one core by their utilization and their weight.
+type Figures = Vec<(f64, f64)>;
+
 fn jobs(figures: &[(f64, f64)]) -> Jobs {
-    let quiet = |(utilization, price): &(f64, f64)| (*utilization, *price, 0.0, 0.0);
-    disturbed_jobs(&figures.iter().map(quiet).collect::<Figures>())
-}
-
-/// Utilization, weight, sensitivity and pressure of jobs.
-type Figures = Vec<(f64, f64, f64, f64)>;
-
-fn disturbed_jobs(figures: &Figures) -> Jobs {
     let speeds = SpeedModel::new(&machine(2));
     let mut jobs = Jobs::default();
     jobs.clear(speeds.media());
-    for (utilization, price, sensitivity, pressure) in figures.iter().copied() {
-        let load = speeds.load(&job(10.0 * utilization, 1.0));
-        jobs.push(&Load { sensitivity, pressure, ..load }, 1);
-        jobs.prices.push(price);
+    for (utilization, price) in figures {
+        jobs.push(&speeds.load(&job(10.0 * utilization, 1.0)), 1);
+        jobs.prices.push(*price);
     }
     jobs
 }
 
-/// Most jobs are not sensitive.
 fn figures(most: usize) -> impl Strategy<Value = Figures> {
-    let sensitivity = prop_oneof![2 => Just(0.0), 1 => 0.0f64..5.0];
-    prop::collection::vec((0.0f64..1.2, 0.01f64..1.0, sensitivity, 0.0f64..0.8), 1..most)
+    prop::collection::vec((0.0f64..1.2, 0.01f64..1.0), 1..most)
 }
 
 /// Returns the highest weighted speed of all sets of so many of the waiting jobs.
@@ -299,28 +246,20 @@ fn many_cores_get_a_mix_of_heavy_and_light_jobs() {
     assert!(problem.value(chosen.iter().copied()) >= 0.999 * best, "{chosen:?}");
 }
 
-/// Returns the part of the best weighted speed that the search finds.
-fn part_found(running: &Figures, waiting: &Figures, cores: usize) -> f64 {
-    let speeds = SpeedModel::new(&machine(4));
-    let jobs = disturbed_jobs(&[&running[..], waiting].concat());
-    let problem =
-        Problem { speeds: &speeds, jobs: &jobs, running: running.len(), cores: cores as u32 };
-    let chosen: Vec<usize> = Chooser::default().choose(&problem).collect();
-    assert_eq!(chosen.len(), cores.min(waiting.len()));
-    problem.value(chosen) / exhaustive(&problem, waiting.len())
-}
-
 proptest! {
     #[test]
     fn the_search_comes_close_to_the_best_set(
         running in figures(3), waiting in figures(10), cores in 1usize..5,
     ) {
-        let found = part_found(&running, &waiting, cores);
-        prop_assert!(found >= 0.7, "{found} beside disturbance");
-        let undisturbed = |jobs: &Figures| -> Figures {
-            jobs.iter().map(|job| (job.0, job.1, 0.0, 0.0)).collect()
+        let speeds = SpeedModel::new(&machine(4));
+        let jobs = jobs(&[&running[..], &waiting].concat());
+        let problem = Problem {
+            speeds: &speeds, jobs: &jobs, running: running.len(), cores: cores as u32,
         };
-        let found = part_found(&undisturbed(&running), &undisturbed(&waiting), cores);
-        prop_assert!(found >= 0.95, "{found}");
+        let chosen: Vec<usize> = Chooser::default().choose(&problem).collect();
+        prop_assert_eq!(chosen.len(), cores.min(waiting.len()));
+        let found = problem.value(chosen);
+        let best = exhaustive(&problem, waiting.len());
+        prop_assert!(found >= 0.95 * best, "{found} of {best}");
     }
 }

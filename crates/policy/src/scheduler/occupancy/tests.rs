@@ -125,7 +125,7 @@ fn a_job_that_ends_while_it_is_seen_leaves_its_company_the_rest_of_the_quantum()
     occupancy.begin_choice([member(1.0, 0.0)].into_iter());
     assert!(!occupancy.lets_in(member(1.0, 0.0)));
     occupancy.settle();
-    occupancy.unsettle();
+    occupancy.disturb();
     assert!(occupancy.sample(gb(1.0), false).is_none() && !occupancy.head_is_alone());
     occupancy.begin_choice([member(1.0, 0.0)].into_iter());
     assert!(occupancy.lets_in(member(1.0, 0.0)));
