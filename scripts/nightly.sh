@@ -12,6 +12,7 @@
 #   selftests the kernel's own tests of compaction, migration, huge pages and memory cgroups
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
 #   tests     the tests that `make test` leaves out because they take minutes
+#   live      one round of the live batches of experiments/max-weight
 #   engines   sweeps on Dask, Ray, MPI, HyperQueue and Slurm
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
 #   deb       the Debian package: lintian, and its life in a clean Debian 12 tree
@@ -63,6 +64,11 @@ tests() {
         -p memweir-reproduce -p memweir -- --include-ignored 'maps' 'full_runs' 'queue::' </dev/null
 }
 
+live() {
+    make build && mkdir -p target/live &&
+        experiments/max-weight/live.py target/release/memweir target/live 1
+}
+
 engines() {
     scripts/setup.sh engines &&
         scripts/cargo.sh build --locked -p memweir -p memweir-qemu-pmu -p memweir-preload &&
@@ -96,7 +102,7 @@ bench() {
     scripts/slower.sh
 }
 
-parts='costs sched_ext planted bisect review selftests fuzz tests engines wheel deb systemd site publish bench'
+parts='costs sched_ext planted bisect review selftests fuzz tests live engines wheel deb systemd site publish bench'
 # shellcheck disable=SC2086 # the parts are separate words
 [ $# -gt 0 ] || set -- $parts
 failed=
@@ -104,7 +110,7 @@ for part; do
     case " $parts " in
     *" $part "*) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,21p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,22p' "$0" >&2
         exit 2
         ;;
     esac
