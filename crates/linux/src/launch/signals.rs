@@ -11,8 +11,8 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::Process;
 
-/// SIGINT, SIGTERM and SIGHUP, blocked while this lives so that they can be waited for. Threads that
-/// wait with the same one all learn of a signal.
+/// SIGINT, SIGTERM and SIGHUP, blocked while this lives so that they can be waited for. All threads
+/// that wait with the same one learn of a signal.
 #[derive(Debug)]
 pub struct Signals {
     source: SignalFd,
