@@ -30,6 +30,10 @@ QUANTILE = 2.365
 QUANTUM = "10ms"
 # Perl would seed its hashes from /dev/urandom, which is the host's.
 ENVIRONMENT = '{ PERL_HASH_SEED = "0" }'
+# The environment of memweir and its jobs: sorting takes longer in some locales than in others, and
+# `python3` may be a script that depends on more.
+BARE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C"}
+PYTHON = os.path.realpath(sys.executable)
 
 # Streams of memory, sorts, compressors, ciphers, interpreters: some live in the caches, some on the
 # bus, and their lengths differ.
@@ -45,12 +49,12 @@ JOBS = {
     "openssl": ["openssl", "dgst", "-sha256", "text", "text", "text", "text"],
     "perl": ["perl", "-e", "my %h; $h{$_ % 200003} += $_ for 1..400000; print scalar(keys %h)"],
     "perl-sort": ["perl", "-e", "my @x = map { ($_ * 7919) % 1000003 } 1..60000; @x = sort { $a <=> $b } @x; print $x[0]"],
-    "count-1": ["python3", "-S", "-c", "b = bytes(24 << 20); print([b.count(i) for i in range(1, 5)])"],
-    "count-2": ["python3", "-S", "-c", "b = bytes(24 << 20); print([b.count(i) for i in range(1, 9)])"],
-    "copy-1": ["python3", "-S", "-c", "b = bytes(16 << 20)\nfor i in range(20): b = bytearray(b)"],
-    "copy-2": ["python3", "-S", "-c", "b = bytes(16 << 20)\nfor i in range(40): b = bytearray(b)"],
-    "reverse-1": ["python3", "-S", "-c", "x = list(range(400000))\nfor i in range(60): x.reverse()"],
-    "reverse-2": ["python3", "-S", "-c", "x = list(range(800000))\nfor i in range(90): x.reverse()"],
+    "count-1": [PYTHON, "-S", "-c", "b = bytes(24 << 20); print([b.count(i) for i in range(1, 5)])"],
+    "count-2": [PYTHON, "-S", "-c", "b = bytes(24 << 20); print([b.count(i) for i in range(1, 9)])"],
+    "copy-1": [PYTHON, "-S", "-c", "b = bytes(16 << 20)\nfor i in range(20): b = bytearray(b)"],
+    "copy-2": [PYTHON, "-S", "-c", "b = bytes(16 << 20)\nfor i in range(40): b = bytearray(b)"],
+    "reverse-1": [PYTHON, "-S", "-c", "x = list(range(400000))\nfor i in range(60): x.reverse()"],
+    "reverse-2": [PYTHON, "-S", "-c", "x = list(range(800000))\nfor i in range(90): x.reverse()"],
 }
 
 
@@ -75,7 +79,7 @@ def inputs(directory):
 
 def emulate(memweir, directory, *arguments):
     command = [memweir, "emulate", "--quantum", QUANTUM, *arguments]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=directory, env=BARE, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}:\n{done.stderr}")
     return json.loads(done.stdout)
@@ -88,12 +92,14 @@ def declared(memweir, directory, machine):
         file = directory / f"{machine.stem}-{name}.toml"
         job = f'[[jobs]]\nname = "{name}"\ncommand = {json.dumps(command)}\nenv = {ENVIRONMENT}\n'
         file.write_text(job)
-        report = emulate(memweir, directory, "--machine", machine, "--policy", "os", "--json", "-", file)
+        arguments = ["--machine", machine, "--policy", "os", "--json", "-", file]
+        report = emulate(memweir, directory, *arguments)
         alone = report["jobs"][0]
         seconds = report["turnaround_s"]
         reads = 64 * alone["memory_reads"] / seconds
         writes = 64 * alone["memory_writes"] / seconds
-        print(f"{machine.stem}  {name:12} {seconds:6.3f} s {(reads + writes) / 1e9:6.2f} GB/s", flush=True)
+        bandwidth = (reads + writes) / 1e9
+        print(f"{machine.stem}  {name:12} {seconds:6.3f} s {bandwidth:6.2f} GB/s", flush=True)
         jobs.append(
             f"{job}expected_time_s = {seconds:.6f}\n"
             f"read_bandwidth = {reads:.1f}\nwrite_bandwidth = {writes:.1f}\n"
