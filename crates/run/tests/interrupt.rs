@@ -17,13 +17,6 @@ use nix::unistd::Pid;
 
 const DIRECTORY: &str = "MEMWEIR_TEST_DIRECTORY";
 
-/// A program that never ends natively, and two that never end under the emulator.
-const ENDLESS: [&str; 3] = [
-    "echo $$ > pid-0; exec sleep 1000",
-    "mkdir first-1 && exit; echo $$ > pid-1; exec sleep 1000",
-    "mkdir first-2 && exit; echo $$ > pid-2; exec sleep 1000",
-];
-
 fn main() {
     if let Some(directory) = std::env::var_os(DIRECTORY) {
         return profile_programs_that_never_end(Path::new(&directory));
@@ -37,10 +30,13 @@ fn main() {
     a_signal_kills_the_programs_too(Signal::SIGINT, &[1, 2]);
 }
 
+/// Program 0 never ends natively; the others never end under the emulator.
 fn endless(directory: &Path, number: usize) -> Invocation {
+    let first = if number == 0 { String::new() } else { format!("mkdir first-{number} && exit; ") };
+    let script = format!("{first}echo $$ > pid-{number}; exec sleep 1000");
     Invocation {
         program: PathBuf::from("/bin/sh"),
-        argv: ["sh", "-c", ENDLESS[number]].map(Into::into).to_vec(),
+        argv: ["sh", "-c", &script].map(Into::into).to_vec(),
         directory: directory.to_owned(),
         stdin: None,
     }

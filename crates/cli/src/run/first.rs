@@ -40,7 +40,8 @@ pub(super) fn profile(
     sampling: Sampling,
 ) -> Result<Vec<String>, Failure> {
     let programs = unknown_programs(batch, options, sampling)?;
-    let signals = Signals::caught().map_err(|e| Failure::Machine(format!("signals: {e}")))?;
+    let signals =
+        Signals::caught().map_err(|e| Failure::Machine(format!("cannot catch signals: {e}")))?;
     let mut timed = Vec::new();
     for program in &programs {
         let bar = line(program, programs.len());
@@ -51,13 +52,14 @@ pub(super) fn profile(
     }
     // The longest first, so that none of them is left over at the end.
     timed.sort_by_key(|(_, native)| Reverse(native.cpu_time()));
-    let at_once = available_cores().get().min(timed.len());
+    let processors = available_cores();
+    let at_once = processors.get().min(timed.len());
     let (together, alone): (Vec<_>, Vec<_>) =
         timed.iter().partition(|(_, native)| native.may_be_one_of(at_once));
     let store = options.store.as_deref();
     let reports = Vec::new();
     let mut emulation = Emulation { store, signals: &signals, all: programs.len(), reports };
-    emulation.run(&together, available_cores())?;
+    emulation.run(&together, processors)?;
     emulation.run(&alone, NonZeroUsize::MIN)?;
     emulation.reports.sort_by_key(|(place, _)| *place);
     Ok(notes(&programs, &emulation.reports, sampling))
@@ -108,9 +110,9 @@ impl Emulation<'_> {
         programs: &[&(&Program<'_>, Timed<'_>)],
         threads: NonZeroUsize,
     ) -> Result<(), Failure> {
-        let (signals, all) = (self.signals, self.all);
+        let (store, signals, all) = (self.store, self.signals, self.all);
         let (lines, failed) = (MultiProgress::new(), AtomicBool::new(false));
-        let count = |index: usize| {
+        let emulate = |index: usize| {
             if failed.load(Ordering::Relaxed) {
                 return None;
             }
@@ -118,21 +120,18 @@ impl Emulation<'_> {
             let bar = lines.add(line(program, all));
             let counted = native.count(signals, &mut |p| show(&bar, p));
             bar.finish_and_clear();
-            failed.fetch_or(counted.is_err(), Ordering::Relaxed);
-            Some(counted)
+            let kept = counted.map_err(Failure::from).and_then(|profiled| {
+                keep(store, &program.invocation, &profiled)?;
+                Ok((program.place, profiled.report))
+            });
+            failed.fetch_or(kept.is_err(), Ordering::Relaxed);
+            Some(kept)
         };
         let mut outcome = Ok(());
-        for_each(programs.len(), threads, count, |index, counted| {
-            let Some(counted) = counted else { return };
-            let program = programs[index].0;
-            let kept = counted.map_err(Failure::from).and_then(|profiled| {
-                keep(self.store, &program.invocation, &profiled)?;
-                self.reports.push((program.place, profiled.report));
-                Ok(())
-            });
-            if outcome.is_ok() {
-                outcome = kept;
-            }
+        for_each(programs.len(), threads, emulate, |_, kept| match kept {
+            Some(Ok(report)) => self.reports.push(report),
+            Some(Err(failure)) if outcome.is_ok() => outcome = Err(failure),
+            _ => {}
         });
         outcome
     }

@@ -241,12 +241,12 @@ impl PrivateView {
     /// Returns the memory that the changes take.
     #[must_use]
     pub fn used(&self) -> Bytes {
-        let used = |file: &File| {
+        let used = |(_, file): &(PathBuf, File)| {
             let room = nix::sys::statvfs::fstatvfs(file).ok()?;
-            Some(Bytes((room.blocks() - room.blocks_free()) * room.fragment_size()))
+            Some((room.blocks() - room.blocks_free()) * room.fragment_size())
         };
-        // The directories may share their room.
-        self.layers.iter().filter_map(|(_, file)| used(file)).max().unwrap_or(Bytes(0))
+        // Each directory has a tmpfs of its own.
+        Bytes(self.layers.iter().filter_map(used).sum())
     }
 
     /// Returns true if one of the directories has less than one page of room left.

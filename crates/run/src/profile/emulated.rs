@@ -12,7 +12,7 @@ use memweir_linux::qemu::Qemu;
 use memweir_linux::record::{
     self, Chunk, RecordError, RecordOptions, RecordProgress, Recording, SamplingError,
 };
-use memweir_linux::{MeterKind, memories, topology};
+use memweir_linux::{MeterKind, topology};
 
 use super::addresses::Recorder;
 use super::native::NativeRun;
@@ -20,7 +20,7 @@ use super::timing::Slice;
 use super::types::{
     Check, ProfileError, ProfileOptions, ProfileProgress, Profiled, SamplingReport,
 };
-use super::workspace::{Counting, Isolation, Workspace};
+use super::workspace::{self, Counting, Isolation, Workspace};
 use super::{command, natively, report};
 use crate::platform::Machine;
 use crate::store::{InputFile, Invocation};
@@ -81,9 +81,8 @@ impl<'a> Timed<'a> {
     /// concerns no other program, and there is memory for as many.
     #[must_use]
     pub fn may_be_one_of(&self, count: usize) -> bool {
-        let free = memories::available().unwrap_or(Bytes(0));
-        let all = self.run.written.0.saturating_mul(count as u64);
-        self.workspace.isolation != Isolation::None && all <= free.0 / 2
+        let all = Bytes(self.run.written.0.saturating_mul(count as u64));
+        self.workspace.isolation != Isolation::None && all <= workspace::room()
     }
 
     /// Runs the program under the emulator, and more than once where a sample turns out too small.

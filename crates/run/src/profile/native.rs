@@ -48,7 +48,6 @@ pub(super) fn run(
     ticker.attach(newborn.pid())?;
     let view = command.private.as_ref().map(|private| PrivateView::open(newborn.pid(), private));
     let view = view.transpose().map_err(os("looking into the private directories"))?;
-    let is_full = || view.as_ref().is_some_and(PrivateView::is_full);
     let (mut full, mut written) = (false, Bytes(0));
     let start = Instant::now();
     let mut process = newborn.exec()?;
@@ -62,8 +61,10 @@ pub(super) fn run(
         let elapsed = start.elapsed().into();
         let exit = process.try_wait().map_err(os("waiting for the program"))?;
         if ticker.tick(elapsed, exit.is_some()) {
-            full |= is_full();
-            written = written.max(view.as_ref().map_or(Bytes(0), PrivateView::used));
+            if let Some(view) = &view {
+                full |= view.is_full();
+                written = written.max(view.used());
+            }
             progress(ProfileProgress::Native { elapsed });
         }
         if let Some(exit) = exit {

@@ -192,6 +192,11 @@ fn covered(invocation: &Invocation, directory: &Path) -> Vec<PathBuf> {
     all
 }
 
+/// Returns the memory that private directories may take now.
+pub(super) fn room() -> Bytes {
+    memories::available().map_or(DEFAULT_ROOM, |free| Bytes(free.0 / 2))
+}
+
 fn overlay(
     directory: &Path,
     covered: &[PathBuf],
@@ -204,9 +209,8 @@ fn overlay(
         Counting::Inside => UserNamespace::Refused,
         Counting::Outside => UserNamespace::Allowed,
     };
-    let room = memories::available().map_or(DEFAULT_ROOM, |free| Bytes(free.0 / 2));
     let refused = |error: io::Error| format!("the kernel refuses an overlay: {error}");
-    let private = PrivateDirectories::new(covered, room, user_namespace).map_err(refused)?;
+    let private = PrivateDirectories::new(covered, room(), user_namespace).map_err(refused)?;
     private.probe().map_err(refused)?;
     Ok(private)
 }
