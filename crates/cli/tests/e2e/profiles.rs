@@ -131,6 +131,30 @@ fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
 }
 
 #[test]
+fn the_programs_of_a_batch_are_emulated_at_once() {
+    if no_emulator() {
+        return;
+    }
+    let processors = std::thread::available_parallelism().expect("a number of processors").get();
+    if processors < 2 {
+        return memweir_test_support::skip!(Processor, "one processor emulates one program");
+    }
+    let world = World::new();
+    // No profile has a copy of its own of this directory.
+    let meeting = tempfile::tempdir_in("/dev/shm").expect("a directory");
+    // Ends natively, and under the emulator when the other one has come, too.
+    let meet = "mkdir $2/native-$0 2>/dev/null && exit; touch $2/$0; \
+                for i in $(seq 600); do [ -e $2/$1 ] && exit; sleep 0.1; done; exit 1";
+    let directory = meeting.path().to_str().expect("a name in ASCII");
+    let run = ["run", "--policy", "os", "--profile-first", "--"];
+    let [one, other] = [["one", "other"], ["other", "one"]]
+        .map(|[own, its]| ["sh", "-c", meet, own, its, directory]);
+    world.memweir().args(run).args(one).arg(":::").args(other).assert().code(0);
+    let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
+    assert_eq!(list.as_array().map(Vec::len), Some(2), "{list}");
+}
+
+#[test]
 fn new_data_under_an_old_name_is_profiled_anew() {
     if no_emulator() {
         return;
