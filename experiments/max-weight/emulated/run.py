@@ -6,8 +6,8 @@
 Each job is emulated alone first, and its time and bandwidth are declared to the batch, as a profile
 would tell them. Times are virtual, so that two runs give the same figures. But who happens to meet
 whom depends on the order of the jobs, so the batch runs in eight orders, drawn beforehand. Writes
-a row for each turnaround to OUT/emulated.csv, and prints what each policy takes less than `os`,
-with the 95 % interval of the mean over the orders.
+a row for each turnaround to OUT/emulated.csv, and prints how far each policy differs from `os`, with
+the 95 % interval of the mean over the orders.
 """
 
 import csv
@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -30,10 +31,12 @@ QUANTILE = 2.365
 QUANTUM = "10ms"
 # Perl would seed its hashes from /dev/urandom, which is the host's.
 ENVIRONMENT = '{ PERL_HASH_SEED = "0" }'
-# The environment of memweir and its jobs: sorting takes longer in some locales than in others, and
-# `python3` may be a script that depends on more.
+# The environment of memweir and its jobs. Sorting takes longer in some locales than in others.
 BARE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C"}
+# `python3` may be a script that depends on further variables.
 PYTHON = os.path.realpath(sys.executable)
+# How often each of these bytes occurs, one after another.
+COUNT = "b = bytes(24 << 20); print([b.count(i) for i in range(1, {})])"
 
 # Streams of memory, sorts, compressors, ciphers, interpreters: some live in the caches, some on the
 # bus, and their lengths differ.
@@ -49,8 +52,8 @@ JOBS = {
     "openssl": ["openssl", "dgst", "-sha256", "text", "text", "text", "text"],
     "perl": ["perl", "-e", "my %h; $h{$_ % 200003} += $_ for 1..400000; print scalar(keys %h)"],
     "perl-sort": ["perl", "-e", "my @x = map { ($_ * 7919) % 1000003 } 1..60000; @x = sort { $a <=> $b } @x; print $x[0]"],
-    "count-1": [PYTHON, "-S", "-c", "b = bytes(24 << 20); print([b.count(i) for i in range(1, 5)])"],
-    "count-2": [PYTHON, "-S", "-c", "b = bytes(24 << 20); print([b.count(i) for i in range(1, 9)])"],
+    "count-1": [PYTHON, "-S", "-c", COUNT.format(5)],
+    "count-2": [PYTHON, "-S", "-c", COUNT.format(9)],
     "copy-1": [PYTHON, "-S", "-c", "b = bytes(16 << 20)\nfor i in range(20): b = bytearray(b)"],
     "copy-2": [PYTHON, "-S", "-c", "b = bytes(16 << 20)\nfor i in range(40): b = bytearray(b)"],
     "reverse-1": [PYTHON, "-S", "-c", "x = list(range(400000))\nfor i in range(60): x.reverse()"],
@@ -142,9 +145,9 @@ def main():
         rows.writerow(["machine", "order", "policy", "turnaround_s"])
         for machine in (HERE / f"{name}.toml" for name in MACHINES):
             jobs = declared(memweir, directory, machine)
-            one = lambda order: turnarounds(memweir, directory, machine, jobs, order)
+            run = partial(turnarounds, memweir, directory, machine, jobs)
             times = []
-            for order, row in enumerate(pool.map(one, range(ORDERS))):
+            for order, row in enumerate(pool.map(run, range(ORDERS))):
                 rows.writerows([machine.stem, order, *pair] for pair in zip(POLICIES, row))
                 file.flush()
                 times.append(row)
