@@ -103,11 +103,6 @@ impl SpeedModel {
         Self { peaks, costs: config.line_costs, media, cores, observed }
     }
 
-    /// Returns the number of media that are told apart.
-    pub(crate) fn media(&self) -> usize {
-        self.media
-    }
-
     /// Takes the highest bandwidth of the system so far for the peak, where none is calibrated and
     /// unless it is less than any machine can move.
     pub(crate) fn observe(&mut self, highest: BytesPerSec) {

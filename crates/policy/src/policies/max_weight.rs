@@ -1,17 +1,17 @@
 //! `max-weight`: the set of jobs whose weighted speeds sum to the most.
 
 mod choice;
-mod price;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 use super::{AUTO_CORES, Options, PolicyOption};
 use crate::policy::{Policy, QuantumView};
 use crate::scheduler::SchedulerConfig;
-use choice::{Chooser, Jobs, Problem};
-use price::Prices;
+use choice::{Chooser, Job, Problem};
+use weight::Weights;
 
-pub use price::{COMPLETION, Objective, SLOWDOWN};
+pub use weight::{COMPLETION, Objective, SLOWDOWN};
 
 /// Options that may follow `max-weight`. Of two objectives the first of this list counts.
 pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
@@ -28,9 +28,9 @@ pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
 /// sum on 100,000 random cases.
 #[derive(Clone, Debug)]
 pub struct MaxWeight {
-    prices: Prices,
+    weights: Weights,
     /// The running jobs, then the waiting ones.
-    jobs: Jobs,
+    jobs: Vec<Job>,
     chooser: Chooser,
 }
 
@@ -44,8 +44,8 @@ impl MaxWeight {
             (false, false) => Objective::Turnaround,
         };
         Self {
-            prices: Prices::new(objective, config),
-            jobs: Jobs::default(),
+            weights: Weights::new(objective, config),
+            jobs: Vec::new(),
             chooser: Chooser::default(),
         }
     }
@@ -56,11 +56,10 @@ impl Policy for MaxWeight {
         if view.cores == 0 || view.queue.is_empty() {
             return;
         }
-        self.jobs.clear(view.speeds.media());
-        for job in view.running.iter().chain(view.queue) {
-            self.jobs.push(&view.speeds.load(job), job.cores);
-        }
-        self.prices.set(view, &mut self.jobs);
+        self.jobs.clear();
+        let candidates = view.running.iter().chain(view.queue);
+        self.jobs.extend(candidates.map(|job| Job::new(view.speeds.load(job), job.cores)));
+        self.weights.set(view, &mut self.jobs);
         let problem = Problem {
             speeds: view.speeds,
             jobs: &self.jobs,

@@ -30,79 +30,30 @@ const LEAST_ORDERED: usize = 64;
 /// Relative gain below which an exchange is rounding.
 const LEAST_GAIN: f64 = 1e-9;
 
-/// Jobs of one decision, in columns: a decision goes through all of them several times, and loops
-/// over columns become vector instructions.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Jobs {
-    /// Of each medium that is told apart; see [`Load`].
-    pub(super) utilization: Vec<Vec<f64>>,
-    share: Vec<Vec<f64>>,
-    pub(super) cores: Vec<u32>,
-    per_core: Vec<f64>,
-    /// Weight of a second of a job's progress; positive.
-    pub(super) prices: Vec<f64>,
-}
-
-impl Jobs {
-    /// Removes all jobs, and makes room for those of a machine with this many media.
-    pub(super) fn clear(&mut self, media: usize) {
-        self.utilization.resize_with(media, Vec::new);
-        self.share.resize_with(media, Vec::new);
-        for column in self.utilization.iter_mut().chain(&mut self.share) {
-            column.clear();
-        }
-        self.cores.clear();
-        self.per_core.clear();
-        self.prices.clear();
-    }
-
-    /// Adds a job; its weight follows in `prices`.
-    pub(super) fn push(&mut self, load: &Load, cores: u32) {
-        for (column, value) in self.utilization.iter_mut().zip(load.utilization) {
-            column.push(value);
-        }
-        for (column, value) in self.share.iter_mut().zip(load.share) {
-            column.push(value);
-        }
-        self.cores.push(cores);
-        self.per_core.push(1.0 / f64::from(cores));
-    }
-
-    /// Sets the weight of each job to that of its traffic, at these prices of the media.
-    pub(super) fn price_traffic(&mut self, by: &[f64; MAX_MEDIA]) {
-        weigh(&self.utilization, by, self.cores.len(), &mut self.prices);
-    }
-
-    /// Returns one of the jobs.
-    fn member(&self, place: usize) -> Member {
-        let mut load = Load::default();
-        for (value, column) in load.utilization.iter_mut().zip(&self.utilization) {
-            *value = column[place];
-        }
-        for (value, column) in load.share.iter_mut().zip(&self.share) {
-            *value = column[place];
-        }
-        Member { load, price: self.prices[place], cores: self.cores[place] }
-    }
-}
-
-/// Sets `sums` to the sums over columns of their values times the column's factor.
-fn weigh(columns: &[Vec<f64>], by: &[f64; MAX_MEDIA], length: usize, sums: &mut Vec<f64>) {
-    sums.clear();
-    sums.resize(length, 0.0);
-    for (column, factor) in columns.iter().zip(by) {
-        for (sum, value) in sums.iter_mut().zip(column) {
-            *sum += value * factor;
-        }
-    }
-}
-
-/// A job of a set.
+/// A job of one decision.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Member {
-    load: Load,
-    price: f64,
-    cores: u32,
+pub(super) struct Job {
+    pub(super) load: Load,
+    pub(super) cores: u32,
+    /// Reciprocal of its cores.
+    pub(super) per_core: f64,
+    /// Weight of a second of its progress; positive.
+    pub(super) weight: f64,
+}
+
+impl Job {
+    /// Creates a job without weight.
+    pub(super) fn new(load: Load, cores: u32) -> Self {
+        Self { load, cores, per_core: 1.0 / f64::from(cores), weight: 0.0 }
+    }
+
+    /// Returns what the job adds to the weighted speed of a set under these conditions, per core.
+    fn score(&self, at: &Conditions) -> f64 {
+        let traffic = self.load.utilization.iter().zip(&at.damage);
+        let damage: f64 = traffic.map(|(utilization, damage)| utilization * damage).sum();
+        let gain = self.load.speed(&at.contention) * (self.weight - damage);
+        gain * self.per_core
+    }
 }
 
 /// The choice of one quantum.
@@ -110,32 +61,27 @@ pub(super) struct Member {
 pub(super) struct Problem<'a> {
     pub(super) speeds: &'a SpeedModel,
     /// The jobs that run in any case, then those to choose from.
-    pub(super) jobs: &'a Jobs,
+    pub(super) jobs: &'a [Job],
     /// Number of the former.
     pub(super) running: usize,
     /// Free cores; at least one.
     pub(super) cores: u32,
 }
 
-impl Problem<'_> {
-    fn running(&self) -> impl Iterator<Item = Member> {
-        (0..self.running).map(|place| self.jobs.member(place))
+impl<'a> Problem<'a> {
+    fn running(&self) -> &'a [Job] {
+        &self.jobs[..self.running]
     }
 
-    /// Returns the waiting job at this place among those to choose from.
-    fn waiting(&self, place: usize) -> Member {
-        self.jobs.member(self.running + place)
-    }
-
-    fn waiting_cores(&self, place: usize) -> u32 {
-        self.jobs.cores[self.running + place]
+    fn waiting(&self) -> &'a [Job] {
+        &self.jobs[self.running..]
     }
 
     /// Returns the weighted speed of the running jobs and of those at these places.
     #[cfg(test)]
     pub(super) fn value(&self, places: impl IntoIterator<Item = usize>) -> f64 {
-        let chosen = places.into_iter().map(|place| self.waiting(place));
-        value(self.speeds, &self.running().chain(chosen).collect::<Vec<_>>())
+        let chosen = places.into_iter().map(|place| self.waiting()[place]);
+        value(self.speeds, &self.running().iter().copied().chain(chosen).collect::<Vec<_>>())
     }
 }
 
@@ -147,17 +93,17 @@ struct Conditions {
 }
 
 impl Conditions {
-    fn among(speeds: &SpeedModel, set: &[Member]) -> Self {
+    fn among(speeds: &SpeedModel, set: &[Job]) -> Self {
         let contention = speeds.contention(set.iter().map(|job| &job.load));
-        let damage = speeds.damage(set.iter().map(|job| (&job.load, job.price)), &contention);
+        let damage = speeds.damage(set.iter().map(|job| (&job.load, job.weight)), &contention);
         Self { contention, damage }
     }
 }
 
 /// Returns the weighted speed of a set.
-fn value(speeds: &SpeedModel, set: &[Member]) -> f64 {
+fn value(speeds: &SpeedModel, set: &[Job]) -> f64 {
     let contention = speeds.contention(set.iter().map(|job| &job.load));
-    set.iter().map(|job| job.price * job.load.speed(&contention)).sum()
+    set.iter().map(|job| job.weight * job.load.speed(&contention)).sum()
 }
 
 /// Searches for sets; kept between decisions for its buffers.
@@ -169,7 +115,7 @@ pub(super) struct Chooser {
     /// Places of the chosen jobs.
     chosen: Vec<usize>,
     /// The running jobs, then the chosen ones.
-    set: Vec<Member>,
+    set: Vec<Job>,
     /// The best of `chosen` so far.
     best: Vec<usize>,
     /// The jobs of `best` at the beginning of a step, the highest score first.
@@ -178,9 +124,6 @@ pub(super) struct Chooser {
     rank_of: Vec<u32>,
     /// True for each waiting job that is chosen.
     is_chosen: Vec<bool>,
-    /// Sums over media, by job.
-    latency: Vec<f64>,
-    damage: Vec<f64>,
 }
 
 impl Chooser {
@@ -209,8 +152,8 @@ impl Chooser {
     fn take_best(&mut self, problem: &Problem<'_>) {
         self.chosen.clone_from(&self.best);
         self.set.clear();
-        self.set.extend(problem.running());
-        self.set.extend(self.best.iter().map(|place| problem.waiting(*place)));
+        self.set.extend_from_slice(problem.running());
+        self.set.extend(self.best.iter().map(|place| problem.waiting()[*place]));
     }
 
     /// Goes from the best set towards that of the highest scores: all of the way, then halves of
@@ -260,7 +203,7 @@ impl Chooser {
                 self.sorted = self.order.len();
             }
             let place = self.order[nth].place();
-            if problem.waiting_cores(place) <= free && !self.is_chosen[place] {
+            if problem.waiting()[place].cores <= free && !self.is_chosen[place] {
                 free -= self.take(problem, place);
             }
             nth += 1;
@@ -272,25 +215,16 @@ impl Chooser {
     fn take(&mut self, problem: &Problem<'_>, place: usize) -> u32 {
         self.is_chosen[place] = true;
         self.chosen.push(place);
-        self.set.push(problem.waiting(place));
-        problem.waiting_cores(place)
+        self.set.push(problem.waiting()[place]);
+        problem.waiting()[place].cores
     }
 
     /// Orders the waiting jobs by their scores: what a job adds to the weighted speed beside the
     /// present set, per core.
     fn rank(&mut self, problem: &Problem<'_>) {
         let at = Conditions::among(problem.speeds, &self.set);
-        let jobs = problem.jobs;
-        let length = jobs.cores.len();
-        weigh(&jobs.share, &at.contention.excess, length, &mut self.latency);
-        weigh(&jobs.utilization, &at.damage, length, &mut self.damage);
-        let waits = self.latency.iter().zip(&self.damage);
-        let worth = jobs.prices.iter().zip(&jobs.per_core);
-        let scores =
-            waits.zip(worth).skip(problem.running).map(|((latency, damage), (price, per_core))| {
-                1.0 / (1.0 + latency) * (price - damage) * per_core
-            });
         self.order.clear();
+        let scores = problem.waiting().iter().map(|job| job.score(&at));
         self.order.extend(scores.zip(0..).map(|(score, place)| Ranked::new(score, place)));
         self.sorted = (2 * problem.cores as usize).max(LEAST_ORDERED).min(self.order.len());
         if self.sorted < self.order.len() {
@@ -306,6 +240,8 @@ impl Chooser {
         let fixed = problem.running;
         let used: u32 = self.set[fixed..].iter().map(|job| job.cores).sum();
         let mut free = problem.cores - used;
+        self.is_chosen.fill(false);
+        self.chosen.iter().for_each(|place| self.is_chosen[*place] = true);
         let mut effort = EFFORT;
         let mut improved = true;
         while improved {
@@ -313,20 +249,22 @@ impl Chooser {
             for nth in (0..self.chosen.len()).rev() {
                 let leaving = self.set[fixed + nth];
                 for place in self.order.iter().map(|ranked| ranked.place()) {
-                    let fits = problem.waiting_cores(place) <= leaving.cores + free;
-                    if !fits || self.chosen.contains(&place) {
+                    let fits = problem.waiting()[place].cores <= leaving.cores + free;
+                    if !fits || self.is_chosen[place] {
                         continue;
                     }
                     if effort < self.set.len() {
                         return;
                     }
                     effort -= self.set.len();
-                    let coming = problem.waiting(place);
+                    let coming = problem.waiting()[place];
                     self.set[fixed + nth] = coming;
                     let value = value(problem.speeds, &self.set);
                     if value > highest * (1.0 + LEAST_GAIN) {
                         highest = value;
                         free = free + leaving.cores - coming.cores;
+                        self.is_chosen[self.chosen[nth]] = false;
+                        self.is_chosen[place] = true;
                         self.chosen[nth] = place;
                         improved = true;
                         break;

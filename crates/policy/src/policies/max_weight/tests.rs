@@ -184,15 +184,13 @@ fn medium(name: &str, kind: memweir_core::medium::MediumKind) -> memweir_core::m
 /// Jobs of one core by their utilization and their weight.
 type Figures = Vec<(f64, f64)>;
 
-fn jobs(figures: &[(f64, f64)]) -> Jobs {
+fn jobs(figures: &[(f64, f64)]) -> Vec<Job> {
     let speeds = SpeedModel::new(&machine(2));
-    let mut jobs = Jobs::default();
-    jobs.clear(speeds.media());
-    for (utilization, price) in figures {
-        jobs.push(&speeds.load(&job(10.0 * utilization, 1.0)), 1);
-        jobs.prices.push(*price);
-    }
-    jobs
+    let with_load = |(utilization, weight): &(f64, f64)| {
+        let load = speeds.load(&job(10.0 * utilization, 1.0));
+        Job { weight: *weight, ..Job::new(load, 1) }
+    };
+    figures.iter().map(with_load).collect()
 }
 
 fn figures(most: usize) -> impl Strategy<Value = Figures> {

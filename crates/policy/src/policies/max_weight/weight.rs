@@ -2,7 +2,7 @@
 
 use memweir_core::{MAX_MEDIA, Nanos};
 
-use super::choice::Jobs;
+use super::choice::Job;
 use crate::policies::PolicyOption;
 use crate::policy::{Candidate, QuantumView};
 use crate::scheduler::SchedulerConfig;
@@ -72,14 +72,14 @@ pub const SLOWDOWN: PolicyOption =
 
 /// Computes weights; kept between decisions for its buffers.
 #[derive(Clone, Debug)]
-pub(super) struct Prices {
+pub(super) struct Weights {
     objective: Objective,
     cores: f64,
     lag: f64,
     remaining: Vec<f64>,
 }
 
-impl Prices {
+impl Weights {
     pub(super) fn new(objective: Objective, config: &SchedulerConfig) -> Self {
         Self {
             objective,
@@ -90,26 +90,25 @@ impl Prices {
     }
 
     /// Sets the weights of the running jobs, then of the waiting ones.
-    pub(super) fn set(&mut self, view: &QuantumView<'_>, jobs: &mut Jobs) {
+    pub(super) fn set(&mut self, view: &QuantumView<'_>, jobs: &mut [Job]) {
         let candidates = view.running.iter().chain(view.queue);
         self.estimate_remaining(candidates.clone());
         if self.objective == Objective::Turnaround {
-            self.price_turnaround(jobs);
-            for (price, job) in jobs.prices.iter_mut().zip(candidates) {
-                *price *= job.priority.worth();
+            self.weigh_turnaround(jobs);
+            for (job, candidate) in jobs.iter_mut().zip(candidates) {
+                job.weight *= candidate.priority.worth();
             }
             return;
         }
-        let price = |(job, ahead): (&Candidate, &f64)| {
-            let worth = job.priority.worth();
-            if self.objective == Objective::Completion {
-                return worth / ahead;
-            }
-            let alone = job.progress.as_f64() + ahead;
-            let slowdown = (job.age.as_f64() + ahead) / alone;
-            worth * cubed(worth * slowdown) / alone
-        };
-        jobs.prices.extend(candidates.zip(&self.remaining).map(price));
+        for ((job, candidate), ahead) in jobs.iter_mut().zip(candidates).zip(&self.remaining) {
+            let worth = candidate.priority.worth();
+            let alone = candidate.progress.as_f64() + ahead;
+            let slowdown = (candidate.age.as_f64() + ahead) / alone;
+            job.weight = match self.objective {
+                Objective::Completion => worth / ahead,
+                _ => worth * cubed(worth * slowdown) / alone,
+            };
+        }
     }
 
     /// Estimates the remaining nanoseconds of each job alone; at least one.
@@ -142,25 +141,24 @@ impl Prices {
         }));
     }
 
-    fn price_turnaround(&self, jobs: &mut Jobs) {
-        let remaining = &self.remaining;
-        let longest = remaining.iter().fold(0.0f64, |most, ahead| most.max(*ahead));
-        let cores = jobs.cores.iter();
-        let core_time: f64 =
-            cores.zip(remaining).map(|(cores, ahead)| ahead * f64::from(*cores) / self.cores).sum();
-        let mut traffic = [0.0; MAX_MEDIA];
-        for (sum, column) in traffic.iter_mut().zip(&jobs.utilization) {
-            *sum =
-                column.iter().zip(remaining).map(|(utilization, ahead)| ahead * utilization).sum();
+    fn weigh_turnaround(&self, jobs: &mut [Job]) {
+        let (mut longest, mut core_time, mut traffic) = (0.0f64, 0.0, [0.0; MAX_MEDIA]);
+        for (job, ahead) in jobs.iter().zip(&self.remaining) {
+            longest = longest.max(*ahead);
+            core_time += ahead * f64::from(job.cores) / self.cores;
+            for (sum, utilization) in traffic.iter_mut().zip(job.load.utilization) {
+                *sum += ahead * utilization;
+            }
         }
         // In units of the largest bound, so that no cube leaves the range of numbers.
         let unit = traffic.iter().fold(longest.max(core_time), |most, bound| most.max(*bound));
         let core_price = cubed(core_time / unit) / self.cores;
         let bus_prices = traffic.map(|bound| cubed(bound / unit));
-        jobs.price_traffic(&bus_prices);
-        let figures = remaining.iter().zip(&jobs.cores);
-        for ((ahead, cores), price) in figures.zip(&mut jobs.prices) {
-            *price += cubed(ahead / unit) + core_price * f64::from(*cores);
+        for (job, ahead) in jobs.iter_mut().zip(&self.remaining) {
+            let traffic = job.load.utilization.iter().zip(&bus_prices);
+            let of_traffic: f64 = traffic.map(|(utilization, price)| utilization * price).sum();
+            let of_time = cubed(ahead / unit) + core_price * f64::from(job.cores);
+            job.weight = of_traffic + of_time;
         }
     }
 }
