@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, Nanos};
+use memweir_policy::SpeedModel;
 use memweir_run::batch::Knowledge;
 use memweir_run::fit::{self, JobKind, MeasureError, Point};
 use memweir_run::jobs::{Batch, Job};
@@ -97,7 +98,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     let (kinds, points) = match args.measure {
         true => measured(&batch, cores)?,
-        false => predicted(args, &batch, cores, peak)?,
+        false => predicted(args, &batch, cores, platform.as_ref().and_then(fit::model))?,
     };
     let Some(best) = fit::recommended(&kinds, &points) else { return Ok(Outcome::Success) };
     if let Some(path) = &args.json {
@@ -117,9 +118,9 @@ fn predicted(
     args: &Args,
     batch: &Batch,
     cores: u32,
-    peak: Option<BytesPerSec>,
+    model: Option<SpeedModel>,
 ) -> Result<(Vec<JobKind>, Vec<Point>), Failure> {
-    let peak = peak.ok_or_else(|| {
+    let model = model.ok_or_else(|| {
         InputError::new("memweir fit", "the peak bandwidth of this machine is not known")
             .help("run `memweir calibrate` once, or add --measure")
     })?;
@@ -139,7 +140,7 @@ fn predicted(
     let kinds: Result<Vec<JobKind>, InputError> =
         batch.jobs.iter().zip(&knowledge.jobs).map(kind).collect();
     let kinds = kinds?;
-    let points = fit::curve(&kinds, cores, peak);
+    let points = fit::curve(&kinds, cores, &model);
     Ok((kinds, points))
 }
 

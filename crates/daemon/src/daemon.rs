@@ -275,6 +275,7 @@ impl Setup {
             policy,
             predictor: run.predictor.unwrap_or(default_predictor(meter.as_deref())),
             cores,
+            machine_cores: platform.as_ref().map(|platform| platform.machine.cores),
             quantum: run.quantum,
             bus: Bus {
                 peak: platform.as_ref().and_then(Platform::peak),

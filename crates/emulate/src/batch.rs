@@ -63,7 +63,7 @@ impl EmulateOptions {
         let view = View::new(machine);
         let bus = Bus { peak: Some(machine.memories[0].service.capacity), saturation: None };
         let (peaks, costs) = (view.peaks(machine), view.line_costs(machine));
-        Ok(Frame::elsewhere(self.cores()?, bus, peaks, costs))
+        Ok(Frame::elsewhere(self.cores()?, Some(machine.cores()), bus, peaks, costs))
     }
 }
 

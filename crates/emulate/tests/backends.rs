@@ -181,7 +181,13 @@ fn run_processes(
         "fake".to_owned(),
         Vec::new(),
     );
-    let frame = Frame::elsewhere(config.cores, config.bus, config.medium_peaks, config.line_costs);
+    let frame = Frame::elsewhere(
+        config.cores,
+        config.machine_cores,
+        config.bus,
+        config.medium_peaks,
+        config.line_costs,
+    );
     let plan = Plan::elsewhere(&batch, &options, frame).unwrap();
     let report = plan.run(mechanisms, &mut Silent).unwrap();
     let record = decisions::read(&record).unwrap();

@@ -157,6 +157,7 @@ impl Experiment {
         let scheduler = SchedulerConfig {
             policy: policy.to_owned(),
             cores: machine.cores(),
+            machine_cores: Some(machine.cores()),
             bus: Bus { peak: Some(peak), saturation: None },
             medium_peaks: view.peaks(&machine),
             line_costs: view.line_costs(&machine),

@@ -78,6 +78,7 @@ pub struct SpeedModel {
     costs: [LineCosts; MAX_MEDIA],
     /// Media that are told apart: with one, a job's demand counts as a whole.
     media: usize,
+    /// Cores that share the peaks. The highest bandwidth seen is that of the batch's own.
     cores: f64,
     /// True if the only peak is the highest bandwidth seen so far.
     observed: bool,
@@ -99,7 +100,8 @@ impl SpeedModel {
             (peaks, 1)
         };
         let observed = media == 1 && peaks[0].is_infinite();
-        let cores = f64::from(config.cores.max(1));
+        let sharing = config.machine_cores.filter(|_| !observed).unwrap_or_default();
+        let cores = f64::from(sharing.max(config.cores).max(1));
         Self { peaks, costs: config.line_costs, media, cores, observed }
     }
 

@@ -232,6 +232,7 @@ impl Plan<'_> {
             policy: self.policy.clone(),
             predictor: self.options.predictor.unwrap_or(meters::default_predictor(meter)),
             cores: self.cores(),
+            machine_cores: self.frame.machine_cores,
             quantum: self.options.quantum,
             bus: self.frame.bus,
             target: self.frame.target.clone(),

@@ -11,6 +11,8 @@ use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 use memweir_policy::{Bus, Candidate, SchedulerConfig, SpeedModel, TrafficRates};
 use serde::Serialize;
 
+use crate::platform::Platform;
+
 pub use measure::{MeasureError, measure, time_alone};
 
 /// Throughput that a core must add to pay off, over that of a core on an idle machine. Where the
@@ -55,19 +57,22 @@ impl Point {
     }
 }
 
+/// Returns the model of speeds on a calibrated machine; `None` if its peak is not known.
+#[must_use]
+pub fn model(platform: &Platform) -> Option<SpeedModel> {
+    let bus = Bus { peak: Some(platform.peak()?), saturation: None };
+    let cores = platform.machine.cores;
+    Some(SpeedModel::new(&SchedulerConfig { cores, bus, ..SchedulerConfig::default() }))
+}
+
 /// Returns numbers of copies that fill this many cores step by step: each step adds a copy of the
 /// command that gets done most slowly, if it fits. The first point has one copy of each command.
 ///
 /// The result is empty if one copy of each does not fit.
 #[must_use]
-pub fn curve(kinds: &[JobKind], cores: u32, peak: BytesPerSec) -> Vec<Point> {
-    let model = SpeedModel::new(&SchedulerConfig {
-        cores,
-        bus: Bus { peak: Some(peak), saturation: None },
-        ..SchedulerConfig::default()
-    });
+pub fn curve(kinds: &[JobKind], cores: u32, model: &SpeedModel) -> Vec<Point> {
     fill(kinds, cores, |copies| {
-        let speeds = speeds(&model, kinds, copies);
+        let speeds = speeds(model, kinds, copies);
         let predicted = Some(throughput(kinds, copies, &speeds));
         Point { copies: copies.to_vec(), speeds, predicted, measured: None }
     })

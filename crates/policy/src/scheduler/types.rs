@@ -77,7 +77,9 @@ pub struct SchedulerConfig {
     pub predictor: PredictorKind,
     /// Cores of the machine that the batch may use; zero counts as one.
     pub cores: u32,
-    /// Rule for filling them.
+    /// Cores of the machine that share the known peaks, if these are more.
+    pub machine_cores: Option<u32>,
+    /// Rule for filling the cores that the batch may use.
     pub core_use: CoreUse,
     /// Length of a quantum.
     pub quantum: Nanos,
@@ -102,6 +104,7 @@ impl Default for SchedulerConfig {
             policy: "round-robin".to_owned(),
             predictor: PredictorKind::Last,
             cores: 1,
+            machine_cores: None,
             core_use: CoreUse::All,
             quantum: Nanos::from_millis(100),
             bus: Bus::default(),

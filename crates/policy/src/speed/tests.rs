@@ -52,6 +52,23 @@ fn close(found: &[f64], expected: &[f64]) {
     }
 }
 
+/// A core draws as much as it can, however few of the machine's cores a batch may use.
+#[test]
+fn the_peak_belongs_to_all_cores_of_the_machine() {
+    let of = |cores: u32, machine_cores: Option<u32>, peak: Option<BytesPerSec>| {
+        let bus = Bus { peak, saturation: None };
+        let config = SchedulerConfig { cores, machine_cores, bus, ..SchedulerConfig::default() };
+        SpeedModel::new(&config)
+    };
+    let peak = Some(gb(10.0));
+    let share = |model: &SpeedModel| model.load(&job(1.1, 1)).share[0];
+    // 1.1 of 10 / 8 GB/s for each core, of which 2.2 times as much is all that a core can draw.
+    assert!((share(&of(2, Some(8), peak)) - 0.4).abs() < 1e-9);
+    assert_eq!(of(2, Some(8), peak), of(8, None, peak));
+    // The highest bandwidth seen is that of the batch's own cores.
+    assert_eq!(of(2, Some(8), None), of(2, None, None));
+}
+
 #[test]
 fn below_the_peak_only_bursts_cost() {
     // Half full: 0.25 / 16 more latency, for 5 / 11 of the time.

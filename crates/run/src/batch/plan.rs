@@ -44,6 +44,8 @@ pub struct Frame {
     pub(super) cpus: Vec<usize>,
     /// True if these are fewer than memweir itself may use.
     pub(super) restricted: bool,
+    /// Cores that share the peak of `bus`, where it is known.
+    pub(super) machine_cores: Option<u32>,
     pub(super) bus: Bus,
     pub(super) medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
     pub(super) line_costs: [LineCosts; MAX_MEDIA],
@@ -51,18 +53,19 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Describes another machine: its cores, peak and saturation of its memories together, and the
-    /// peak bandwidth and the costs of lines of each of its media, in the order of
-    /// [`RunOptions::media`].
+    /// Describes another machine: the cores that the batch may use, those that share the peaks,
+    /// peak and saturation of its memories together, and the peak bandwidth and the costs of lines
+    /// of each of its media, in the order of [`RunOptions::media`].
     #[must_use]
     pub fn elsewhere(
         cores: u32,
+        machine_cores: Option<u32>,
         bus: Bus,
         medium_peaks: [Option<BytesPerSec>; MAX_MEDIA],
         line_costs: [LineCosts; MAX_MEDIA],
     ) -> Self {
         let cpus = (0..cores as usize).collect();
-        Self { cpus, restricted: false, bus, medium_peaks, line_costs, target: None }
+        Self { cpus, restricted: false, machine_cores, bus, medium_peaks, line_costs, target: None }
     }
 
     fn here(options: &RunOptions, notices: &mut Vec<String>) -> Result<Self, RunError> {
@@ -71,6 +74,7 @@ impl Frame {
         Ok(Self {
             cpus,
             restricted,
+            machine_cores: platform.as_ref().map(|platform| platform.machine.cores),
             bus: Bus {
                 peak: platform.as_ref().and_then(Platform::peak),
                 saturation: platform.as_ref().and_then(Platform::saturation),

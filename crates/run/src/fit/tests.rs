@@ -10,6 +10,12 @@ fn kind(cores: u32, gb: f64, seconds: u64) -> JobKind {
     }
 }
 
+/// Speeds on a machine of so many cores with a bus of 10 GB/s.
+fn model_of(cores: u32) -> SpeedModel {
+    let bus = Bus { peak: Some(BytesPerSec::from_gb(10.0)), saturation: None };
+    SpeedModel::new(&SchedulerConfig { cores, bus, ..SchedulerConfig::default() })
+}
+
 fn copies(points: &[Point]) -> Vec<Vec<u32>> {
     points.iter().map(|point| point.copies.clone()).collect()
 }
@@ -17,7 +23,7 @@ fn copies(points: &[Point]) -> Vec<Vec<u32>> {
 #[test]
 fn a_command_that_does_not_touch_memory_fills_the_cores() {
     let kinds = [kind(1, 0.0, 1)];
-    let points = curve(&kinds, 4, BytesPerSec::from_gb(10.0));
+    let points = curve(&kinds, 4, &model_of(4));
     assert_eq!(copies(&points), [[1], [2], [3], [4]]);
     let throughputs: Vec<f64> = points.iter().map(Point::throughput).collect();
     assert_eq!(throughputs, [1.0, 2.0, 3.0, 4.0]);
@@ -29,7 +35,7 @@ fn copies_beyond_the_peak_add_nothing() {
     // Alone a copy waits for memory all of its time. Three copies share 10 of 12 GB/s and lose a
     // quarter to bursts: 3 / 1.45. A fourth adds 4 / 1.85 - 3 / 1.45 = 0.09.
     let kinds = [kind(1, 4.0, 1)];
-    let points = curve(&kinds, 8, BytesPerSec::from_gb(10.0));
+    let points = curve(&kinds, 8, &model_of(8));
     let best = recommended(&kinds, &points).unwrap();
     assert_eq!(best.copies, [3]);
     // The traffic of a full bus is the limit: 10 of 4 GB/s.
@@ -41,7 +47,7 @@ fn copies_beyond_the_peak_add_nothing() {
 fn several_commands_get_done_equally_often() {
     // The second takes three times as long: of four cores it gets three.
     let kinds = [kind(1, 0.0, 1), kind(1, 0.0, 3)];
-    let points = curve(&kinds, 4, BytesPerSec::from_gb(10.0));
+    let points = curve(&kinds, 4, &model_of(4));
     assert_eq!(copies(&points), [[1, 1], [1, 2], [1, 3]]);
     // A set takes 4 s one by one, and one gets done each second.
     assert!((recommended(&kinds, &points).unwrap().throughput() - 4.0).abs() < 1e-9);
@@ -49,9 +55,9 @@ fn several_commands_get_done_equally_often() {
 
 #[test]
 fn wide_commands_take_their_cores() {
-    let points = curve(&[kind(2, 0.0, 1), kind(1, 0.0, 1)], 6, BytesPerSec::from_gb(10.0));
+    let points = curve(&[kind(2, 0.0, 1), kind(1, 0.0, 1)], 6, &model_of(6));
     assert_eq!(copies(&points), [[1, 1], [2, 1], [2, 2]]);
-    assert!(curve(&[kind(3, 0.0, 1)], 2, BytesPerSec::from_gb(10.0)).is_empty());
+    assert!(curve(&[kind(3, 0.0, 1)], 2, &model_of(2)).is_empty());
     assert!(recommended(&[], &[]).is_none());
 }
 

@@ -268,6 +268,7 @@ impl Case {
             programs: vec!["/bin/true".into(); count],
             frame: Frame::elsewhere(
                 self.cores,
+                None,
                 Bus::default(),
                 [None; MAX_MEDIA],
                 Default::default(),
