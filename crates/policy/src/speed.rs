@@ -20,7 +20,7 @@
 
 mod queueing;
 
-use memweir_core::{BytesPerSec, MAX_MEDIA};
+use memweir_core::{BytesPerSec, MAX_MEDIA, MediumId};
 use serde::{Deserialize, Serialize};
 
 use queueing::queueing;
@@ -78,6 +78,8 @@ pub struct SpeedModel {
     costs: [LineCosts; MAX_MEDIA],
     /// Media that are told apart: with one, a job's demand counts as a whole.
     media: usize,
+    /// Read latency of each medium over that of the local DRAM.
+    latencies: [f64; MAX_MEDIA],
     /// Cores that share the peaks. The highest bandwidth seen is that of the batch's own.
     cores: f64,
     /// True if the only peak is the highest bandwidth seen so far.
@@ -102,7 +104,8 @@ impl SpeedModel {
         let observed = media == 1 && peaks[0].is_infinite();
         let sharing = config.machine_cores.filter(|_| !observed).unwrap_or_default();
         let cores = f64::from(sharing.max(config.cores).max(1));
-        Self { peaks, costs: config.line_costs, media, cores, observed }
+        let latencies = MediumId::ALL.map(|medium| config.media.gamma(medium));
+        Self { peaks, costs: config.line_costs, media, latencies, cores, observed }
     }
 
     /// Takes the highest bandwidth of the system so far for the peak, where none is calibrated and
@@ -117,15 +120,8 @@ impl SpeedModel {
     #[must_use]
     pub fn load(&self, job: &Candidate) -> Load {
         let mut load = Load::default();
-        let of_medium = |medium: usize| match self.media {
-            1 => job.demand.0,
-            _ => {
-                let (rates, costs) = (job.traffic.0[medium], self.costs[medium]);
-                rates.reads.0 * costs.read + rates.writes.0 * costs.write
-            }
-        };
         for medium in 0..self.media {
-            load.utilization[medium] = of_medium(medium) / self.peaks[medium];
+            load.utilization[medium] = self.demand(job, medium) / self.peaks[medium];
             let per_core = load.utilization[medium] / f64::from(job.cores);
             load.share[medium] = (per_core * (self.cores / FULL_DRAW)).min(1.0);
         }
@@ -136,6 +132,37 @@ impl SpeedModel {
             }
         }
         load
+    }
+
+    /// Returns a job's time alone over the time that it would take with all of its data in the
+    /// local DRAM; 1 where no media are told apart.
+    ///
+    /// A core that waits for the local DRAM all of the time draws [`FULL_DRAW`] times its part of
+    /// the peak, and from a medium of twice the latency half as much.
+    #[must_use]
+    pub fn stretch(&self, job: &Candidate) -> f64 {
+        if self.media == 1 || self.peaks[0].is_infinite() {
+            return 1.0;
+        }
+        let full_draw = FULL_DRAW * self.peaks[0] / self.cores * f64::from(job.cores);
+        let (mut waiting, mut by_latency) = (0.0, 0.0);
+        for (medium, latency) in self.latencies[..self.media].iter().enumerate() {
+            let lines = self.demand(job, medium) / full_draw;
+            waiting += lines * latency;
+            by_latency += lines * (latency - 1.0);
+        }
+        1.0 / (1.0 - by_latency / waiting.max(1.0))
+    }
+
+    /// Returns a job's demand on a medium, each line counted by its cost.
+    fn demand(&self, job: &Candidate, medium: usize) -> f64 {
+        match self.media {
+            1 => job.demand.0,
+            _ => {
+                let (rates, costs) = (job.traffic.0[medium], self.costs[medium]);
+                rates.reads.0 * costs.read + rates.writes.0 * costs.write
+            }
+        }
     }
 
     /// Returns the contention among jobs with these requirements.
@@ -200,17 +227,32 @@ struct Parameters {
     /// Costs of its lines; where they are left out, all lines cost alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     costs: Vec<LineCosts>,
+    /// Read latencies over that of the local DRAM; where they are left out, all are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    latencies: Vec<f64>,
     cores: f64,
     observed: bool,
 }
 
 impl From<SpeedModel> for Parameters {
     fn from(model: SpeedModel) -> Self {
-        let SpeedModel { peaks, costs, media, cores, observed } = model;
+        let SpeedModel { peaks, costs, media, latencies, cores, observed } = model;
         let known = |peak: &f64| peak.is_finite().then_some(*peak);
-        let alike = costs[..media].iter().all(|costs| *costs == LineCosts::default());
-        let costs = if alike { Vec::new() } else { costs[..media].to_vec() };
-        Self { peaks: peaks[..media].iter().map(known).collect(), costs, cores, observed }
+        Self {
+            peaks: peaks[..media].iter().map(known).collect(),
+            costs: unless_all(LineCosts::default(), &costs[..media]),
+            latencies: unless_all(1.0, &latencies[..media]),
+            cores,
+            observed,
+        }
+    }
+}
+
+/// Returns the values, or none if all are the default.
+fn unless_all<T: Copy + PartialEq>(default: T, values: &[T]) -> Vec<T> {
+    match values.iter().all(|value| *value == default) {
+        true => Vec::new(),
+        false => values.to_vec(),
     }
 }
 
@@ -218,13 +260,15 @@ impl TryFrom<Parameters> for SpeedModel {
     type Error = String;
 
     fn try_from(parameters: Parameters) -> Result<Self, String> {
-        let Parameters { peaks: given, costs: dear, cores, observed } = parameters;
+        let Parameters { peaks: given, costs: dear, latencies: slow, cores, observed } = parameters;
         let media = given.len();
         if !(1..=MAX_MEDIA).contains(&media) {
             return Err(format!("{media} peaks, and not from 1 to {MAX_MEDIA}"));
         }
-        if ![0, media].contains(&dear.len()) {
-            return Err(format!("costs of {} media, and peaks of {media}", dear.len()));
+        for (figures, count) in [("costs", dear.len()), ("latencies", slow.len())] {
+            if ![0, media].contains(&count) {
+                return Err(format!("{figures} of {count} media, and peaks of {media}"));
+            }
         }
         let mut peaks = [f64::INFINITY; MAX_MEDIA];
         for (peak, given) in peaks.iter_mut().zip(&given) {
@@ -232,7 +276,9 @@ impl TryFrom<Parameters> for SpeedModel {
         }
         let mut costs = [LineCosts::default(); MAX_MEDIA];
         costs[..dear.len()].copy_from_slice(&dear);
-        Ok(Self { peaks, costs, media, cores, observed })
+        let mut latencies = [1.0; MAX_MEDIA];
+        latencies[..slow.len()].copy_from_slice(&slow);
+        Ok(Self { peaks, costs, media, latencies, cores, observed })
     }
 }
 

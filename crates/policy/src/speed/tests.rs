@@ -21,8 +21,8 @@ fn machine() -> SpeedModel {
 
 /// Four cores, and so many media with a peak of 1.
 fn model_of(media: usize) -> SpeedModel {
-    let costs = Default::default();
-    SpeedModel { peaks: [1.0; 4], costs, media, cores: 4.0, observed: false }
+    let (costs, latencies) = (Default::default(), [1.0; 4]);
+    SpeedModel { peaks: [1.0; 4], costs, media, latencies, cores: 4.0, observed: false }
 }
 
 fn job(demand: f64, cores: u32) -> Candidate {
@@ -118,7 +118,9 @@ fn jobs_that_hardly_move_memory_do_not_contend_though_nothing_moved_more() {
 }
 
 prop_compose! {
-    fn loads()(jobs in prop::collection::vec(prop::array::uniform4(0.0f64..1.5), 1..12)) -> Vec<Load> {
+    fn loads()(
+        jobs in prop::collection::vec(prop::array::uniform4(0.0f64..1.5), 1..12),
+    ) -> Vec<Load> {
         jobs.into_iter().map(|utilization| {
             let total: f64 = utilization.iter().sum::<f64>().max(1.0);
             Load { utilization, share: utilization.map(|part| part / total) }
@@ -157,6 +159,27 @@ fn dear_lines_occupy_a_medium_for_longer() {
     let wrong = r#"{"peaks":[1,1],"costs":[{"read":1,"write":1}],"cores":1,"observed":false}"#;
     let error = serde_json::from_str::<SpeedModel>(wrong).expect_err("one of two").to_string();
     assert!(error.contains("costs of 1 media, and peaks of 2"), "{error}");
+}
+
+#[test]
+fn slow_memory_stretches_the_waits_of_a_job() {
+    let mut model = model_of(2);
+    model.latencies[1] = 2.5;
+    let stretch = |dram: f64, nvm: f64| {
+        let mut traffic = TrafficRates::default();
+        (traffic.0[0].reads.0, traffic.0[1].reads.0) = (dram, nvm);
+        model.stretch(&Candidate { traffic, ..job(0.0, 1) })
+    };
+    // A core draws 0.55 of the peak of the DRAM when it waits all of the time.
+    assert_eq!([stretch(0.0, 0.0), stretch(0.55, 0.0)], [1.0, 1.0]);
+    assert!((stretch(0.0, 0.55 / 2.5) - 2.5).abs() < 1e-12, "it waits all of the time");
+    // It waits for 0.5 of its time, and would for 0.2.
+    assert!((stretch(0.0, 0.55 / 5.0) - 1.0 / 0.7).abs() < 1e-12);
+    assert!(stretch(1.0, 1.0) < 2.5, "waits take no more than the time");
+    let text = serde_json::to_string(&model).expect("numbers");
+    assert!(text.contains(r#""latencies":[1.0,2.5]"#), "{text}");
+    let copy = serde_json::from_str::<SpeedModel>(&text).expect("as it was written");
+    assert_eq!(copy.latencies, model.latencies);
 }
 
 proptest! {

@@ -1,4 +1,5 @@
-use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
+use memweir_core::medium::{Distance, Medium, MediumKind};
+use memweir_core::{BytesPerSec, JobId, Media, Nanos, Picos, Priority};
 use proptest::prelude::*;
 
 use super::choice::Ranked;
@@ -151,34 +152,45 @@ fn wide_jobs_count_by_what_they_add_per_core() {
     assert_eq!(chosen, [1]);
 }
 
-#[test]
-fn media_of_their_own_do_not_contend() {
-    let media = memweir_core::Media::new(vec![
-        medium("dram", memweir_core::medium::MediumKind::Dram),
-        medium("nvm", memweir_core::medium::MediumKind::Nvm),
-    ]);
-    let config = SchedulerConfig {
-        media: media.expect("two media"),
-        medium_peaks: [Some(gb(10.0)), Some(gb(10.0)), None, None],
-        ..machine(2)
-    };
-    let on = |medium: usize| {
-        let mut traffic = TrafficRates::default();
-        traffic.0[medium].reads = gb(9.0);
-        Candidate { traffic, ..job(9.0, 10.0) }
-    };
-    assert_eq!(choose("max-weight", &config, &[on(0)], &[on(0), on(1)]), [1]);
-    assert_eq!(choose("max-weight", &config, &[on(1)], &[on(0), on(1)]), [0]);
-}
-
-fn medium(name: &str, kind: memweir_core::medium::MediumKind) -> memweir_core::medium::Medium {
-    memweir_core::medium::Medium {
+/// Two cores, and DRAM and NVM of 10 GB/s each; the NVM has this latency, the DRAM 25 ns.
+fn hybrid(latency_ns: u64) -> SchedulerConfig {
+    let medium = |name: &str, kind, latency| Medium {
         name: name.to_owned(),
         kind,
-        distance: memweir_core::medium::Distance::Local,
-        read_latency: memweir_core::Picos::from_nanos(25),
-        write_latency: memweir_core::Picos::from_nanos(25),
+        distance: Distance::Local,
+        read_latency: Picos::from_nanos(latency),
+        write_latency: Picos::from_nanos(latency),
+    };
+    let media =
+        vec![medium("dram", MediumKind::Dram, 25), medium("nvm", MediumKind::Nvm, latency_ns)];
+    SchedulerConfig {
+        media: Media::new(media).expect("two media"),
+        medium_peaks: [Some(gb(10.0)), Some(gb(10.0)), None, None],
+        ..machine(2)
     }
+}
+
+/// A job that reads this many GB/s of one of two media.
+fn reader(medium: usize, demand: f64) -> Candidate {
+    let mut traffic = TrafficRates::default();
+    traffic.0[medium].reads = gb(demand);
+    Candidate { traffic, ..job(demand, 10.0) }
+}
+
+#[test]
+fn media_of_their_own_do_not_contend() {
+    let waiting = [reader(0, 9.0), reader(1, 9.0)];
+    assert_eq!(choose("max-weight", &hybrid(25), &[reader(0, 9.0)], &waiting), [1]);
+    assert_eq!(choose("max-weight", &hybrid(25), &[reader(1, 9.0)], &waiting), [0]);
+}
+
+#[test]
+fn jobs_in_slow_memory_are_expected_to_take_longer() {
+    let unknown = |medium| Candidate { expected_time: None, ..reader(medium, 0.5) };
+    let waiting = [unknown(0), unknown(1), unknown(0)];
+    // Alike but for their memory: with equal latencies the order of the queue decides.
+    assert_eq!(choose("max-weight", &hybrid(25), &[job(0.0, 1.0)], &waiting), [0]);
+    assert_eq!(choose("max-weight", &hybrid(100), &[job(0.0, 1.0)], &waiting), [1]);
 }
 
 /// Jobs of one core by their utilization and their weight.

@@ -6,6 +6,7 @@ use super::choice::Job;
 use crate::policies::PolicyOption;
 use crate::policy::{Candidate, QuantumView};
 use crate::scheduler::SchedulerConfig;
+use crate::speed::SpeedModel;
 
 /// A job close to its expected time, or beyond it, has one part in this many of that time ahead.
 const LEAST_REMAINING_ONE_IN: f64 = 50.0;
@@ -92,7 +93,7 @@ impl Weights {
     /// Sets the weights of the running jobs, then of the waiting ones.
     pub(super) fn set(&mut self, view: &QuantumView<'_>, jobs: &mut [Job]) {
         let candidates = view.running.iter().chain(view.queue);
-        self.estimate_remaining(candidates.clone());
+        self.estimate_remaining(candidates.clone(), view.speeds);
         if self.objective == Objective::Turnaround {
             self.weigh_turnaround(jobs);
             for (job, candidate) in jobs.iter_mut().zip(candidates) {
@@ -113,28 +114,37 @@ impl Weights {
 
     /// Estimates the remaining nanoseconds of each job alone; at least one.
     ///
-    /// A job of unknown length has, for the turnaround, the mean length of the known ones; at least
-    /// what it lags behind the mean progress, and a little more: so all of them advance alike. For
-    /// the other objectives it has as much ahead as behind it.
-    fn estimate_remaining<'a>(&mut self, jobs: impl Iterator<Item = &'a Candidate> + Clone) {
+    /// For the turnaround, a job of unknown length has the mean length of the known ones, or what
+    /// it lags behind the mean progress of the unknown ones and [`LAG_QUANTA`] more, if that is
+    /// longer: so all of them advance alike. Lengths and progress count as if all data were in the
+    /// local DRAM, since a job takes longer the more of its data is in slow memory. For the other
+    /// objectives, a job has as much ahead as behind it, and these quanta more.
+    fn estimate_remaining<'a>(
+        &mut self,
+        candidates: impl Iterator<Item = &'a Candidate> + Clone,
+        speeds: &SpeedModel,
+    ) {
+        let guessed = candidates.clone().any(|job| job.expected_time.is_none());
+        let stretch = |job| if guessed { speeds.stretch(job) } else { 1.0 };
+        let jobs = candidates.map(|job| (job, stretch(job)));
         let mean = |total: f64, count: f64| if count > 0.0 { total / count } else { 0.0 };
         let nanos = Nanos::as_f64;
         let (mut length, mut known, mut progress, mut count) = (0.0, 0.0, 0.0, 0.0);
-        for job in jobs.clone() {
+        for (job, stretch) in jobs.clone() {
             if let Some(expected) = job.expected_time {
-                (length, known) = (length + nanos(expected), known + 1.0);
+                (length, known) = (length + nanos(expected) / stretch, known + 1.0);
             } else {
-                (progress, count) = (progress + nanos(job.progress), count + 1.0);
+                (progress, count) = (progress + nanos(job.progress) / stretch, count + 1.0);
             }
         }
         let (length, progress) = (mean(length, known), mean(progress, count));
         let turnaround = self.objective == Objective::Turnaround;
         self.remaining.clear();
-        self.remaining.extend(jobs.map(|job| {
+        self.remaining.extend(jobs.map(|(job, stretch)| {
             let done = nanos(job.progress);
             match job.expected_time.map(nanos) {
                 Some(expected) => (expected - done).max(expected / LEAST_REMAINING_ONE_IN),
-                None if turnaround => (length.max(progress + self.lag) - done).max(0.0),
+                None if turnaround => (length.max(progress + self.lag) * stretch - done).max(0.0),
                 None => done + self.lag,
             }
             .max(1.0)
