@@ -16,7 +16,7 @@ unitdir := $(DESTDIR)$(PREFIX)/lib/systemd/system
 userunitdir := $(DESTDIR)$(PREFIX)/lib/systemd/user
 sysusersdir := $(DESTDIR)$(PREFIX)/lib/sysusers.d
 
-# What is installed. `install-built` takes another build from the command line.
+# Files to install. `install-built` takes another build from the command line.
 memweir := target/release/memweir
 plugin := target/release/libmemweir_qemu_pmu.so
 preload := target/release/libmemweir_preload.so
@@ -61,7 +61,7 @@ endif
 # Property tests try the same cases each time here, so that a failure comes from what was changed;
 # plain `cargo test` tries new ones.
 test: export PROPTEST_RNG_SEED ?= 1
-# The tests append to it what cannot run here.
+# The tests append the skipped ones to it.
 test: export MEMWEIR_SKIPS := $(CURDIR)/target/skips
 test:
 	scripts/setup.sh test
@@ -99,7 +99,7 @@ fuzz:
 	scripts/setup.sh fuzz
 	fuzz/run.sh
 
-# What takes hours, and fails on a regression.
+# Checks that take hours, and fail on a regression.
 nightly:
 	scripts/nightly.sh
 
@@ -121,7 +121,8 @@ man: build
 install: build
 	$(MAKE) --no-print-directory install-built
 
-# Whoever installs may keep new files to himself; these are for everybody.
+# Modes and umask are set, so that all users can read the files, whatever the umask of the
+# installer.
 install-built:
 	install -D -m 755 $(memweir) $(bindir)/memweir
 	install -D -m 755 $(plugin) $(plugindir)/libmemweir_qemu_pmu.so

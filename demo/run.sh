@@ -1,6 +1,6 @@
 #!/bin/sh
-# The demo: a batch of real programs under three policies, on inputs that it makes itself. What it
-# leaves is demo/out/: the tables, the figure and the raw results.
+# The demo: a batch of real programs under three policies, on inputs that it makes itself. Writes
+# the tables, the figure and the raw results to demo/out/.
 #
 #   [ROUNDS=2] demo/run.sh MEMWEIR
 set -eu

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """The ids of a page, and what it refers to."""
+    """The ids of a page, and the targets of its links."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures the figures of docs/performance.md, and draws its tables from what was measured.
+"""Measures the figures of docs/performance.md, and draws its tables from the measurements.
 
     scripts/performance.py measure BENCH...  runs benches: rows in evidence/performance/BENCH.csv
     scripts/performance.py draw [--check]    writes the tables; --check fails if one would change
     scripts/performance.py list              the benches, and when each ran
 
 evidence/performance/tables.toml lists the benches and the rows of each table. A row has a template
-of its measured cell, in which `{0.median}` is the median of the first of its figures, `{1.most}` the
-largest measurement of the second (see `Figure`).
+of its measured cell, in which `{0.median}` is the median of the first of its figures, `{1.most}`
+the largest measurement of the second (see `Figure`).
 """
 
 import csv
@@ -52,8 +52,8 @@ def read(bench):
 
 
 def criterion(started):
-    """Rows of what Criterion has measured since, by sample: the nanoseconds of one iteration, or the
-    elements per second of a bench that says how many elements an iteration has."""
+    """Rows of Criterion's measurements since `started`, by sample: the nanoseconds of one iteration,
+    or the elements per second of a bench that declares the elements of an iteration."""
     results = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "criterion"
     for file in sorted(results.glob("**/new/sample.json")):
         if file.stat().st_mtime < started:

@@ -4,10 +4,10 @@
 #
 #   scripts/skips.sh FILE [ALLOWED]
 #
-# FILE has what the tests recorded: test, reason and words, apart by tabs; it is absent if none was
-# skipped. Each line of ALLOWED (default: scripts/skips.allowed) is `MACHINE REASON TEST`; * in TEST
-# stands for anything. MACHINE is a kind of machine, of which this one may be several; SKIPS_MACHINE
-# names them instead of a look at this one:
+# FILE has the records of the tests: test, reason and words, separated by tabs; it is absent if none
+# was skipped. Each line of ALLOWED (default: scripts/skips.allowed) is `MACHINE REASON TEST`; * in
+# TEST stands for anything. MACHINE is a kind of machine, of which this one may be several;
+# SKIPS_MACHINE names them instead of a look at this one:
 #   any         every machine
 #   user        the tests do not run as root
 #   virtual     a virtual machine

@@ -3,7 +3,7 @@
 # than NIGHTLY_SLOWER percent (default 10) even at the fast end of Criterion's confidence interval
 # of the mean.
 #
-#   scripts/slower.sh [judge DIRECTORY]    `judge` looks only at what Criterion left in DIRECTORY
+#   scripts/slower.sh [judge DIRECTORY]    `judge` reads only Criterion's results in DIRECTORY
 #
 # The first run keeps its measurements as the baseline `nightly` in target/criterion; remove that to
 # begin anew.

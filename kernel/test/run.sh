@@ -3,25 +3,31 @@
 # needed, nor root once the tools are there (scripts/setup.sh kernel).
 #
 #   run.sh test [SUITE...]              every suite of suites/ with tier=test, or those named
-#   run.sh soak [SUITE...]              every suite of either tier under KASAN, lockdep and longer stress,
-#                                       then the planted bugs, each of which a suite must catch
-#   run.sh races [SUITE...]             the soaks under KCSAN, stock beside each series: data races of a series fail
-#   run.sh planted [NAME...]            the planted bugs alone (planted/*.patch), on the kernel of `test`
-#   run.sh bisect SERIES                a series patch by patch: each kernel builds, with its option on, and boots
+#   run.sh soak [SUITE...]              every suite of either tier under KASAN, lockdep and longer
+#                                       stress, then the planted bugs, each of which a suite must
+#                                       catch
+#   run.sh races [SUITE...]             the soaks under KCSAN, stock beside each series: data races
+#                                       of a series fail
+#   run.sh planted [NAME...]            the planted bugs alone (planted/*.patch), on the kernel of
+#                                       `test`
+#   run.sh bisect SERIES                a series patch by patch: each kernel builds, with its option
+#                                       on, and boots
 #   run.sh style                        checkpatch --strict on every patch of every series
-#   run.sh review [SERIES...]           a dry run of submission: recipients, warnings of compilers and checkers that
-#                                       the stock kernel does not have, for several processors and configurations
-#   run.sh selftests [long] [SERIES...] the kernel's own selftests of memory management: stock against each series;
-#                                       long: compaction, migration, huge pages and memory cgroups, for minutes
+#   run.sh review [SERIES...]           a dry run of submission: recipients, warnings of compilers
+#                                       and checkers that the stock kernel does not have, for
+#                                       several processors and configurations
+#   run.sh selftests [long] [SERIES...] the kernel's own selftests of memory management: stock
+#                                       against each series; long: compaction, migration, huge pages
+#                                       and memory cgroups, for minutes
 #   run.sh build SERIES [PATCH...]      one kernel; prints where its image and its tree are
 #   run.sh forget                       removes the kernels that are kept for other clones
 #
 # SERIES is a directory of patches below kernel/, or `stock`. Source, build trees and logs lie below
-# target/kernel (KERNEL_TEST_DIR), kernels in ~/.cache/memweir-kernel (KERNEL_TEST_CACHE) by the hash of
-# what went in. KERNEL_SOURCE names a tree that is unpacked already; it is only read, and its version
-# decides which patches are taken. KERNEL_TEST_MEMWEIR names a memweir that is built already,
-# KERNEL_TEST_PACKAGE a Debian package of it; KERNEL_TEST_CPUS ("2 4") how many CPUs guests have;
-# KERNEL_TEST_GUESTS how many guests run at once, KERNEL_TEST_JOBS how many compilers;
+# target/kernel (KERNEL_TEST_DIR), kernels in ~/.cache/memweir-kernel (KERNEL_TEST_CACHE) by the
+# hash of their inputs. KERNEL_SOURCE names a tree that is unpacked already; it is only read, and
+# its version decides which patches are taken. KERNEL_TEST_MEMWEIR names a memweir that is built
+# already, KERNEL_TEST_PACKAGE a Debian package of it; KERNEL_TEST_CPUS ("2 4") how many CPUs guests
+# have; KERNEL_TEST_GUESTS how many guests run at once, KERNEL_TEST_JOBS how many compilers;
 # KERNEL_TEST_SOAK_SECONDS how long each stress of a soak or of `races` takes.
 set -eu
 
@@ -30,9 +36,9 @@ kernel=$(dirname "$here")
 top=$(dirname "$kernel")
 work=${KERNEL_TEST_DIR-$top/target/kernel}
 jobs=${KERNEL_TEST_JOBS-$(nproc)}
-# How long each stress of a soak takes.
+# Seconds that each stress of a soak takes.
 soak_seconds=${KERNEL_TEST_SOAK_SECONDS-1800}
-# How many patches of a series are applied.
+# Patches of a series to apply: a number, or all.
 upto=all
 
 say() {
@@ -81,8 +87,8 @@ tools() {
     [ -z "$missing" ] || skip "missing:$missing (as root, scripts/setup.sh kernel installs them)"
 }
 
-# report NAME: what became of the guest that was booted last and what else it told, in one piece, since others
-# report beside it.
+# report NAME: prints the outcome and the notes of the guest that was booted last, in one piece,
+# since others report beside it.
 report() {
     notes=$(grep -E '^(SKIPPED|COST)' "$log" || true)
     notes=${notes:+"
@@ -126,8 +132,8 @@ suite_job() {
     [ -z "$budgets" ] || [ "$verdict" != pass ] || echo "$2 $log" >>"$scratch/costs"
 }
 
-# planted [NAME...]: all, if none is named. A planted bug says in its first lines which suite must catch it
-# and how:
+# planted [NAME...]: all, if none is named. A planted bug says in its first lines which suite must
+# catch it and how:
 #   Suite: NAME
 #   Caught-by: a regular expression that the verdict or the log's FAIL lines match
 planted() {
@@ -170,7 +176,7 @@ bisect() {
     upto=all
 }
 
-# A series adds files where MAINTAINERS has somebody already.
+# A series adds files in directories that MAINTAINERS covers already.
 style() {
     need_source
     for patch in $(for name in $(all_series); do series_patches "$name"; done); do
@@ -192,7 +198,7 @@ command=${1-}
 case $command in
 test | soak | races | planted | bisect | style | review | selftests | build | forget) ;;
 *)
-    sed -n 's/^# \{0,1\}//; 2,25p' "$0" >&2
+    sed -n 's/^# \{0,1\}//; 2,31p' "$0" >&2
     exit 2
     ;;
 esac

@@ -101,7 +101,7 @@ def test_a_killed_engine_goes_on(
     _complete(out, whole)
 
 
-# What the command line of a worker has.
+# A part of the command line of each kind of worker.
 _WORKERS = {"pool": "executors.py", "dask": "multiprocessing.spawn", "ray": "ray::"}
 
 

@@ -121,14 +121,55 @@ fn comments_and_the_manual_end_at_100_columns() {
     }
 }
 
+/// The files with comments: sources, data, scripts and patches of the kernel.
+fn commented() -> impl Iterator<Item = (String, String)> {
+    let folders = ["crates", "plugins", "fuzz", "demo", "experiments", "kernel"];
+    let folders = folders.into_iter().chain(["packaging", "python", "scripts"]);
+    let endings = ["rs", "toml", "py", "sh", "c", "h", "patch", "suite", "service", "allowed"];
+    let below = folders.flat_map(move |folder| endings.map(|ending| files(folder, ending)));
+    let others = ["Makefile", ".ci/run", "kernel/test/guest/init"];
+    below.flatten().chain(
+        others.map(|name| {
+            (name.to_owned(), std::fs::read_to_string(root().join(name)).expect("a text"))
+        }),
+    )
+}
+
+/// The words of a line that is a comment, or part of one, in a file of this name. Of a patch, only
+/// the lines that it adds count.
+fn comment<'l>(path: &str, line: &'l str) -> Option<&'l str> {
+    let markers: &[&str] = match path.rsplit('.').next() {
+        Some("rs") => &["//"],
+        Some("c" | "h") => &["//", "/*", "* "],
+        Some("patch") => &["//", "/*", "* ", "#"],
+        _ => &["#"],
+    };
+    let line = if path.ends_with(".patch") { line.strip_prefix('+')? } else { line };
+    let line = line.trim_start();
+    let words = line.trim_start_matches(['/', '*', '#', '!']).trim_start();
+    markers.iter().any(|marker| line.starts_with(marker)).then_some(words)
+}
+
+#[test]
+fn comments_of_all_languages_are_found() {
+    assert_eq!(comment("a.rs", "    //! Who."), Some("Who."));
+    assert_eq!(comment("a.toml", "# Who."), Some("Who."));
+    assert_eq!(comment("Makefile", "# Who."), Some("Who."));
+    assert_eq!(comment("a.c", "\t/* Who. */"), Some("Who. */"));
+    assert_eq!(comment("a.c", " * Who."), Some("Who."));
+    assert_eq!(comment("a.patch", "+\t/* Who. */"), Some("Who. */"));
+    assert_eq!(comment("a.patch", " \t/* Who. */"), None);
+    assert_eq!(comment("a.c", "*who = 1;"), None);
+    assert_eq!(comment("a.rs", "let a = 1; // Who."), None);
+}
+
 #[test]
 fn comments_name_their_subject() {
-    for (path, text) in sources() {
-        for line in text.lines().filter_map(|line| line.trim_start().strip_prefix("//")) {
-            let words = line.trim_start_matches(['/', '!']);
+    for (path, text) in commented() {
+        for words in text.lines().filter_map(|line| comment(&path, line)) {
             let opening = words.split_whitespace().next().unwrap_or_default();
             let clause = ["What", "Whether", "Who", "How"].contains(&opening);
-            assert!(!clause, "{path}: name the subject of `{line}`");
+            assert!(!clause, "{path}: name the subject of `{words}`");
         }
     }
 }

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Records what five real programs do to their pages, as `memweir reproduce drswap` shows it: under
+# Records the page accesses of five real programs, as `memweir reproduce drswap` shows them: under
 # qemu-user with caches of some KiB, then reduced to references to pages. Needs memweir, its
-# plugin, qemu-user, python3, sqlite3, perl, redis-server and gcc. Takes some minutes; what comes
-# out differs a little with their versions.
+# plugin, qemu-user, python3, sqlite3, perl, redis-server and gcc. Takes some minutes; the
+# results differ a little with their versions.
 set -eu
 cd "$(dirname "$0")"
 directory=$(mktemp -d)

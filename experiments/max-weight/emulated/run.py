@@ -4,10 +4,10 @@
     run.py MEMWEIR OUT
 
 Each job is emulated alone first, and its time and bandwidth are declared to the batch, as a profile
-would tell them. Times are virtual, so that two runs give the same figures. But who happens to meet
-whom depends on the order of the jobs, so the batch runs in eight orders, drawn beforehand. Writes
-a row for each turnaround to OUT/emulated.csv, and prints how far each policy differs from `os`, with
-the 95 % interval of the mean over the orders.
+would tell them. Times are virtual, so that two runs give the same figures. But the jobs that happen
+to run at the same time depend on the order of all jobs, so the batch runs in eight orders, drawn
+beforehand. Writes a row for each turnaround to OUT/emulated.csv, and prints the difference of each
+policy from `os`, with the 95 % interval of the mean over the orders.
 """
 
 import csv
@@ -35,7 +35,7 @@ ENVIRONMENT = '{ PERL_HASH_SEED = "0" }'
 BARE = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "LC_ALL": "C"}
 # `python3` may be a script that depends on further variables.
 PYTHON = os.path.realpath(sys.executable)
-# How often each of these bytes occurs, one after another.
+# Counts the occurrences of one byte value after another.
 COUNT = "b = bytes(24 << 20); print([b.count(i) for i in range(1, {})])"
 
 # Streams of memory, sorts, compressors, ciphers, interpreters: some live in the caches, some on the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What every test program of the guests uses: checks that print one line each, counters of the
- * kernel, random numbers. Nothing here knows what is tested.
+ * Helpers of all test programs of the guests: checks that print one line each, counters of the
+ * kernel, random numbers.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -23,7 +23,7 @@
 
 static int check_failures;
 
-/* Prints PASS or FAIL and the message, which should hold the figures; the harness looks for FAIL. */
+/* Prints PASS or FAIL and the message, which should hold figures; the harness looks for FAIL. */
 static inline void __attribute__((format(printf, 2, 3), unused))
 check(bool ok, const char *format, ...)
 {

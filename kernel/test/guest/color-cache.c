@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page colors and what CPUs keep: pages that one cgroup freed go to no other if they have the wrong colors, nor
- * to the same one after its colors changed; and they are counted as free again when the CPUs give them up.
+ * Page colors and the per-CPU lists: pages that one cgroup freed go to no other if they have the
+ * wrong colors, nor to the same one after its colors changed. They count as free again when the
+ * lists are drained.
  */
 #include "color.h"
 #include <sched.h>

@@ -46,7 +46,7 @@ static int fork_and_write(void)
 	_exit(0);
 }
 
-/* What exec makes: stack and heap of the new program */
+/* The stack and the heap of the program that exec starts */
 static int exec_self(void)
 {
 	execl("/proc/self/exe", "color-move", "after-exec", NULL);
@@ -108,7 +108,10 @@ static void compare(const char *what, uint64_t *before, long *moved, long *chang
 	       *changed);
 }
 
-/* How much is free in the cgroup's four of 32 colors depends on what the kernel left: KASAN takes an eighth. */
+/*
+ * Free memory in the cgroup's four of 32 colors. It varies with the kernel's own memory: KASAN
+ * takes an eighth.
+ */
 static size_t free_in_colors(void)
 {
 	struct sysinfo info;
@@ -118,8 +121,8 @@ static size_t free_in_colors(void)
 }
 
 /*
- * Most of the memory in the cgroup's colors, which is all over the machine, and all but half a node's given up
- * again, so that compaction has work.
+ * Most of the memory in the cgroup's colors, which is all over the machine, and all but half a
+ * node's given up again, so that compaction has work.
  */
 static int compaction(void)
 {
@@ -235,8 +238,8 @@ static int huge_pages(void)
 }
 
 /*
- * Of the color that a thread chose its CPU may keep 32 batches of 63 pages, and whoever may have this color gets
- * those first; of what comes after them a quarter has it.
+ * A CPU may keep 32 batches of 63 pages of the color that a thread chose. Any task with this color
+ * gets those first; a quarter of the pages after them has it.
  */
 #define MOST_OF_ONE (SIZE / PAGE / 4 * 3)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Page colors when they are used up, by each policy, and stress: everything at once, with colors that
- * change, while the books of the allocator are kept.
+ * Page colors when they are used up, by each policy, and stress: everything at once, with colors
+ * that change, while the books of the allocator are kept.
  */
 #include "color.h"
 #include <pthread.h>
@@ -102,7 +102,10 @@ static void strict_ends_in_the_cgroup(void)
 static int rounds = 30, seconds;
 static time_t end_of_stress;
 
-/* What a thread found: pages with wrong contents, and of those looked at, pages of colors that nobody allowed */
+/*
+ * Findings of a thread: pages with wrong contents and, among those that it looked at, pages of
+ * colors that it may not have
+ */
 struct found {
 	pthread_t thread;
 	uint64_t seed;

@@ -224,7 +224,7 @@ static inline unsigned int __attribute__((unused)) outside(const struct colors *
 	return n;
 }
 
-/* What the zones say: free pages as counted, as linked in free lists, and in the lists of CPUs. */
+/* Free pages of all zones: as counted, as linked in free lists, and in the lists of CPUs. */
 struct books {
 	long counted;
 	long linked;
@@ -232,8 +232,8 @@ struct books {
 };
 
 /*
- * The lines of a file of /proc. It stays open, and with it the kernel's buffer: one that is freed between two
- * files goes to a CPU's list, which may give others back to the free lists.
+ * The lines of a file of /proc. It stays open, and with it the kernel's buffer: one that is freed
+ * between two files goes to a CPU's list, which may give others back to the free lists.
  */
 static inline char *__attribute__((unused)) read_proc(const char *path, int *fd, char *text, size_t size)
 {
@@ -277,7 +277,7 @@ static inline struct books __attribute__((unused)) read_books(void)
 	return books;
 }
 
-/* Whether counter and lists agree; both move a little by themselves, so this asks again. */
+/* True if counter and lists agree; both move a little by themselves, so this asks again. */
 static inline bool __attribute__((unused)) books_agree(struct books *books)
 {
 	for (int i = 0; i < 100; i++) {

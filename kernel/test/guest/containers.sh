@@ -1,4 +1,4 @@
-# What `memweir watch` shows of containers of Podman and of the steps of Slurm, which it has not started.
+# `memweir watch` shows containers of Podman and steps of Slurm, which it has not started.
 . /lib.sh
 busy='while :; do :; done'
 

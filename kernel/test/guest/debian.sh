@@ -5,6 +5,6 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 check "as many CPUs as were asked for" [ "$(nproc)" = "$(argument guest_cpus)" ]
 sh /suite </dev/null 2>&1
 echo "GUEST END $?"
-# Setting a terminal waits until what was written to it is out.
+# Setting a terminal waits until its output is written.
 stty -F /dev/ttyS0 onlcr
 systemctl reboot

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a page fault costs: fault-cost NAME
- * Touches the pages of a new area, gives them back and begins anew. Where the emulator's clock counts
- * instructions (one each nanosecond) the least time of a round is instructions; anywhere else it is time.
+ * Measures the cost of a page fault: fault-cost NAME
+ * Touches the pages of a new area, gives them back and begins anew. Where the emulator's clock
+ * counts instructions (one each nanosecond) the least time of a round is instructions; elsewhere it
+ * is time.
  */
 #include "color.h"
 #include <time.h>

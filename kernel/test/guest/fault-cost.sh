@@ -1,5 +1,6 @@
-# What page faults cost: as the kernel is, in a cgroup, and with a map loaded; without colors
-# while others have some; in a cgroup of eight colors of 32, which are whole blocks or lie apart.
+# The cost of page faults: on the kernel as it is, in a cgroup, and with a map loaded; without
+# colors while others have some; in a cgroup of eight colors of 32, which are whole blocks or lie
+# apart.
 . /lib.sh
 map=/sys/kernel/mm/page_color/map
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What memweir runs in a guest: fill MIB [COLORS] [GATE]
- * Fills memory, reads it, writes a quarter of it anew and reads again. COLORS (a mask, in hexadecimal)
- * are those of the paper's machine that its pages may have. GATE is a FIFO: the program says there that
- * it is done, and ends when somebody has written to it.
+ * A program for memweir to run in a guest: fill MIB [COLORS] [GATE]
+ * Fills memory, reads it, writes a quarter of it anew and reads again. COLORS (a mask, in
+ * hexadecimal) are those of the paper's machine that its pages may have. GATE is a FIFO: the
+ * program says there that it is done, and ends when somebody has written to it.
  */
 #include "color.h"
 

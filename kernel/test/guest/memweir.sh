@@ -1,7 +1,7 @@
-# Helpers for memweir in a guest: what a command said, how it ended, what its JSON holds.
+# Helpers for memweir in a guest: output and exit code of a command, and the figures of its JSON.
 . /lib.sh
 
-# run CODE COMMAND...: the command ends with CODE; what it said is in /tmp/out and /tmp/err.
+# run CODE COMMAND...: the command ends with CODE; its output is in /tmp/out and /tmp/err.
 run() {
     code=$1
     shift
@@ -13,7 +13,7 @@ run() {
     return 1
 }
 
-# said WORDS: in what the last command wrote.
+# said WORDS: succeeds if the last command wrote them.
 said() {
     grep -qF -- "$1" /tmp/out /tmp/err && return
     echo "it did not say \`$1\`:"
@@ -21,7 +21,7 @@ said() {
     return 1
 }
 
-# number NAME FILE: a number of a JSON file; `null` if that is what it is.
+# number NAME FILE: a number of a JSON file, or `null`.
 number() {
     sed -n "s/^ *\"$1\": *\([0-9a-z]*\),\{0,1\}$/\1/p" "$2"
 }

@@ -1,5 +1,5 @@
 # Real programs on a quarter of the DRAM that they take, with direct read and without: Table IV of
-# drswap for these, each alone and all at once. What they say has to be the same as with memory
+# drswap for these, each alone and all at once. Their output has to be the same as with memory
 # for all.
 . /memweir.sh
 
@@ -28,8 +28,8 @@ command_of() {
     esac
 }
 
-# page_run NAME KIND DRAM OPTION...: what it says is in /tmp/NAME.KIND if it comes to its end, but
-# for what redis tells of itself with the time; what was counted beside it.
+# page_run NAME KIND DRAM OPTION...: the output is in /tmp/NAME.KIND if the program ends on its own,
+# without the messages of redis that carry the time; the counts are beside it.
 page_run() {
     said=/tmp/$1.$2
     of=$(command_of "$1")
@@ -63,7 +63,7 @@ measure() {
     check "$1 with a quarter, in place" page_run "$1" direct $((peak / 4))
     says_the_same "$1" copied copied
     says_the_same "$1" direct "in place"
-    # What was ended half-way has counts, too, but they mean nothing.
+    # A program that was ended half-way has counts, too, but they mean nothing.
     [ -e "/tmp/$1.copied" ] && [ -e "/tmp/$1.direct" ] || return 0
     copied=$(number copies_in "/tmp/$1.copied.json")
     direct=$(number copies_in "/tmp/$1.direct.json")

@@ -1,4 +1,4 @@
-# Colored programs on a kernel without UFFDIO_MOVE: what they say, and where their pages are.
+# Colored programs on a kernel without UFFDIO_MOVE: their output, and the colors of their pages.
 . /lib.sh
 export PATH=/usr/bin:/bin
 mkdir -p /run
@@ -39,7 +39,7 @@ keep = []
 x = [str(i) for i in range(50000)]
 time.sleep(1); print(os.getpid(), file=open("pid.part", "w")); os.rename("pid.part", "pid"); open("stop").read()' &
 until [ -e pid ]; do sleep 1; done
-# What missed its frame is exchanged within seconds.
+# A page that missed its frame is exchanged within seconds.
 for _ in 1 2 3 4 5 6 7 8 9 10; do
     memweir color audit "$(cat pid)" --json /tmp/audit.json >/dev/null
     ! grep -q '"inside_share": 1.0' /tmp/audit.json || break

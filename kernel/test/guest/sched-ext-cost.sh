@@ -1,5 +1,5 @@
-# What a scheduler in BPF costs beside the freezer, in one run of one guest: a switch, and a batch of eight
-# jobs that keep the processors busy with nothing but their caches.
+# The cost of a scheduler in BPF beside that of the freezer, in one run of one guest: a switch, and
+# a batch of eight jobs that keep the processors busy with nothing but their caches.
 . /memweir.sh
 
 switch --bench | sed -n 's/^\(v2 two-level\|BPF scheduler\)/COST us (median, p90, p99) to switch 8 of 16 jobs, &/p'

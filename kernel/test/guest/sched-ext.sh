@@ -1,5 +1,6 @@
-# memweir with a scheduler in BPF: the tests of mechanisms, decisions, deaths, other schedulers, CPUs that go, and
-# what the kernel ends. The long part, in which tasks wait for the kernel's watchdog, is in sched-ext-long.sh.
+# memweir with a scheduler in BPF: mechanisms, decisions, deaths, other schedulers, CPUs that go
+# offline, and schedulers that the kernel ends. The long part, in which tasks wait for the kernel's
+# watchdog, is in sched-ext-long.sh.
 . /memweir.sh
 scx=/sys/kernel/sched_ext
 state_is() {
@@ -29,7 +30,7 @@ for test in all_run_within_a_second_of_a_death a_scheduler_ends_with_its_owner_w
     check "$test" deaths $test
 done
 
-# chosen RECORD: who was selected in the first quanta, before any job has ended.
+# chosen RECORD: the jobs selected in the first quanta, before any job has ended.
 chosen() {
     grep '"select"' "$1" | head -n 12 | sed 's/.*"chosen":\(\[[0-9,]*\]\).*/\1/'
 }

@@ -1,6 +1,6 @@
-# The kernel's own mm selftests, one after the other, with swap on the emulated NVDIMM: by direct read
-# where the kernel has it. Which: selftests=A,B:-x:1,C on the command
-# line. The kernel's messages come last, not in the middle of a test's line; a panic comes at once.
+# The kernel's own mm selftests, one after the other, with swap on the emulated NVDIMM: by direct
+# read where the kernel has it. The command line names them: selftests=A,B:-x:1,C. The kernel's
+# messages come last, not in the middle of a test's line; a panic comes at once.
 . /lib.sh
 dmesg -n 1
 mkswap /dev/pmem0 >/dev/null
@@ -15,7 +15,7 @@ if [ "$(argument selftest_set)" = long ] && [ -e /sys/kernel/mm/page_color/map ]
     check "a map of 32 colors" put "$(printf 'bank 0x%x\n' 0x2000 0x4000 0x8000 0x200000 0x400000)" \
         /sys/kernel/mm/page_color/map
 fi
-# Some of mremap_test's take addresses low in the address space for granted, where a heap may lie by chance.
+# Some cases of mremap_test take low addresses for granted, where a heap may lie by chance.
 put 0 /proc/sys/kernel/randomize_va_space
 uptime_seconds() {
     cut -d . -f 1 /proc/uptime
@@ -31,8 +31,8 @@ run() {
     [ $code = 0 ] || [ $code = 4 ]
 }
 
-# Not all of them succeed each time on any kernel: pages that another CPU has yet to put on a list of the LRU
-# are in use, and cannot be dropped.
+# Not all of them succeed each time on any kernel: pages that another CPU has yet to put on an LRU
+# list are in use, and cannot be dropped.
 for call in $(argument selftests | tr ',' ' '); do
     run "$call" || run "$call" || run "$call"
 done

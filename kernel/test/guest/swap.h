@@ -62,7 +62,7 @@ static inline uint64_t *__attribute__((unused)) map_pages(size_t pages)
 
 #define WORDS (PAGE / sizeof(uint64_t))
 
-/* What fill() wrote: every word of every page and round differs, none is zero. */
+/* The word that fill() wrote: every word of every page and round differs, none is zero. */
 static inline uint64_t expected(uint64_t round, size_t page, size_t word)
 {
 	return (round << 40) + page * WORDS + word + 1;
@@ -116,7 +116,7 @@ static inline void __attribute__((unused)) device_frames(uint64_t *first, uint64
 	*last /= PAGE;
 }
 
-/* How many of the pages are mapped from the device itself. */
+/* Number of the pages that are mapped from the device itself */
 static inline size_t __attribute__((unused)) pages_in_place(const void *at, size_t pages)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY);
@@ -173,7 +173,7 @@ static inline struct counters __attribute__((unused)) since(struct counters star
 	};
 }
 
-/* Whether `value` is `wanted`, but for what a page-out may miss and per-CPU caches hold back. */
+/* True if `value` is `wanted`, give or take pages that a page-out misses or per-CPU caches hold. */
 static inline bool __attribute__((unused)) about(long value, long wanted)
 {
 	return labs(value - wanted) <= SLACK;

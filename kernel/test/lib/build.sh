@@ -7,8 +7,7 @@
 build_kernel() {
     series=$1 config=$2
     shift 2
-    # Patches one by one begin at the stock kernel: that has most of what is built for the first
-    # of them.
+    # Patches one by one begin at the stock kernel, of which the first needs most object files.
     if [ "$upto" = all ]; then tree=$work/trees/$series-$config; else tree=$work/trees/stock-$config; fi
     patches=$(series_patches "$series" "$@")
     fragments=$(config_fragments "$config" "$series")
@@ -28,7 +27,7 @@ build_kernel() {
         configure
         compile
     ) || {
-        # What make refuses leaves whole files behind.
+        # A failed make leaves complete files behind.
         rm -f "$tree.unfinished"
         die "kernel $built: not built (logs beside $tree)"
     }
@@ -41,7 +40,7 @@ toolchain() {
     ld --version | head -n 1
 }
 
-# The patches without their messages and what they document, which make no other kernel.
+# The patches without their messages and documentation, which do not change the kernel.
 changes_of() {
     cat "$@" /dev/null | awk '
         /^From / { kept = 0 }
@@ -73,8 +72,8 @@ all_series() {
     done
 }
 
-# Those named, each with what it needs besides on this version of the kernel, and the series's own
-# if it has one.
+# The fragments with these names, each with its addition for this version of the kernel, and the
+# series's own if it has one.
 config_fragments() {
     for name in $(echo "$1" | tr '+' ' ') "$2"; do
         for fragment in "$here/config/$name.config" "$here/config/$name-$linux.config"; do
@@ -101,8 +100,8 @@ make_tree() {
     mv "$tree.part" "$tree"
 }
 
-# set_patches PATCH...: what is applied and also wanted stays, the rest goes, in reverse order; then
-# what is missing is applied. A file that ends as it was keeps its time, so that make rebuilds
+# set_patches PATCH...: reverts the applied patches that are not wanted, in reverse order, and
+# applies those that are missing. A file that ends as it was keeps its time, so that make rebuilds
 # little.
 set_patches() {
     touched=$(cat "$@" "$tree"/.applied/* /dev/null 2>/dev/null |
@@ -148,7 +147,7 @@ exchange_patches() {
     done
 }
 
-# allnoconfig and what the fragments ask for, in the tree or, with $make_options, in $output; a
+# allnoconfig and the options of the fragments, in the tree or, with $make_options, in $output; a
 # line that Kconfig dropped (a missing dependency) is an error, not a smaller test.
 configure() {
     configured=${output-$tree}

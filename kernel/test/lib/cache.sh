@@ -1,5 +1,5 @@
-# What runs have in common, also those of other clones (a fresh one of CI): kernels, by the hash
-# of everything that went in. An entry is whole when its `bzImage` is there, which comes last and
+# The cache that runs share, also those of other clones (a fresh one of CI): kernels, by the hash of
+# all their inputs. An entry is whole when its `bzImage` is there, which comes last and
 # by a rename. Sourced by run.sh.
 
 # Entries that were not used for so many days are dropped, and the least lately used beyond so many.
@@ -22,7 +22,7 @@ cache_entry() {
     touch "$entry"
 }
 
-# What no run needs any more.
+# Drops the entries that no run needs any more.
 trim_cache() {
     find "$cache" -mindepth 1 -maxdepth 1 -type d -mtime "+$cache_days" -exec rm -rf {} +
     # shellcheck disable=SC2012 # names are hashes

@@ -1,6 +1,6 @@
 # A disk with Debian 12, on which systemd is the first process. Sourced by run.sh.
 
-# What is on it beside the smallest Debian, and what is left out of its packages.
+# Its packages beside those of the smallest Debian, and the files left out of all packages.
 debian_packages=systemd-sysv,dbus,dbus-user-session,libpam-systemd,passwd,procps
 debian_without='/usr/share/doc/* /usr/share/locale/* /usr/share/man/*'
 

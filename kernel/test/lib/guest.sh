@@ -1,6 +1,8 @@
-# Guests: an initramfs with our test programs, QEMU without KVM, a log, a verdict. Sourced by run.sh.
+# Guests: an initramfs with our test programs, QEMU without KVM, a log, a verdict. Sourced by
+# run.sh.
 
-# guest_program SOURCE NAME [CFLAGS...]: a static program for the guest, compiled when its sources changed.
+# guest_program SOURCE NAME [CFLAGS...]: compiles a static program for the guest if its sources have
+# changed.
 guest_program() {
     out=$work/programs/$2
     if [ -n "$(find "$1" "$here/guest" -name '*.[ch]' -newer "$out" 2>/dev/null | head -n 1)" ] ||
@@ -13,9 +15,9 @@ guest_program() {
     fi
 }
 
-# guest_memweir KIND: the command of this repository as memweir.KIND/memweir, `yes` without features of Cargo, or with
-# the feature KIND. It is what `make test` builds, unless KERNEL_TEST_MEMWEIR names one. Fails, after
-# saying so, where there is no cargo.
+# guest_memweir KIND: the command of this repository as memweir.KIND/memweir, `yes` without features
+# of Cargo, or with the feature KIND. It is the one that `make test` builds, unless
+# KERNEL_TEST_MEMWEIR names one. Fails, after saying so, where there is no cargo.
 guest_memweir() {
     [ ! -f "$scratch/memweir.$1" ] || return 0
     features=
@@ -24,7 +26,7 @@ guest_memweir() {
     if [ -z "${KERNEL_TEST_MEMWEIR-}" ]; then
         "$top/scripts/cargo.sh" --version >"$work/memweir.log" 2>&1 ||
             { say "SKIPPED: $(tail -n 1 "$work/memweir.log")"; return 1; }
-        # The whole workspace, as `make test` does it: its parts alone would be built with other features.
+        # The whole workspace, as `make test` does it: its parts alone would have other features.
         # shellcheck disable=SC2086
         (cd "$top" && scripts/cargo.sh build --workspace --locked $features) >"$work/memweir.log" 2>&1 ||
             die "memweir: not built (see $work/memweir.log)"
@@ -51,14 +53,14 @@ guest_mechanism_tests() {
     touch "$scratch/mechanism_tests"
 }
 
-# What a program that is not static loads, by its path.
+# The libraries that a program loads, by its path.
 libraries_of() {
     ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true
 }
 
-# make_initramfs FILE SCRIPT PART...: busybox, our init, helpers, the suite's script as /suite; programs
-# in /bin with their libraries; of what cannot be executed this repository's files in /data, others where
-# they lie here.
+# make_initramfs FILE SCRIPT PART...: busybox, our init, helpers, the suite's script as /suite;
+# programs in /bin with their libraries; other files of this repository in /data, and those from
+# elsewhere under their own paths.
 make_initramfs() {
     cpio=$1 suite_script=$2
     shift 2
@@ -121,24 +123,25 @@ boot() {
     judge "$code"
 }
 
-# processor_time FILE: of what a shell has waited for, by what its `times` wrote.
+# processor_time FILE: seconds of the children that a shell has waited for, from its `times`.
 processor_time() {
     awk 'NR == 2 { gsub(/s/, ""); split($1, program, "m"); split($2, kernel, "m")
                    printf "%d", 60 * (program[1] + kernel[1]) + program[2] + kernel[2] }' "$1"
 }
 
-# The host may stop a guest's CPU for a while: that is neither a broken timer nor a stall nor a hang.
+# The host may stop a guest's CPU for a while: that is neither a broken timer nor a stall nor a
+# hang.
 patience='no_timer_check rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=600'
 
 # host_clock: parameters that give a guest the clock of this machine. Without ACPI a guest has no
-# other clock than its ticks, which are coarse and come late on a busy machine, so that its hours are
-# longer than ours; and there it cannot find out the speed of its time-stamp counter.
+# other clock than its ticks, which are coarse and come late on a busy machine, so that its hours
+# are longer than ours; and there it cannot find out the speed of its time-stamp counter.
 host_clock() {
     guest_program "$here/lib/tsc-khz.c" tsc-khz
     echo "tsc=reliable tsc_early_khz=$("$work/programs/tsc-khz")"
 }
 
-# What the kernel says when something is wrong with it.
+# Messages by which the kernel reports its own errors.
 complaint='BUG:|WARNING:|Oops|general protection|KASAN:|INFO: task .* blocked|INFO: rcu|possible circular|inconsistent lock|Bad page|bad pte|Kernel panic|soft lockup|UBSAN'
 
 # complains LOG: the lines; fails if there is none. Data races are for races.sh.

@@ -1,7 +1,7 @@
 # Guests one beside another: a guest of two CPUs is idle half of the time, since much of what it
 # does is done by one thread. Sourced by run.sh.
 
-# How many at once. Each has 1 GiB.
+# Guests at once. Each has 1 GiB.
 lanes=${KERNEL_TEST_GUESTS-$(nproc)}
 [ "$lanes" -le 4 ] || lanes=4
 
@@ -49,14 +49,14 @@ failed() {
     echo "$*" | head -n 1 >>"$scratch/failed"
 }
 
-# guest_failed WORDS...: of the guest that was booted last, with the end of its log: where CI
-# runs, nobody can look for more.
+# guest_failed WORDS...: reports the guest that was booted last as failed, with the end of its log,
+# which nobody can read later where CI runs.
 guest_failed() {
     failed "$*: $verdict, $taken (log: $log)
 $(tail -n 25 "$log" | sed 's/^/    /')"
 }
 
-# What an interrupted run would leave: lanes, guests, files. Jobs see by these that they shall say
+# Removes the lanes, guests and files of an interrupted run. Jobs whose files are gone report
 # nothing more.
 clean_up() {
     guests=$(cat "$scratch"/guest.* 2>/dev/null || true)

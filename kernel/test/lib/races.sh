@@ -1,6 +1,6 @@
 # Data races, as KCSAN finds them by chance. The stock kernel has some, so a suite fails for those
 # alone that the stock kernel does not have under the same stress and that name a function which the
-# series touches; the others are listed for somebody to read. Sourced by run.sh; needs queue.sh.
+# series touches; the others are listed for review. Sourced by run.sh; needs queue.sh.
 
 # compare_races: for the suites of `run.sh races`. A guest that failed has shown its races, too.
 compare_races() {

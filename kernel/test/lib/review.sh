@@ -1,4 +1,4 @@
-# A dry run of submission: what maintainers and their robots would say of a series. Warnings that
+# A dry run of submission: the objections of maintainers and their robots to a series. Warnings that
 # the stock kernel has as well do not count. Sourced by run.sh; needs build.sh.
 
 # Name, architecture, configuration, and whether it has the option of the series. Compilers and
@@ -70,8 +70,8 @@ review_state() {
     done
 }
 
-# review_variant stock|SERIES WHAT: of what the series touches, in the variant that was read last,
-# the warnings of the compiler and of sparse.
+# review_variant stock|SERIES WHAT: the warnings of the compiler and of sparse for the files that
+# the series touches, in the variant that was read last.
 review_variant() {
     output=$reviews/$variant make_options="ARCH=$architecture O=$reviews/$variant"
     [ "$architecture" != arm64 ] || make_options="$make_options CROSS_COMPILE=aarch64-linux-gnu-"
@@ -135,7 +135,7 @@ review_semantics() {
 # succeeds, as folio_walk_start() does, and says so of each caller, the stock kernel's too.
 accepted="mm/swap.h: warning: context imbalance in 'maps_swap_slot' - unexpected unlock"
 
-# warnings_in LOG: sorted, without what differs between trees and moves with a patch.
+# warnings_in LOG: sorted, without the paths of a tree and the line numbers that a patch moves.
 warnings_in() {
     sed -n -E -e "s|^(\.\./)*||; s|^$tree/||; s/^([^ :]+):[0-9:-]+/\1:/" \
         -e '/(warning|error)\b/Ip' "$1" | grep -vxF "$accepted" | sort -u

@@ -1,15 +1,17 @@
 # The kernel's own selftests of memory management, in guests with a stock kernel and with each
 # series: what passes on stock must pass on the series. Sourced by run.sh.
 
-# Those that run in a small guest, in a minute without KVM, and touch what the series change; with arguments after
-# colons. Of userfaultfd's the tests of events, of minor faults and of poison take minutes together; they are about the
-# file descriptor, the page cache, and entries that are no swap entries.
+# Selftests that run in a small guest, in a minute without KVM, and touch code that the series
+# change; with arguments after colons. The tests of userfaultfd for events, minor faults and poison
+# take minutes together; they concern the file descriptor, the page cache, and entries that are no
+# swap entries.
 short_selftest_calls='cow gup_longterm madv_populate map_populate mkdirty mlock-random-test mlock2-tests
 mrelease_test mremap_dontunmap mremap_test mseal_test pagemap_ioctl soft-dirty uffd-unit-tests:-f:zeropage
 uffd-unit-tests:-f:move uffd-unit-tests:-f:wp-fork uffd-unit-tests:-f:wp-unpopulated
 ksm_functional_tests memfd_secret on-fault-limit droppable'
-# Those that take minutes: compaction, migration, huge pages, and memory cgroups. khugepaged splits
-# 512 huge pages and keeps one page of each: with 1 GiB the kernel does not always get the next one.
+# Selftests that take minutes: compaction, migration, huge pages, and memory cgroups. khugepaged
+# splits 512 huge pages and keeps one page of each: with 1 GiB the kernel does not always get the
+# next one.
 long_selftest_calls='compaction_test migration khugepaged khugepaged:all+shmem khugepaged:-s:4:all+anon
 split_huge_page_test test_memcontrol test_kmem test_hugetlb_memcg test_zswap test_cpuset test_core'
 selftest_calls=$short_selftest_calls selftest_set=short selftest_seconds=600
@@ -63,8 +65,8 @@ selftests() {
     echo "$*" >"$scratch/selftests"
 }
 
-# selftests_job SERIES: boots them, writes the sorted outcomes to logs/selftests-SERIES.outcomes. Those of the
-# stock kernel are always the same, and kept.
+# selftests_job SERIES: boots them, writes the sorted outcomes to logs/selftests-SERIES.outcomes.
+# The outcomes of the stock kernel are always the same, and kept.
 selftests_job() {
     build_selftests
     build_kernel "$1" base
@@ -90,9 +92,9 @@ selftests_job() {
     fi
 }
 
-# One line for each test: TAP's and userfaultfd's, with the call before the test's name, without what differs from run
-# to run: numbers of tests, addresses, and how much memory a race was won with. Of calls that were repeated, those
-# of the best.
+# One line for each test of TAP and of userfaultfd, with the call before the test's name, without
+# the parts that differ from run to run: numbers of tests, addresses, and the memory with which a
+# race was won. Of calls that were repeated, the lines of the best.
 outcomes_of() {
     awk 'function note(state, test) { lines = lines state " " program " " test "\n"; bad += state != "ok" }
          function end() { if (program != "" && (!(program in least) || bad < least[program])) {
@@ -112,7 +114,8 @@ outcomes_of() {
          END           { end(); for (program in best) printf "%s", best[program] }' "$1" | sort
 }
 
-# Of those that ran in this run, if any. Where nothing passed on stock, there is nothing to compare with.
+# Compares the selftests of this run, if there were any. It fails if none passed on stock, as there
+# is nothing to compare with.
 compare_selftests() {
     [ -f "$scratch/selftests" ] || return 0
     grep '^ok' "$work/logs/selftests-stock.outcomes" | sort -u >"$scratch/stock.ok"

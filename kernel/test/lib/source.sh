@@ -4,7 +4,8 @@
 linux=6.12
 package=linux-source-$linux
 
-# Sets $source_id, what tells the source from any other, and $source, where need_source has it.
+# Sets $source_id, which identifies the source, and $source, the directory to which need_source
+# unpacks it.
 # KERNEL_SOURCE names a tree that is there already, which decides the version.
 find_source() {
     if [ -n "${KERNEL_SOURCE-}" ]; then
@@ -20,7 +21,7 @@ find_source() {
     fi
 }
 
-# Whoever finds every kernel in the cache does not need the source.
+# A run that finds every kernel in the cache does not need the source.
 need_source() {
     [ -d "$source" ] || unpack_source
 }

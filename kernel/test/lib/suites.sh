@@ -1,4 +1,5 @@
-# Suites: what suites/NAME.suite says, prepared (kernel, programs) and booted. Sourced by run.sh.
+# Suites: reads suites/NAME.suite, prepares its kernel and programs, and boots it. Sourced by
+# run.sh.
 
 # load_suite NAME: its variables.
 load_suite() {
@@ -33,8 +34,8 @@ with_baselines() {
     done
 }
 
-# prepare_suite [PATCH...]: builds what the loaded suite boots: sets $image and $binaries. Cheap once it was
-# done; fails if something is missing here, after saying what.
+# prepare_suite [PATCH...]: builds the kernel and the programs of the loaded suite, and sets $image
+# and $binaries. Cheap once they are built; prints the missing part and fails if there is one.
 prepare_suite() {
     extra=
     for patch in $patches_extra; do

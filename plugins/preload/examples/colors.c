@@ -38,7 +38,7 @@ static int color_of(const char *page)
     return color;
 }
 
-/* Whether every page of the memory has one of the colors from `low` to `high`. */
+/* True if every page of the memory has one of the colors from `low` to `high`. */
 static int inside(const char *memory, int low, int high)
 {
     for (int at = 0; at < SIZE; at += 4096) {

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-/* How many colors the map has; 0 if pages are not placed. */
+/* Number of colors of the map; 0 if pages are not placed */
 uint32_t memweir_color_count(void);
 
 /*

@@ -58,7 +58,7 @@ class PolicyError(Error):
     reason: str
     """Text of the exception."""
     report: dict[str, Any] | None
-    """What was measured before, in batches; `None` in simulations."""
+    """Measurements before the failure, in batches; `None` in simulations."""
 
     def __init__(self, policy: str, quantum: int | None, reason: str) -> None:
         super().__init__(policy, quantum, reason)

@@ -70,7 +70,7 @@ class Result:
 
 
 class SimResult(Result):
-    """Result of `sim`: one row per run, and what follows about the policies."""
+    """Result of `sim`: one row per run, and the comparison of the policies."""
 
     def _rows(self) -> Iterable[Row]:
         for point in self.report["points"]:

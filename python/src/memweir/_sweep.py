@@ -33,7 +33,7 @@ class Submits(Protocol):
 
 @dataclass(frozen=True)
 class _Work:
-    """What a worker needs beside the numbers of its points."""
+    """Input of a worker beside the numbers of its points."""
 
     scenario: Scenario
     policies: list[tuple[str, object]]
