@@ -25,15 +25,15 @@ pub(super) fn by_weight(seats: u32, weights: &[f64]) -> Vec<u32> {
     given
 }
 
-/// Gives all parties the same, but none more than its wish, until `seats` is used up or every wish
-/// is met.
-pub(super) fn up_to(seats: u32, wishes: &[u32]) -> Vec<u32> {
-    let mut given = vec![0; wishes.len()];
+/// Gives all parties the same number of seats, but none more than its demand, until no seat is left
+/// or every demand is met.
+pub(super) fn up_to(seats: u32, demands: &[u32]) -> Vec<u32> {
+    let mut given = vec![0; demands.len()];
     let mut left = seats;
     while left > 0 {
         let before = left;
-        for (given, wish) in given.iter_mut().zip(wishes) {
-            if left > 0 && *given < *wish {
+        for (given, demand) in given.iter_mut().zip(demands) {
+            if left > 0 && *given < *demand {
                 *given += 1;
                 left -= 1;
             }

@@ -4,7 +4,7 @@ use memweir_core::{BytesPerSec, JobId, Lines, Nanos};
 
 use super::kinds::Alone;
 use super::occupancy::Member;
-use super::slowdown_model::{Seen, SlowdownModel, SlowdownSample, Verdict};
+use super::slowdown_model::{BandwidthEvidence, Measurement, SlowdownModel, SlowdownSample};
 use super::types::{JobSpec, Observation};
 use crate::ebw::TrafficRates;
 use crate::policy::Candidate;
@@ -137,7 +137,7 @@ impl Job {
 
     /// Learns from a span in which the job was not asleep.
     pub(super) fn learn(&mut self, observation: &Observation, conditions: &Conditions) {
-        let verdict = self.learn_hindrance(observation, conditions);
+        let evidence = self.update_slowdown_model(observation, conditions);
         let span = self.span(observation, conditions.elapsed);
         self.advance(span);
         self.executed = Nanos(self.executed.0.saturating_add(observation.cpu_time.0));
@@ -145,10 +145,10 @@ impl Job {
         let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
         let bandwidth =
             observation.counts.filter(|_| long_enough).map(|counts| counts.bandwidth(span));
-        let unsaturated = bandwidth.filter(|_| match verdict {
-            Verdict::Required => true,
-            Verdict::Plain => !conditions.saturated,
-            Verdict::Squeezed => false,
+        let unsaturated = bandwidth.filter(|_| match evidence {
+            BandwidthEvidence::Demand => true,
+            BandwidthEvidence::DemandUnlessSaturated => !conditions.saturated,
+            BandwidthEvidence::Slowed => false,
         });
         if let Some(bandwidth) = unsaturated {
             self.measured.0 += bandwidth.0 * span.as_secs_f64();
@@ -177,19 +177,24 @@ impl Job {
         self.traffic = self.measured_traffic.scaled_to(self.demand().unwrap_or_default());
     }
 
-    /// Updates the slowdown model, before its demand is predicted anew.
-    fn learn_hindrance(&mut self, observation: &Observation, conditions: &Conditions) -> Verdict {
+    /// Updates the slowdown model. It compares the measurement with the previous prediction, so it
+    /// runs before the next one is made.
+    fn update_slowdown_model(
+        &mut self,
+        observation: &Observation,
+        conditions: &Conditions,
+    ) -> BandwidthEvidence {
         let (Some(sample), Some(counts)) = (&conditions.sample, &observation.counts) else {
-            return Verdict::Plain;
+            return BandwidthEvidence::DemandUnlessSaturated;
         };
         if self.placement != Placement::Running {
-            return Verdict::Plain;
+            return BandwidthEvidence::DemandUnlessSaturated;
         }
         // Its bandwidth on a saturated bus is no reference for its own speed.
         let known = self.prediction.is_some() || self.spec.expected_bandwidth.is_some();
         let demand = self.demand().filter(|_| known);
-        let seen = Seen::new(counts, conditions.elapsed, observation.cpu_time);
-        self.slowdown_model.learn(sample, demand, &seen)
+        let measured = Measurement::new(counts, conditions.elapsed, observation.cpu_time);
+        self.slowdown_model.learn(sample, demand, &measured)
     }
 
     /// Advances its progress. Time asleep counts, because the job would have slept as long if it

@@ -153,7 +153,7 @@ impl Occupancy {
 
     /// Schedules the next quantum alone sooner if this one showed that `job` had been slowed down.
     pub(super) fn surveyed(&mut self, job: &SlowdownModel) {
-        if self.mode == Mode::HeadAlone && job.was_squeezed() {
+        if self.mode == Mode::HeadAlone && job.was_slowed() {
             self.survey_in = SURVEY_SOON;
         }
     }

@@ -87,8 +87,8 @@ impl QuantumScheduler {
     fn begin_quantum(&mut self) {
         let (jobs, queue) = (&self.jobs, &mut self.queue);
         self.occupancy.begin_quantum(|| {
-            let wants = |slot: &Slot| jobs[*slot].slowdown_model.wants_to_be_seen();
-            let place = queue.iter().position(wants);
+            let is_due = |slot: &Slot| jobs[*slot].slowdown_model.needs_solo_quantum();
+            let place = queue.iter().position(is_due);
             if let Some(place) = place {
                 queue[..=place].rotate_right(1);
             }

@@ -61,15 +61,15 @@ impl SlowdownSample {
     }
 }
 
-/// Interpretation of a job's measured bandwidth.
+/// Relation of a job's measured bandwidth to its demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// It is the job's demand, whether the bus was saturated or not: the job ran alone.
-    Required,
-    /// It is the job's demand, unless the bus was saturated.
-    Plain,
-    /// It is below the job's demand, although the bus was not saturated.
-    Squeezed,
+pub(super) enum BandwidthEvidence {
+    /// The bandwidth equals the demand, even on a saturated bus: the job ran alone.
+    Demand,
+    /// The bandwidth equals the demand unless the bus was saturated.
+    DemandUnlessSaturated,
+    /// The bandwidth is below the demand, on a saturated bus or not.
+    Slowed,
 }
 
 /// Knowledge of one job's slowdown under overload.
@@ -77,15 +77,15 @@ pub(super) enum Verdict {
 pub(super) struct SlowdownModel {
     sensitivity: f64,
     /// Last measurement on a calm bus.
-    calm: Option<Seen>,
+    calm: Option<Measurement>,
     /// Whole quanta since the last calm one.
     unconfirmed: u32,
     /// Number of unconfirmed quanta after which the job asks to run alone.
     patience: u32,
-    /// Last measurement beside others on a bus that was not calm.
-    in_company: Option<Seen>,
+    /// Last measurement beside other jobs on a bus that was not calm.
+    beside_others: Option<Measurement>,
     /// True if the last quantum alone showed that the job had been slowed down before.
-    was_squeezed: bool,
+    was_slowed: bool,
 }
 
 impl Default for SlowdownModel {
@@ -95,8 +95,8 @@ impl Default for SlowdownModel {
             calm: None,
             unconfirmed: 0,
             patience: QUANTA_BEFORE_ALONE,
-            in_company: None,
-            was_squeezed: false,
+            beside_others: None,
+            was_slowed: false,
         }
     }
 }
@@ -108,13 +108,13 @@ impl SlowdownModel {
     }
 
     /// Returns true if the job needs a quantum alone.
-    pub(super) fn wants_to_be_seen(&self) -> bool {
+    pub(super) fn needs_solo_quantum(&self) -> bool {
         self.unconfirmed >= self.patience
     }
 
     /// Returns true if, when last run alone, the job was faster in the same phase than before.
-    pub(super) fn was_squeezed(&self) -> bool {
-        self.was_squeezed
+    pub(super) fn was_slowed(&self) -> bool {
+        self.was_slowed
     }
 
     /// Learns from a whole quantum in which the job was predicted to require `demand`, if that was
@@ -123,35 +123,44 @@ impl SlowdownModel {
         &mut self,
         sample: &SlowdownSample,
         demand: Option<BytesPerSec>,
-        seen: &Seen,
-    ) -> Verdict {
+        measured: &Measurement,
+    ) -> BandwidthEvidence {
         if sample.is_calm() {
-            self.confirm(sample, demand, seen);
-            return if sample.alone { Verdict::Required } else { Verdict::Plain };
+            self.confirm(sample, demand, measured);
+            return if sample.alone {
+                BandwidthEvidence::Demand
+            } else {
+                BandwidthEvidence::DemandUnlessSaturated
+            };
         }
         self.unconfirmed = self.unconfirmed.saturating_add(1);
-        self.in_company = Some(*seen);
-        let Some((speed, verdict)) = self.speed(sample, demand, seen) else {
-            return Verdict::Plain;
+        self.beside_others = Some(*measured);
+        let Some((speed, evidence)) = self.speed(sample, demand, measured) else {
+            return BandwidthEvidence::DemandUnlessSaturated;
         };
         if sample.overload >= LEAST_OVERLOAD {
             let sensitivity = (1.0 / speed - 1.0) / (sample.overload - 1.0);
             let latest = sensitivity.clamp(0.0, MOST_SENSITIVE);
             self.sensitivity += LEARNING * (latest - self.sensitivity);
         }
-        if speed < 1.0 - TOLERANCE { verdict } else { Verdict::Plain }
+        if speed < 1.0 - TOLERANCE { evidence } else { BandwidthEvidence::DemandUnlessSaturated }
     }
 
     /// Learns the job's behavior without slowdown.
-    fn confirm(&mut self, sample: &SlowdownSample, demand: Option<BytesPerSec>, seen: &Seen) {
-        self.calm = Some(*seen);
+    fn confirm(
+        &mut self,
+        sample: &SlowdownSample,
+        demand: Option<BytesPerSec>,
+        measured: &Measurement,
+    ) {
+        self.calm = Some(*measured);
         self.unconfirmed = 0;
         if sample.alone {
-            self.was_squeezed = self.in_company.take().is_some_and(|before| {
-                let speed = before.speed_over(seen).unwrap_or(1.0);
-                before.same_phase(seen) && speed < 1.0 - TOLERANCE
+            self.was_slowed = self.beside_others.take().is_some_and(|before| {
+                let speed = before.speed_over(measured).unwrap_or(1.0);
+                before.same_phase(measured) && speed < 1.0 - TOLERANCE
             });
-            let expected = demand.is_some_and(|demand| same(demand.0, seen.bandwidth.0));
+            let expected = demand.is_some_and(|demand| same(demand.0, measured.bandwidth.0));
             self.patience = match expected {
                 true => (self.patience * 2).min(MOST_PATIENT),
                 false => QUANTA_BEFORE_ALONE,
@@ -159,26 +168,28 @@ impl SlowdownModel {
         }
     }
 
-    /// Returns the job's speed as a share of its speed on a calm bus, and the verdict on its
-    /// bandwidth if it was slow; `None` without evidence.
+    /// Returns the job's speed as a share of its speed on a calm bus, and the evidence in its
+    /// bandwidth if it was slow; `None` if its speed is unknown.
     fn speed(
         &self,
         sample: &SlowdownSample,
         demand: Option<BytesPerSec>,
-        seen: &Seen,
-    ) -> Option<(f64, Verdict)> {
-        let ratio = self.calm.and_then(|calm| seen.speed_over(&calm));
+        measured: &Measurement,
+    ) -> Option<(f64, BandwidthEvidence)> {
+        let ratio = self.calm.and_then(|calm| measured.speed_over(&calm));
         let telling = demand.filter(|demand| demand.0 >= TELLING_SHARE * sample.peak.0);
         match (ratio, telling) {
-            (Some(ratio), _) if self.calm.is_some_and(|calm| calm.same_phase(seen)) => {
-                Some((ratio, Verdict::Squeezed))
+            (Some(ratio), _) if self.calm.is_some_and(|calm| calm.same_phase(measured)) => {
+                Some((ratio, BandwidthEvidence::Slowed))
             }
             // With so little traffic, transactions per instruction are noise.
-            (Some(ratio), None) if sample.saturated => Some((ratio, Verdict::Plain)),
+            (Some(ratio), None) if sample.saturated => {
+                Some((ratio, BandwidthEvidence::DemandUnlessSaturated))
+            }
             // The job is known to be in another phase.
             (Some(_), _) => None,
             (None, Some(demand)) if sample.saturated => {
-                Some((seen.bandwidth.0 / demand.0, Verdict::Plain))
+                Some((measured.bandwidth.0 / demand.0, BandwidthEvidence::DemandUnlessSaturated))
             }
             (None, _) => None,
         }
@@ -187,7 +198,7 @@ impl SlowdownModel {
 
 /// Measurement of a job.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct Measurement {
     bandwidth: BytesPerSec,
     /// Instructions per second of CPU time, which includes waits for memory but for nothing else;
     /// absent if they are not counted.
@@ -196,7 +207,7 @@ pub(super) struct Seen {
     intensity: Option<f64>,
 }
 
-impl Seen {
+impl Measurement {
     /// Returns the measurement for `counts` in a quantum of `elapsed` time.
     pub(super) fn new(counts: &Counts, elapsed: Nanos, cpu_time: Nanos) -> Self {
         let counted = counts.instructions > 0 && cpu_time > Nanos::ZERO;

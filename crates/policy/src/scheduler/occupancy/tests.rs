@@ -4,7 +4,7 @@ use memweir_core::{Counts, Nanos};
 
 use super::*;
 use crate::scheduler::Bus;
-use crate::scheduler::slowdown_model::Seen;
+use crate::scheduler::slowdown_model::Measurement;
 
 const CORES: u32 = 4;
 
@@ -132,7 +132,7 @@ fn a_job_that_ends_while_it_is_seen_leaves_its_company_the_rest_of_the_quantum()
 }
 
 #[test]
-fn after_one_was_found_squeezed_the_next_is_seen_soon() {
+fn after_one_was_found_slowed_the_next_runs_alone_soon() {
     let mut occupancy = occupancy();
     let mut job = SlowdownModel::default();
     let second = Nanos::from_millis(1_000);
@@ -146,7 +146,7 @@ fn after_one_was_found_squeezed_the_next_is_seen_soon() {
             saturated: false,
             alone,
         };
-        job.learn(&sample, None, &Seen::new(&counts, second, second));
+        job.learn(&sample, None, &Measurement::new(&counts, second, second));
     };
     see(&mut job, false, 500);
     see(&mut job, true, 1_000);

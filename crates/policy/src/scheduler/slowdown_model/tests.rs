@@ -1,4 +1,4 @@
-//! Lessons of single quanta, computed by hand.
+//! Updates by single quanta, computed by hand.
 
 use memweir_core::Lines;
 
@@ -22,9 +22,9 @@ fn learn(
     demand: Option<f64>,
     got: f64,
     instructions: u64,
-) -> Verdict {
+) -> BandwidthEvidence {
     let counts = Counts::new(instructions, Lines((got * 1e9 / 64.0) as u64), Lines::ZERO);
-    slowdown_model.learn(&sample, demand.map(gb), &Seen::new(&counts, SECOND, SECOND))
+    slowdown_model.learn(&sample, demand.map(gb), &Measurement::new(&counts, SECOND, SECOND))
 }
 
 #[track_caller]
@@ -79,18 +79,18 @@ fn known() -> SlowdownModel {
 #[test]
 fn the_same_traffic_per_instruction_is_the_same_phase() {
     let mut slowdown_model = known();
-    // Half as fast in both figures: squeezed, though the bus carries less than it could.
+    // Half as fast in both figures: slowed down, though the bus carries less than it could.
     let broken_down = sample(2.0, 6.0, false);
-    let verdict = learn(&mut slowdown_model, broken_down, Some(4.0), 2.0, 500_000_000);
-    assert_eq!(verdict, Verdict::Squeezed);
+    let evidence = learn(&mut slowdown_model, broken_down, Some(4.0), 2.0, 500_000_000);
+    assert_eq!(evidence, BandwidthEvidence::Slowed);
     assert_sensitivity(&slowdown_model, 0.25);
     // Also without a predicted overload.
-    let verdict = learn(&mut known(), sample(0.9, 6.0, false), Some(4.0), 2.0, 500_000_000);
-    assert_eq!(verdict, Verdict::Squeezed);
+    let evidence = learn(&mut known(), sample(0.9, 6.0, false), Some(4.0), 2.0, 500_000_000);
+    assert_eq!(evidence, BandwidthEvidence::Slowed);
     // Half the traffic, but as many instructions: another phase.
     let mut slowdown_model = known();
-    let verdict = learn(&mut slowdown_model, broken_down, Some(4.0), 2.0, 1_000_000_000);
-    assert_eq!(verdict, Verdict::Plain);
+    let evidence = learn(&mut slowdown_model, broken_down, Some(4.0), 2.0, 1_000_000_000);
+    assert_eq!(evidence, BandwidthEvidence::DemandUnlessSaturated);
     assert_sensitivity(&slowdown_model, 0.0);
 }
 
@@ -109,41 +109,44 @@ fn a_job_that_waited_for_something_else_was_not_slowed_down() {
     let mut slowdown_model = known();
     // Half the traffic and half the instructions in half the CPU time.
     let counts = Counts::new(500_000_000, Lines(2_000_000_000 / 64), Lines::ZERO);
-    let seen = Seen::new(&counts, SECOND, Nanos::from_millis(500));
-    assert_eq!(slowdown_model.learn(&full(), Some(gb(4.0)), &seen), Verdict::Plain);
+    let measured = Measurement::new(&counts, SECOND, Nanos::from_millis(500));
+    assert_eq!(
+        slowdown_model.learn(&full(), Some(gb(4.0)), &measured),
+        BandwidthEvidence::DemandUnlessSaturated
+    );
     assert_sensitivity(&slowdown_model, 0.0);
 }
 
 #[test]
-fn a_job_that_is_faster_alone_at_the_same_had_been_squeezed() {
+fn a_job_that_is_faster_alone_in_the_same_phase_had_been_slowed() {
     let alone = SlowdownSample { alone: true, ..sample(0.4, 4.0, false) };
-    let seen_alone = |in_company: (f64, u64)| {
+    let slowed_before = |beside_others: (f64, u64)| {
         let mut slowdown_model = SlowdownModel::default();
-        learn(&mut slowdown_model, sample(0.8, 6.0, false), None, in_company.0, in_company.1);
+        learn(&mut slowdown_model, sample(0.8, 6.0, false), None, beside_others.0, beside_others.1);
         learn(&mut slowdown_model, alone, None, 4.0, 1_000);
-        slowdown_model.was_squeezed()
+        slowdown_model.was_slowed()
     };
-    assert!(seen_alone((2.0, 500)));
-    assert!(!seen_alone((3.9, 980)), "as fast as before");
-    assert!(!seen_alone((2.0, 1_000)), "another phase");
-    assert!(!seen_alone((2.0, 0)), "nothing to compare with");
+    assert!(slowed_before((2.0, 500)));
+    assert!(!slowed_before((3.9, 980)), "as fast as before");
+    assert!(!slowed_before((2.0, 1_000)), "another phase");
+    assert!(!slowed_before((2.0, 0)), "nothing to compare with");
 }
 
 #[test]
-fn a_job_that_is_never_seen_calm_wants_to_be_seen_at_doubling_intervals() {
+fn a_job_without_a_calm_quantum_needs_solo_quanta_at_doubling_intervals() {
     let mut slowdown_model = SlowdownModel::default();
     let mut waits = |got_alone: f64| {
         let mut quanta = 0;
-        while !slowdown_model.wants_to_be_seen() {
+        while !slowdown_model.needs_solo_quantum() {
             learn(&mut slowdown_model, sample(0.9, 9.0, true), Some(4.0), 4.0, 0);
             quanta += 1;
         }
         let alone = SlowdownSample { alone: true, ..sample(0.4, got_alone, false) };
-        let verdict = learn(&mut slowdown_model, alone, Some(4.0), got_alone, 0);
-        assert_eq!(verdict, Verdict::Required);
+        let evidence = learn(&mut slowdown_model, alone, Some(4.0), got_alone, 0);
+        assert_eq!(evidence, BandwidthEvidence::Demand);
         quanta
     };
     assert_eq!((waits(4.0), waits(4.1), waits(4.0)), (64, 128, 256));
-    // It required more than predicted: it had been squeezed.
+    // It required more than predicted: it had been slowed down.
     assert_eq!((waits(9.0), waits(4.0), waits(4.0)), (512, 64, 128));
 }
