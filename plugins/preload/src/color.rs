@@ -44,7 +44,7 @@ pub(crate) fn begin(text: &str) {
             }
             _ => Counters::NONE,
         };
-    let Some(start) = helper::start_of(&order, control, counters) else { return };
+    let Some(start) = Start::of(&order, control, counters) else { return };
     api::COLORS.store(order.coloring.colors(), Ordering::Relaxed);
     let start = START.get_or_init(|| start);
     // Huge pages span all colors. Children inherit the setting.

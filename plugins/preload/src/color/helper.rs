@@ -53,6 +53,26 @@ pub(crate) struct Start {
     pub(crate) delay: u64,
 }
 
+impl Start {
+    /// Reads `order` for the helper of this process; `None` if its palette is invalid.
+    pub(crate) fn of(order: &Order, control: &'static Control, counters: Counters) -> Option<Self> {
+        Some(Self {
+            palette: Palette::of(order)?,
+            shortage: order.shortage,
+            delivery: order.delivery,
+            pool_pages: order.pool_pages as usize,
+            limit_pages: order.limit_pages as usize,
+            counters,
+            main: sys::process_id(),
+            started: sys::start_time(),
+            control,
+            groups: Groups::of_process(),
+            set: words_of(order),
+            delay: 0,
+        })
+    }
+}
+
 /// The helper's memory, which no other process shares. All zero at first.
 #[repr(C)]
 pub(crate) struct Helper {
@@ -162,26 +182,4 @@ impl Helper {
             }
         }
     }
-}
-
-/// Reads the order for the helper of this process.
-pub(crate) fn start_of(
-    order: &Order,
-    control: &'static Control,
-    counters: Counters,
-) -> Option<Start> {
-    Some(Start {
-        palette: Palette::of(order)?,
-        shortage: order.shortage,
-        delivery: order.delivery,
-        pool_pages: order.pool_pages as usize,
-        limit_pages: order.limit_pages as usize,
-        counters,
-        main: sys::process_id(),
-        started: sys::start_time(),
-        control,
-        groups: Groups::of_process(),
-        set: words_of(order),
-        delay: 0,
-    })
 }

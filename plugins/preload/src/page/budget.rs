@@ -62,14 +62,14 @@ impl Budget {
         Self { pages, processors, chunks: 0 }
     }
 
-    /// Returns true if some milliseconds may pass without a check: a twentieth absorbs the pages
-    /// that come.
-    pub(crate) const fn bears_stalls(self) -> bool {
+    /// Returns true if some milliseconds may pass without a check: the pages that arrive meanwhile
+    /// are at most a twentieth of the budget.
+    pub(crate) const fn can_absorb_stalls(self) -> bool {
         self.pages / 20 >= STALL_UNSEEN
     }
 
     /// Returns true if the helper may wait for page faults in progress, by the same measure.
-    pub(crate) const fn bears_waits(self) -> bool {
+    pub(crate) const fn can_absorb_fault_waits(self) -> bool {
         self.pages / 20 >= WAIT_UNSEEN
     }
 
@@ -172,14 +172,15 @@ impl Budget {
         self.window() / 8
     }
 
-    /// Microseconds between unnecessary checks if more pages came once than could come.
-    pub(crate) const PAUSE_WARY: usize = 10_000;
+    /// Microseconds between checks if the program once had more pages than the limit before its
+    /// report.
+    pub(crate) const PAUSE_IF_EXCEEDED: usize = 10_000;
 
-    /// Returns the microseconds between unnecessary checks: longer if there is room even if a stack
-    /// grows.
-    pub(crate) fn pause_at_ease(self, reach: usize, stage: Stage) -> usize {
+    /// Returns the microseconds between checks while the program's reports cover its growth: more
+    /// if there is room for a stack, whose growth is not reported.
+    pub(crate) fn pause_until_report(self, reach: usize, stage: Stage) -> usize {
         let ample = stage < Stage::Pressed || self.room(reach, stage) >= STACK;
-        if ample { PAUSE.1 } else { Self::PAUSE_WARY }
+        if ample { PAUSE.1 } else { Self::PAUSE_IF_EXCEEDED }
     }
 
     /// Returns the microseconds in which no threshold can be exceeded by much.
@@ -282,11 +283,11 @@ mod tests {
     }
 
     #[test]
-    fn looks_at_ease_are_rare_unless_a_stack_could_pass_the_budget() {
-        let pause = |reach| BUDGET.pause_at_ease(reach, Stage::Pressed);
+    fn checks_between_reports_are_rare_unless_a_stack_could_pass_the_budget() {
+        let pause = |reach| BUDGET.pause_until_report(reach, Stage::Pressed);
         // 16,128 - 100 - 2,048.
-        assert_eq!([13_980, 13_981].map(pause), [PAUSE.1, Budget::PAUSE_WARY]);
-        assert_eq!(BUDGET.pause_at_ease(1 << 30, Stage::Small), PAUSE.1);
+        assert_eq!([13_980, 13_981].map(pause), [PAUSE.1, Budget::PAUSE_IF_EXCEEDED]);
+        assert_eq!(BUDGET.pause_until_report(1 << 30, Stage::Small), PAUSE.1);
     }
 
     #[test]

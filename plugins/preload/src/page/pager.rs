@@ -3,10 +3,10 @@
 //! | owner | state | invariant |
 //! |---|---|---|
 //! | [`Monitor`] | page faults, forks, where writes wait | no writer waits forever |
-//! | [`Store`] | slots and their files | a page has one slot for good |
+//! | [`Store`] | slots and their files | a page never changes its slot |
 //! | [`Residency`] | states of pages, order of victims | the policy has the pages in DRAM |
 //! | [`protocol`] | pages on their way out | no write is lost |
-//! | [`Memory`] | the mappings of slots, and those before | what is in the file is known as such |
+//! | [`Memory`] | slot mappings, the owners above | each mapping of a file is a converted range |
 //! | [`Pressure`] | amounts of memory, the credit of new memory | writers are held only for room |
 //! | [`Evictor`] | the choice of pages to move | no more time than a share goes to scans |
 

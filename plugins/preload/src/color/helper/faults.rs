@@ -15,9 +15,9 @@ use crate::uffd::{Message, PAGE};
 impl Helper {
     pub(super) fn fault(&mut self, start: &Start, message: &Message) {
         let page = message.address as usize & !(PAGE - 1);
-        let bells = start.control.doorbells.load(Ordering::Relaxed);
-        if (bells..bells + REQUESTS * PAGE).contains(&page) {
-            self.request(start, (page - bells) / PAGE);
+        let doorbells = start.control.doorbells.load(Ordering::Relaxed);
+        if (doorbells..doorbells + REQUESTS * PAGE).contains(&page) {
+            self.request(start, (page - doorbells) / PAGE);
             let _ = self.placer.uffd.zero(page);
             self.placer.uffd.wake(page);
             return;

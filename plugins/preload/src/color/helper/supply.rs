@@ -51,7 +51,7 @@ impl Supply {
             start.counters.tell_pool(start.main, start.started, self.pool.ranges());
             return self.releasing;
         }
-        let target = target(self.placed, start.pool_pages);
+        let target = target(self.placed);
         if self.pool.searching() {
             if self.pool.free < target {
                 self.releasing = !self.step(start);
@@ -149,11 +149,10 @@ impl Supply {
     }
 }
 
-/// Returns the pages that the pool should have for a program that was given `placed` pages, if it
-/// began with `ordered`: a quarter as many, because repeated searches cost least if each finds as
-/// much as all before.
-fn target(placed: usize, ordered: usize) -> usize {
-    (placed / 4).clamp(LEAST, MOST).max(ordered.min(LEAST))
+/// Returns the number of pages that the pool should have for a program that has received `placed`
+/// pages: a quarter as many. A pool that grows with the program needs few searches.
+fn target(placed: usize) -> usize {
+    (placed / 4).clamp(LEAST, MOST)
 }
 
 /// Returns the microseconds in which no search begins after one that failed in that many: at most a
@@ -168,8 +167,8 @@ mod tests {
 
     #[test]
     fn the_pool_grows_with_the_program() {
-        assert_eq!([0, 4 * LEAST, 4000].map(|placed| target(placed, 9)), [LEAST, LEAST, 1000]);
-        assert_eq!(target(1 << 30, 1 << 30), MOST);
+        assert_eq!([0, 4 * LEAST, 4000].map(target), [LEAST, LEAST, 1000]);
+        assert_eq!(target(1 << 30), MOST);
     }
 
     #[test]

@@ -89,12 +89,12 @@ impl Upkeep {
     /// mappings, or everything.
     pub(super) fn rescan(&mut self, start: &Start, placer: &mut Placer, reason: Reason) {
         placer.maps.read();
-        let bells = start.control.doorbells.load(Ordering::Relaxed);
+        let doorbells = start.control.doorbells.load(Ordering::Relaxed);
         let mut at = 0;
         let mut fresh = 0;
         while let Some((mapping, next)) = placer.maps.next(at) {
             at = next;
-            if !mapping.anonymous || mapping.start == bells || placer.owns(mapping) {
+            if !mapping.anonymous || mapping.start == doorbells || placer.owns(mapping) {
                 continue;
             }
             let (from, to) = (mapping.start, mapping.end);

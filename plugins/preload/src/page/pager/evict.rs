@@ -171,12 +171,12 @@ fn sort_out<'b>(
     while !left.is_empty() {
         // Either a whole cluster, or its first page alone.
         let whole = &left[..cluster_of(left)];
-        let (cluster, fate) = match fate(whole, memory) {
+        let (cluster, outcome) = match classify(whole, memory) {
             Eviction::Leaves => (whole, Eviction::Leaves),
-            _ => (&left[..1], fate(&left[..1], memory)),
+            _ => (&left[..1], classify(&left[..1], memory)),
         };
         left = &left[cluster.len()..];
-        match fate {
+        match outcome {
             Eviction::Leaves if !locked => {
                 memory.watch_chunks(range_of(cluster, memory));
                 clusters[count] = cluster;
@@ -192,7 +192,7 @@ fn sort_out<'b>(
 }
 
 /// Returns the outcome for victims that lie close to each other, and all pages between them.
-fn fate(cluster: &[u32], memory: &mut Memory) -> Eviction {
+fn classify(cluster: &[u32], memory: &mut Memory) -> Eviction {
     let range = range_of(cluster, memory);
     memory.monitor.ranges(|ranges| match ranges.converted.at(range.start) {
         Some(span) if span.end >= range.end => match ranges.excluded.touches(range) {

@@ -43,7 +43,7 @@ pub(super) struct Memory {
     pub(super) itself: Option<i32>,
     /// True if the budget can absorb a wait for page faults in progress. The thread of such a fault
     /// may have to wait for a processor, while other threads fill memory.
-    pub(super) bears_waits: bool,
+    pub(super) can_absorb_fault_waits: bool,
     pub(super) copies: bool,
     pub(super) tally: Tally,
 }
@@ -57,14 +57,14 @@ impl Memory {
         list: &'static mut Maps,
     ) -> Result<Self, Errno> {
         Ok(Self {
-            itself: itself(monitor.bells()),
+            itself: itself(monitor.doorbells()),
             monitor,
             store,
             residency,
             pagemap: Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY)?),
             maps: sys::open(c"/proc/self/maps", libc::O_RDONLY)?,
             list,
-            bears_waits: start.budget.bears_waits(),
+            can_absorb_fault_waits: start.budget.can_absorb_fault_waits(),
             copies: start.copies,
             tally: start.tally,
         })

@@ -149,7 +149,7 @@ impl<U> Monitor<U> {
 }
 
 impl<U: Userfaultfd> Monitor<U> {
-    /// Waits that many microseconds, or until a message arrives. Returns true if the program has
+    /// Waits for a message, for at most `micros` microseconds. Returns true if the program has
     /// ended.
     pub(super) fn wait(&self, micros: usize) -> bool {
         const FEW: usize = 30;
@@ -253,10 +253,10 @@ impl<U: Userfaultfd> Monitor<U> {
     /// Returns true if a child maps pages of the file. Pages that were found in DRAM before a call
     /// that returns false are in DRAM in any later child, too, so their slots may be removed.
     pub(super) fn is_shared(&mut self) -> bool {
-        let bells = self.bells();
+        let doorbells = self.doorbells();
         // From before the first page is copied for a child until the message of the fork is read,
         // the kernel refuses every such request for now; this one does nothing else.
-        let _ = self.request(|uffd| uffd.unprotect(Span::of(bells, PAGE)));
+        let _ = self.request(|uffd| uffd.unprotect(Span::of(doorbells, PAGE)));
         self.tables.children.any()
     }
 
@@ -388,13 +388,13 @@ impl<U: Userfaultfd> Monitor<U> {
     }
 
     /// Returns the address of the pages that threads touch to send requests.
-    pub(super) fn bells(&self) -> usize {
+    pub(super) fn doorbells(&self) -> usize {
         self.control.doorbells.load(Ordering::Relaxed)
     }
 
     /// Returns the request of the thread that waits for the page; `None` if it has none.
     pub(super) fn request_at(&self, page: usize) -> Option<&'static Request> {
-        self.control.requests.get(page.checked_sub(self.bells())? / PAGE)
+        self.control.requests.get(page.checked_sub(self.doorbells())? / PAGE)
     }
 }
 

@@ -194,12 +194,13 @@ impl Pressure {
         let grown = self.space.grown();
         self.admission.see_fresh(&mut memory.monitor);
         self.measure(memory);
-        self.admission.notice(self.own.resident);
+        self.admission.check_limit(self.own.resident);
         self.change_stage(memory);
         let (least, much) = (self.budget.least_room(), self.budget.window() * 4);
         let mut room = self.room(memory);
-        // Unused credit is withdrawn: at once if it counts towards the pages that may come,
-        // otherwise only if there is no other way.
+        // Credit that the program has not used may take up the room. It is withdrawn as soon as the
+        // room is smaller than the credit if it counts towards the reach, and otherwise only when
+        // the room is too small for reports.
         let credit = self.admission.credit();
         let counts = self.own.reach >= self.own.resident + credit;
         let wanted = if counts { credit } else { least };
@@ -210,11 +211,11 @@ impl Pressure {
             room = self.room(memory);
         }
         let room = room.unwrap_or(0);
-        self.admission.agree(self.own.reach, room, least);
-        let at_ease = self.admission.is_at_ease();
-        self.space.tell_beyond(grown, if at_ease { room * PAGE } else { 0 });
+        self.admission.set_limit(self.own.reach, room, least);
+        let covered = self.admission.report_covers_growth();
+        self.space.tell_beyond(grown, if covered { room * PAGE } else { 0 });
         if self.admission.is_by_credit() {
-            let from = if at_ease { usize::MAX } else { self.budget.window() * PAGE };
+            let from = if covered { usize::MAX } else { self.budget.window() * PAGE };
             self.space.tell_from.store(from, Ordering::Release);
         }
     }

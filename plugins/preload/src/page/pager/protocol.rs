@@ -209,7 +209,7 @@ impl Steps for Memory {
     /// Slots that are parts of larger pages stay; others do only if the budget can absorb a long
     /// wait.
     fn keeps_slots(&self, run: Span) -> bool {
-        self.bears_waits || self.store.may_be_large(run)
+        self.can_absorb_fault_waits || self.store.may_be_large(run)
     }
 
     /// Advice that changes a mapping's flags locks the mapping, and a fault holds that lock from

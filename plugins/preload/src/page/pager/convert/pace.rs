@@ -21,7 +21,7 @@ impl Pace {
     /// tried again if the budget would be exceeded by much meanwhile.
     pub(super) fn prefers_huge(&mut self, budget: Budget) -> bool {
         self.chunks += 1;
-        let again = budget.bears_stalls() && self.chunks.is_multiple_of(Self::TRIAL);
+        let again = budget.can_absorb_stalls() && self.chunks.is_multiple_of(Self::TRIAL);
         self.huge <= self.single || again
     }
 

@@ -54,8 +54,8 @@ impl Evictor {
     }
 
     fn scan_span(&mut self, span: Span, pressure: &mut Pressure, memory: &mut Memory) {
-        let stay = memory.bears_waits && !pressure.nvm_is_short();
-        let (most, step) = match stay || pressure.budget().bears_stalls() {
+        let stay = memory.can_absorb_fault_waits && !pressure.nvm_is_short();
+        let (most, step) = match stay || pressure.budget().can_absorb_stalls() {
             true => (self.found.len(), usize::MAX),
             // To remove many slots takes as long as many calls.
             false => (AT_ONCE, CHUNK),

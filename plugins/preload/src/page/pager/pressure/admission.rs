@@ -22,22 +22,29 @@ pub(in crate::page::pager) trait Watch {
 /// is left. From [`Stage::Pressed`] on, accesses to new memory wait until it is given; the *credit*
 /// are the pages that may come nevertheless, because they were given and perhaps not used.
 ///
-/// The helper is *at ease* if memory cannot become short before the program reports new writable
-/// memory. Then there is an agreed number of pages that this process can have until then. If there
-/// were more once, the helper stays wary.
+/// The program reports that its writable memory grows beyond a limit before it uses the new memory.
+/// If memory cannot become short before that, the report covers the growth, and the helper needs no
+/// frequent checks. Pages that are not reported, such as those of a stack, may still exceed the
+/// limit; once they have, the helper checks more often.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admission {
     stage: Stage,
     credit: usize,
-    at_ease: bool,
-    agreed: usize,
-    surprised: bool,
+    report_covers_growth: bool,
+    /// Pages in DRAM that this process can have before its next report.
+    limit: usize,
+    limit_was_exceeded: bool,
 }
 
 impl Admission {
     /// The state at the start: the kernel manages all memory.
-    pub(super) const FREE: Self =
-        Self { stage: Stage::Ample, credit: 0, at_ease: false, agreed: 0, surprised: false };
+    pub(super) const FREE: Self = Self {
+        stage: Stage::Ample,
+        credit: 0,
+        report_covers_growth: false,
+        limit: 0,
+        limit_was_exceeded: false,
+    };
 
     pub(super) const fn stage(&self) -> Stage {
         self.stage
@@ -81,7 +88,11 @@ impl Admission {
             return;
         }
         while let Some(span) = watch.next_fresh() {
-            if self.at_ease { self.give(span.length() / PAGE) } else { watch.watch(span) }
+            if self.report_covers_growth {
+                self.give(span.length() / PAGE);
+            } else {
+                watch.watch(span);
+            }
         }
         if watch.missed_fresh() {
             self.withdraw(watch);
@@ -105,29 +116,29 @@ impl Admission {
         }
     }
 
-    /// Returns true if memory cannot become short before the program reports.
-    pub(super) const fn is_at_ease(&self) -> bool {
-        self.at_ease
+    /// Returns true if memory cannot become short before the program reports new memory.
+    pub(super) const fn report_covers_growth(&self) -> bool {
+        self.report_covers_growth
     }
 
-    /// Compares the pages in DRAM with the agreed number.
-    pub(super) fn notice(&mut self, resident: usize) {
-        self.surprised |= self.at_ease && resident > self.agreed;
+    /// Compares the pages in DRAM with the limit.
+    pub(super) fn check_limit(&mut self, resident: usize) {
+        self.limit_was_exceeded |= self.report_covers_growth && resident > self.limit;
     }
 
-    /// Agrees that the program reports before it adds more than `room` pages to the `reach` that it
-    /// has already. With less than `least`, it would report all the time.
-    pub(super) fn agree(&mut self, reach: usize, room: usize, least: usize) {
-        self.at_ease = room >= least;
-        self.agreed = reach + room;
+    /// Sets the limit to `room` pages above the current `reach`. With less room than `least`, the
+    /// program would report all the time, so the helper checks instead.
+    pub(super) fn set_limit(&mut self, reach: usize, room: usize, least: usize) {
+        self.report_covers_growth = room >= least;
+        self.limit = reach + room;
     }
 
     /// Returns the microseconds until the next check, if all processes have `resident` pages in
     /// DRAM and can have `reach` before they report.
     pub(super) fn pause(&self, budget: Budget, resident: usize, reach: usize) -> usize {
-        match self.at_ease {
-            true if self.surprised => Budget::PAUSE_WARY,
-            true => budget.pause_at_ease(reach, self.stage),
+        match self.report_covers_growth {
+            true if self.limit_was_exceeded => Budget::PAUSE_IF_EXCEEDED,
+            true => budget.pause_until_report(reach, self.stage),
             false => budget.pause(resident, self.stage),
         }
     }
@@ -207,26 +218,26 @@ mod tests {
         let mut pressed = fresh();
         admission.see_fresh(&mut pressed);
         assert_eq!((pressed.watched, admission.credit()), (vec![span], 0));
-        admission.agree(0, 50, 50);
-        let mut at_ease = fresh();
-        admission.see_fresh(&mut at_ease);
-        assert_eq!((at_ease.watched.len(), admission.credit()), (0, 3));
+        admission.set_limit(0, 50, 50);
+        let mut covered = fresh();
+        admission.see_fresh(&mut covered);
+        assert_eq!((covered.watched.len(), admission.credit()), (0, 3));
         admission.see_fresh(&mut Fresh { missed: true, ..Fresh::default() });
         assert_eq!(admission.credit(), 0, "some may be neither given nor watched");
     }
 
     #[test]
-    fn a_surprise_makes_checks_at_ease_more_frequent() {
+    fn checks_are_more_frequent_once_the_limit_was_exceeded() {
         let mut admission = Admission::FREE;
         assert_eq!(admission.pause(BUDGET, 1 << 20, 0), BUDGET.pause(1 << 20, Stage::Ample));
-        admission.agree(100, 49, 50);
-        assert!(!admission.is_at_ease());
-        admission.notice(1 << 20);
-        admission.agree(100, 50, 50);
-        assert!(admission.is_at_ease());
-        admission.notice(150);
-        assert_eq!(admission.pause(BUDGET, 0, 0), BUDGET.pause_at_ease(0, Stage::Ample));
-        admission.notice(151);
-        assert_eq!(admission.pause(BUDGET, 0, 0), Budget::PAUSE_WARY);
+        admission.set_limit(100, 49, 50);
+        assert!(!admission.report_covers_growth());
+        admission.check_limit(1 << 20);
+        admission.set_limit(100, 50, 50);
+        assert!(admission.report_covers_growth());
+        admission.check_limit(150);
+        assert_eq!(admission.pause(BUDGET, 0, 0), BUDGET.pause_until_report(0, Stage::Ample));
+        admission.check_limit(151);
+        assert_eq!(admission.pause(BUDGET, 0, 0), Budget::PAUSE_IF_EXCEEDED);
     }
 }
