@@ -12,7 +12,7 @@ use memweir_core::Nanos;
 use memweir_flow::kernel::Processor;
 use memweir_linux::gate::{CoreCaches, Standing, ThreadView};
 
-use crate::epoch::{Memories, Verdict, Work};
+use crate::epoch::{EpochResult, Memories, Work};
 use crate::threads::Threads;
 
 /// A thread, as a task of the operating system.
@@ -122,7 +122,7 @@ impl<T: Threads> Cores<T> {
         let stretch = self.memories.stretch(length, &done);
         for task in self.tasks.iter_mut().filter(|task| task.epoch.granted != 0.0) {
             let work = std::mem::take(&mut task.epoch);
-            let Verdict { speed, debt } = self.memories.verdict(&work, task.node, &stretch);
+            let EpochResult { speed, debt } = self.memories.evaluate(&work, task.node, &stretch);
             task.debt += debt;
             if work.progress > 0 {
                 (task.speed, task.before) = (speed, work);

@@ -60,7 +60,7 @@ impl Work {
 
 /// Result of one thread's epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Verdict {
+pub struct EpochResult {
     /// Progress per time.
     pub speed: f64,
     /// Nanoseconds that the work took beyond the time granted for it; less than zero if it took
@@ -125,15 +125,15 @@ impl Memories {
         self.solver.solve(&responses)
     }
 
-    /// Returns the verdict on one thread's work under this stretch.
+    /// Returns the speed and the debt of one thread's work under this stretch.
     #[must_use]
-    pub fn verdict(&self, work: &Work, node: usize, stretch: &Stretch) -> Verdict {
+    pub fn evaluate(&self, work: &Work, node: usize, stretch: &Stretch) -> EpochResult {
         let nanos = work.progress_nanos();
         if nanos <= 0.0 {
-            return Verdict { speed: 1.0, debt: -work.granted };
+            return EpochResult { speed: 1.0, debt: -work.granted };
         }
         let speed = self.response(work, nanos, node).speed(stretch);
-        Verdict { speed, debt: nanos / speed - work.granted }
+        EpochResult { speed, debt: nanos / speed - work.granted }
     }
 }
 
@@ -179,8 +179,8 @@ mod tests {
         let memories = memories(10.0);
         // 62,500 lines in a millisecond are 4 GB/s; two of them fit.
         let stretch = memories.stretch(MS, &[(0, work(62_500)), (0, work(62_500))]);
-        let verdict = memories.verdict(&work(62_500), 0, &stretch);
-        assert!((verdict.speed - 1.0).abs() < 1e-9 && verdict.debt.abs() < 1e-3, "{verdict:?}");
+        let result = memories.evaluate(&work(62_500), 0, &stretch);
+        assert!((result.speed - 1.0).abs() < 1e-9 && result.debt.abs() < 1e-3, "{result:?}");
     }
 
     #[test]
@@ -188,11 +188,11 @@ mod tests {
         let memories = memories(10.0);
         // Two of 8 GB/s ask for 16 of 10: both run at 10/16, and a millisecond takes 1.6.
         let stretch = memories.stretch(MS, &[(0, work(125_000)), (0, work(125_000))]);
-        let verdict = memories.verdict(&work(125_000), 0, &stretch);
-        assert!((verdict.speed - 0.625).abs() < 1e-9, "{verdict:?}");
-        assert!((verdict.debt - 0.6e6).abs() < 1.0, "{verdict:?}");
+        let result = memories.evaluate(&work(125_000), 0, &stretch);
+        assert!((result.speed - 0.625).abs() < 1e-9, "{result:?}");
+        assert!((result.debt - 0.6e6).abs() < 1.0, "{result:?}");
         // A task without traffic is not slowed down.
-        let calm = memories.verdict(&Work { stalled: 0, ..work(0) }, 0, &stretch);
+        let calm = memories.evaluate(&Work { stalled: 0, ..work(0) }, 0, &stretch);
         assert!((calm.speed - 1.0).abs() < 1e-9);
     }
 
@@ -223,7 +223,7 @@ mod tests {
         let slow = Work { counts: Counts::by_medium(1, traffic), ..work(0) };
         let stretch = memories.stretch(MS, &[(0, slow)]);
         // PRAM reads take 2.7 times as long (hmmsched Table I): 0.5 + 0.5 * 2.7.
-        let verdict = memories.verdict(&slow, 0, &stretch);
-        assert!((verdict.speed - 1.0 / 1.85).abs() < 1e-9, "{verdict:?}");
+        let result = memories.evaluate(&slow, 0, &stretch);
+        assert!((result.speed - 1.0 / 1.85).abs() < 1e-9, "{result:?}");
     }
 }
