@@ -76,7 +76,7 @@ pub(super) struct View<'a> {
 struct Soonest {
     /// The time in the upper half and the key in the lower.
     rank: u128,
-    /// The bank, and in the lowest bit whether the row command is meant.
+    /// Twice the bank index, plus one for the row command of the bank.
     place: usize,
 }
 
@@ -207,8 +207,8 @@ impl Needs {
         best.offer(self.candidate(soonest, direction));
     }
 
-    /// Compares the needs of a bank with the soonest so far. Each selection calls it for each bank
-    /// with waiting requests, so a call of its own would be felt.
+    /// Offers the column and the row command of a bank to `soonest`. Always inlined: each selection
+    /// runs it for every bank with waiting requests.
     #[inline(always)]
     fn compare(
         &self,

@@ -13,8 +13,8 @@ use crate::timer::{BankId, Shape};
 ///
 /// - `waiting` is the number of requests in all lists of a direction.
 /// - A bank has its bit in `work` if and only if its list holds a request.
-/// - The oldest hit and the oldest other request of each list are those for the row that
-///   [`sort`](Self::sort) was told last.
+/// - The oldest hit and the oldest other request of each list refer to the open row of its bank.
+///   After that row has changed, [`sort`](Self::sort) finds them again.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     slots: Slots,
