@@ -96,9 +96,9 @@ impl LaunchError {
     }
 }
 
-/// Longest time for which a process on its way to its program may say nothing. It may read the
-/// program from a disk that is slow, but one that somebody stops would hold memweir for ever.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout for a child that has not reported its arrival at the gate, or the result of its exec.
+/// Slow disks delay the exec; a stopped child would otherwise block memweir forever.
+const EXEC_GATE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Makes the process of `launch` in `target` and leaves it waiting before exec.
 ///
@@ -117,7 +117,7 @@ pub fn launch(launch: &Launch, target: &SpawnTarget) -> Result<Newborn, LaunchEr
     let prepared = Prepared::new(launch, target)?;
     let (process, gate, reports) = prepared.spawn()?;
     let (process, program) = (Some(process), launch.program.clone());
-    let mut newborn = Newborn { process, gate, reports, program, patience: PATIENCE };
+    let mut newborn = Newborn { process, gate, reports, program, timeout: EXEC_GATE_TIMEOUT };
     match newborn.next_report()? {
         Some(Report { step: Step::AtTheGate, .. }) => Ok(newborn),
         Some(report) => Err(newborn.failure(launch, report)),
@@ -137,7 +137,7 @@ pub struct Newborn {
     reports: File,
     program: PathBuf,
     /// Longest wait for a report.
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Newborn {
@@ -175,9 +175,9 @@ impl Newborn {
 
     /// Reads the next report of the child; `None` when it has closed its end.
     fn next_report(&mut self) -> Result<Option<Report>, LaunchError> {
-        let waited = PollTimeout::try_from(self.patience).unwrap_or(PollTimeout::MAX);
+        let timeout = PollTimeout::try_from(self.timeout).unwrap_or(PollTimeout::MAX);
         let mut reports = [PollFd::new(self.reports.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut reports, waited) == Ok(0) {
+        if poll(&mut reports, timeout) == Ok(0) {
             return Err(LaunchError {
                 what: format!("starting {}", self.program.display()),
                 source: io::ErrorKind::TimedOut.into(),

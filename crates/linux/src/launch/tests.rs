@@ -105,7 +105,7 @@ fn a_newborn_that_is_given_up_is_gone_and_reaped() {
 fn a_newborn_that_somebody_stops_is_given_up() {
     let (job, output) = shell("echo ran");
     let mut newborn = launch(&job, &SpawnTarget::Session).unwrap();
-    newborn.patience = Duration::from_millis(50);
+    newborn.timeout = Duration::from_millis(50);
     newborn.process.as_ref().unwrap().signal(libc::SIGSTOP).unwrap();
     let error = newborn.exec().unwrap_err();
     assert_eq!(error.source.kind(), io::ErrorKind::TimedOut);
