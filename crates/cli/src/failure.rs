@@ -106,7 +106,7 @@ impl From<NotStarted> for Failure {
     fn from(error: NotStarted) -> Self {
         match error {
             NotStarted::Request(refusal) => Self::Input(refusal.written_in("command line")),
-            NotStarted::Machine(lack) => Self::Machine(lack.to_string()),
+            NotStarted::Machine(error) => Self::Machine(error.to_string()),
         }
     }
 }

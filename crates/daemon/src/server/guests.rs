@@ -1,8 +1,8 @@
-//! The users whose connections a daemon serves, and how much each can ask for.
+//! Limits on each user of a daemon: the number of connections and the time of requests.
 //!
-//! The requests of a user are carried out one after the other, over all connections, and take at
-//! most half of the time of a processor in the long run: who asks for more waits. Of root and the
-//! user of the daemon the connections alone are limited.
+//! The requests of a user run one at a time over all connections, except those that wait for jobs.
+//! They take at most half of a processor's time in the long run; further requests are delayed. Root
+//! and the daemon's own user are exempt from the limit on time.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -87,7 +87,7 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Returns what is taken at a time.
+    /// Returns the time that is not earned back at `now`.
     fn taken(&mut self, now: Instant) -> Duration {
         let passed = self.at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         self.at = Some(now);
@@ -95,7 +95,7 @@ impl Allowance {
         self.taken
     }
 
-    /// Returns what is taken at a time beyond what may be taken at once.
+    /// Returns the time by which [`taken`](Self::taken) exceeds the burst at `now`.
     fn debt(&mut self, now: Instant) -> Duration {
         self.taken(now).saturating_sub(BURST)
     }
