@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Draws `memweir top` as it looks in a real terminal: a batch of real programs, emulated on the four
-cores of experiments/max-weight/emulated, and played back in tmux.
+"""Draws `memweir top` as it looks in a real terminal: a batch of real programs, emulated on the
+four cores of experiments/max-weight/emulated, and played back in tmux.
 
     screenshot.py MEMWEIR OUT.svg        after scripts/setup.sh screenshot
 """

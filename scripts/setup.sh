@@ -2,7 +2,8 @@
 # Makes sure that a make target finds its tools: installs Debian packages when root, prints the
 # one command to run otherwise.
 #
-#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|review|deb|deb-test|screenshot|engines
+#   scripts/setup.sh build|demo|test|python|bench|docs|browser|fuzz|kernel|soak|review|deb|
+#                    deb-test|screenshot|engines
 set -eu
 
 here=$(dirname "$0")

@@ -36,7 +36,7 @@ if [ ! -d "$fetched/boot" ]; then
         die "the package $package cannot be had here (see $fetched/log)"
 fi
 
-# with_libraries ROOT FILE...: copies dynamic programs and their libraries to their paths below ROOT.
+# with_libraries ROOT FILE...: copies dynamic programs, with their libraries, into ROOT.
 with_libraries() {
     root=$1
     shift

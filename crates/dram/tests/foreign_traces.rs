@@ -292,7 +292,8 @@ proptest! {
         for (distance, reads, writes) in instructions {
             gap += distance;
             let reads = reads.into_iter().map(|address| (address, R));
-            for (address, direction) in reads.chain(writes.into_iter().map(|address| (address, W))) {
+            let writes = writes.into_iter().map(|address| (address, W));
+            for (address, direction) in reads.chain(writes) {
                 accesses.push(access(std::mem::take(&mut gap), address, direction));
             }
         }

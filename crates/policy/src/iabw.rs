@@ -160,7 +160,8 @@ mod tests {
             times in prop::collection::vec(1u64..500, 1..40), cores in 1u32..12,
         ) {
             let jobs: Vec<_> = times.iter().map(|time| job(*time, 1.0)).collect();
-            let simulated = processor_sharing(times.iter().map(|t| *t as f64).collect(), cores.into());
+            let times = times.iter().map(|time| *time as f64).collect();
+            let simulated = processor_sharing(times, cores.into());
             let formula = ideal_turnaround_time(&jobs, cores).as_secs_f64();
             prop_assert!((formula - simulated).abs() < 1e-6, "{formula} against {simulated}");
         }
@@ -175,7 +176,8 @@ mod tests {
             let narrow: Vec<_> = jobs.iter()
                 .flat_map(|(time, width)| vec![job(*time, 1.0); (*width).min(cores) as usize])
                 .collect();
-            prop_assert_eq!(ideal_turnaround_time(&wide, cores), ideal_turnaround_time(&narrow, cores));
+            let time = |jobs: &[_]| ideal_turnaround_time(jobs, cores);
+            prop_assert_eq!(time(&wide), time(&narrow));
         }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The kernel's types, helpers and kfuncs that the scheduler uses, and no others. CO-RE relocates the
- * fields to those of the running kernel, so a structure here names only what is read.
+ * The kernel's types, helpers and kfuncs that the scheduler uses, and no others. CO-RE relocates
+ * the fields to those of the running kernel, so a structure here names only what is read.
  */
 #ifndef MEMWEIR_KERNEL_H
 #define MEMWEIR_KERNEL_H
@@ -30,7 +30,7 @@ typedef _Bool bool;
 #define READ_ONCE(x) (*(const volatile typeof(x) *)&(x))
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 
-/* Hides from the compiler what it knows of a value, so that it keeps the check that the verifier wants. */
+/* Hides a value's range from the compiler, which then keeps the check that the verifier wants. */
 #define FORGET(x) asm volatile("" : "+r"(x))
 
 enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2 };

@@ -4,9 +4,9 @@
  *
  * Only tasks of the policy SCHED_EXT belong to this scheduler. Each job has a slot; a slot has a
  * dispatch queue, in which the job's runnable tasks wait in order. CPUs take tasks from the queues
- * of selected slots alone. User space writes a selection into shared memory, makes it the active one
- * by a store, and calls kick(), so that tasks of deselected jobs lose their CPUs and idle CPUs look
- * for tasks. Tasks that belong to no job run freely.
+ * of selected slots alone. User space writes a selection into shared memory, makes it the active
+ * one by a store, and calls kick(), so that tasks of deselected jobs lose their CPUs and idle CPUs
+ * look for tasks. Tasks that belong to no job run freely.
  *
  * A slot may have a budget: the lines that its job may draw from memory in each period. Counters of
  * the job's cgroup call charge() every few lines. Once the budget is used up, charge() takes the
@@ -344,7 +344,7 @@ void stopping(u64 *ctx)
 	note_running(NO_SLOT);
 }
 
-/* Another class takes the CPU: what waits in its local queue goes back to the queues of the slots. */
+/* Another class takes the CPU: tasks in its local queue go back to the queues of the slots. */
 SEC("struct_ops/cpu_release")
 void cpu_release(u64 *ctx)
 {

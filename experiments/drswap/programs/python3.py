@@ -1,4 +1,4 @@
-"""A dictionary of records, looked at again and again: reads of objects change their reference counts."""
+"""Reads a dictionary of records repeatedly: each read of an object changes its reference count."""
 records = {}
 for number in range(30000):
     records["key%d" % number] = (number, "value %d" % number, [number % 7, number % 11])

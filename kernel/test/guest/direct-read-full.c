@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Direct read from a nearly full swap device. Pages read in place own their slots: page-outs that look
- * for the last free slots must not take one that is mapped or held. The test that matters most: two of
- * five planted bugs were found by nothing else.
+ * Direct read from a nearly full swap device. Pages read in place own their slots: page-outs that
+ * look for the last free slots must not take one that is mapped or held. The test that matters
+ * most: two of five planted bugs were found by nothing else.
  */
 #include "swap.h"
 #include <sys/uio.h>
@@ -68,8 +68,8 @@ static void check_ours(const volatile uint64_t *ours)
 }
 
 /*
- * A slot that still belonged to its last occupant would be copied for the next: right contents, and no
- * read in place any more.
+ * A slot that still belonged to its last occupant would be copied for the next: right contents, and
+ * no read in place any more.
  */
 static void check_next_occupants(void)
 {

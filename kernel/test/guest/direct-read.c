@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Direct read from a swap device: what programs see, and what the counters say. Needs /dev/pmem0 with
- * a swap signature and struct pages, transparent huge pages off, root. The nearly full device and the
- * stress are programs of their own.
+ * Direct read from a swap device: what programs see, and what the counters say. Needs /dev/pmem0
+ * with a swap signature and struct pages, transparent huge pages off, root. The nearly full device
+ * and the stress are programs of their own.
  */
 #include "swap.h"
 #include <signal.h>

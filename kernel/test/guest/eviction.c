@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The protocols by which a program may evict pages of a private file mapping while other threads read
- * and write them, on a kernel whose copy-on-write windows are widened (widened-window.patch). Owners
- * check every word before they overwrite it, shared words take atomic additions: a copy made of stale
- * contents loses updates, and the test sees it.
+ * The protocols by which a program may evict pages of a private file mapping while other threads
+ * read and write them, on a kernel whose copy-on-write windows are widened (widened-window.patch).
+ * Owners check every word before they overwrite it, shared words take atomic additions: a copy made
+ * of stale contents loses updates, and the test sees it.
  *
  *   eviction PROTOCOL SECONDS WANT     WANT: `loses` or `keeps`
  *
- * One that must lose ends with the first loss seen, or after so many evictions that there will be none. One
- * that must keep takes SECONDS, and on a slow machine longer: until there were enough evictions for a loss.
+ * One that must lose ends with the first loss seen, or after so many evictions that there will be
+ * none. One that must keep takes SECONDS, and on a slow machine longer: until there were enough
+ * evictions for a loss.
  *
  * Protocols, each for one page at a time:
  *   none      copy by stores, MADV_DONTNEED (the control: must lose)
  *   stores    uffd write-protect, copy by stores, MADV_DONTNEED, un-protect
  *   pwrite    the same with pwrite(2), which takes the file page's lock as do_cow_fault() does
- *   barrier   as pwrite, with a call that write-locks the VMA (MADV_SEQUENTIAL, MADV_NORMAL) between
- *             protection and pwrite: it waits for every fault in flight, also for wp_page_copy(),
- *             which copies without the page lock
- *   punch     as pwrite, for pages that have a copy in DRAM, after their old page was removed from the
- *             file since they have it (FALLOC_FL_PUNCH_HOLE), before or after protection: a fault in
- *             flight then finds another page mapped than the one that it copied
+ *   barrier   as pwrite, with a call that write-locks the VMA (MADV_SEQUENTIAL, MADV_NORMAL)
+ *             between protection and pwrite: it waits for every fault in flight, also for
+ *             wp_page_copy(), which copies without the page lock
+ *   punch     as pwrite, for pages that have a copy in DRAM, after their old page was removed from
+ *             the file since they have it (FALLOC_FL_PUNCH_HOLE), before or after protection: a
+ *             fault in flight then finds another page mapped than the one that it copied
  */
 #include "check.h"
 #include <linux/userfaultfd.h>
@@ -233,9 +234,10 @@ static void run(unsigned int seconds, bool must_lose)
 	stop = true;
 	pthread_join(evictor, NULL);
 	/*
-	 * A write that met a protected page may have begun to wait after that page was un-protected: the kernel
-	 * looks again, finds no page or one of the file that cannot be written, and lets it wait for what comes
-	 * next. Until now that was the next eviction. Closing wakes all.
+	 * A write that met a protected page may have begun to wait after that page was
+	 * un-protected: the kernel looks again, finds no page or one of the file that cannot be
+	 * written, and lets it wait for what comes next. Until now that was the next eviction.
+	 * Closing wakes all.
 	 */
 	if (close(faults))
 		die("close");

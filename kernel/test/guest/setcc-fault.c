@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Does an instruction whose store faults begin again with the flags that it had? Exit status 0 if so. QEMU 7.2 without
- * KVM gives `setg` other flags after `test`, on any kernel, so that a program may take another way whenever a
- * page that it can read is not yet its own to write; in 10.0 it is mended.
+ * Does an instruction whose store faults begin again with the flags that it had? Exit status 0 if
+ * so. QEMU 7.2 without KVM gives `setg` other flags after `test`, on any kernel, so that a program
+ * may take another way whenever a page that it can read is not yet its own to write; in 10.0 it is
+ * mended.
  */
 #include "color.h"
 

@@ -1,6 +1,6 @@
 /*
- * A job that keeps a CPU busy: spin MILLIONS [FILE]. It does a fixed amount of work and then appends a
- * line to FILE, with the seconds that it has taken.
+ * A job that keeps a CPU busy: spin MILLIONS [FILE]. It does a fixed amount of work and then
+ * appends a line to FILE, with the seconds that it has taken.
  */
 #include <stdio.h>
 #include <stdlib.h>

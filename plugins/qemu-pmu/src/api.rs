@@ -82,7 +82,10 @@ pub(crate) fn has_version_one() -> bool {
 }
 
 macro_rules! functions {
-    ($($(#[$doc:meta])* $field:ident = $symbol:literal : fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident = $symbol:literal : fn($($argument:ty),*) $(-> $result:ty)?;
+    )*) => {
         /// The emulator's functions.
         #[derive(Clone, Copy)]
         pub(crate) struct Api {

@@ -142,7 +142,9 @@ proptest! {
 
     /// The fast path is an optimization only.
     #[test]
-    fn the_fast_path_changes_nothing(accesses in proptest::collection::vec((0_u64..600, 0_u64..2), 1..2000)) {
+    fn the_fast_path_changes_nothing(
+        accesses in proptest::collection::vec((0_u64..600, 0_u64..2), 1..2000),
+    ) {
         let mut fast = VcpuCaches::new(&caches(), llc());
         let mut slow = VcpuCaches::new(&caches(), llc());
         let mut events = [Events::default(); 2];

@@ -117,7 +117,9 @@ proptest! {
     ) {
         let accesses: Vec<Access> = accesses
             .into_iter()
-            .map(|(thread, gap, line, write)| access(thread, gap, line * 64, if write { W } else { R }))
+            .map(|(thread, gap, line, write)| {
+                access(thread, gap, line * 64, if write { W } else { R })
+            })
             .collect();
         let found = behind(&accesses, caches(first, second, last));
         // Instructions are neither lost nor counted twice, up to each thread's last miss.

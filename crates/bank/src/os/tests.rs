@@ -249,7 +249,9 @@ proptest! {
     }
 
     #[test]
-    fn every_page_of_a_color_can_be_had(coloring in any_coloring(), frames in 1u32..3000, color: u32) {
+    fn every_page_of_a_color_can_be_had(
+        coloring in any_coloring(), frames in 1u32..3000, color: u32,
+    ) {
         let mut buddy = Buddy::new(PhysAddr(0), frames, &coloring);
         let start = Start::Aged(Aging { held: 0.0, run: 3.0, seed: 5 });
         start.apply(&mut buddy);
@@ -261,8 +263,7 @@ proptest! {
             had += 1;
         }
         prop_assert_eq!(had, of_color);
-        let others: Vec<Color> = (0..coloring.colors()).map(Color).filter(|c| *c != color).collect();
-        for other in others {
+        for other in (0..coloring.colors()).map(Color).filter(|other| *other != color) {
             while buddy.take(0, other, &mut 0).is_some() {}
         }
         prop_assert_eq!(buddy.free_pages(), 0);
@@ -277,9 +278,9 @@ proptest! {
     ) {
         let start = Start::Aged(Aging { held, run: 2.0, seed: 3 });
         let mut os = boot(Palette::banks(&coloring), 512, start, Exhausted::Refuse);
-        let sets: Vec<ColorSet> = (0..3)
-            .map(|at| chosen.iter().map(|c| Color(c.wrapping_add(at) % coloring.colors())).collect())
-            .collect();
+        let moved = |color: &u32, by| Color(color.wrapping_add(by) % coloring.colors());
+        let sets: Vec<ColorSet> =
+            (0..3).map(|by| chosen.iter().map(|color| moved(color, by)).collect()).collect();
         let processes: Vec<ProcessId> = sets.iter().map(|colors| {
             let process = os.spawn();
             os.allow(process, DRAM, colors).unwrap();

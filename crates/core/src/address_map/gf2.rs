@@ -184,14 +184,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_span_contains_every_sum(masks in prop::collection::vec(any::<u64>(), 0..12), chosen: u16) {
+        fn a_span_contains_every_sum(
+            masks in prop::collection::vec(any::<u64>(), 0..12), chosen: u16,
+        ) {
             let span = Span::new(masks.iter().copied().map(XorFunction));
             let sum = masks.iter().enumerate().filter(|(i, _)| chosen >> i & 1 == 1);
             prop_assert!(span.contains(XorFunction(sum.fold(0, |sum, (_, mask)| sum ^ mask))));
         }
 
         #[test]
-        fn dimensions_add_up(a in prop::collection::vec(0u64..4096, 0..9), b in prop::collection::vec(0u64..4096, 0..9)) {
+        fn dimensions_add_up(
+            a in prop::collection::vec(0u64..4096, 0..9),
+            b in prop::collection::vec(0u64..4096, 0..9),
+        ) {
             let of = |masks: &[u64]| Span::new(masks.iter().copied().map(XorFunction));
             let both = Span::new(a.iter().chain(&b).copied().map(XorFunction));
             let (a, b) = (of(&a), of(&b));

@@ -175,7 +175,8 @@ mod tests {
             if exact < EXACT {
                 prop_assert_eq!(exact, found);
             }
-            prop_assert_eq!(latencies.buckets().iter().map(|b| b.count).sum::<u64>(), values.len() as u64);
+            let counted: u64 = latencies.buckets().iter().map(|bucket| bucket.count).sum();
+            prop_assert_eq!(counted, values.len() as u64);
         }
     }
 }

@@ -224,7 +224,9 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_read_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400), which in 0usize..9) {
+    fn whatever_is_read_is_read_or_refused(
+        bytes in prop::collection::vec(any::<u8>(), 0..400), which in 0usize..9,
+    ) {
         let _ = open("t", &bytes, Some(Format::ALL[which])).map(all);
         let _ = read(&bytes);
     }

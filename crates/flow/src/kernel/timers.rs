@@ -114,7 +114,10 @@ mod tests {
         #[test]
         fn the_next_timer_is_the_first_in_a_list_of_them(
             cores in 1usize..12,
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 0u64..8), 1..60),
+            changes in prop::collection::vec(
+                (any::<prop::sample::Index>(), any::<bool>(), 0u64..8),
+                1..60,
+            ),
         ) {
             let (mut timers, mut list) = (Timers::new(cores), vec![NEVER; 2 * cores]);
             for (core, balance, time) in changes {

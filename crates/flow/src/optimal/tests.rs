@@ -227,11 +227,13 @@ proptest! {
         prop_assert!(bound <= optimum.turnaround);
         let mut costing = Costing::new(&machine);
         for task in &batch {
-            let (total, laid_out) = (costing.total(task).0, costing.plan(task).left(Place::default()).0);
+            let total = costing.total(task).0;
+            let laid_out = costing.plan(task).left(Place::default()).0;
             prop_assert!((total - laid_out).abs() < 1e-6 * laid_out, "{total} {laid_out}");
         }
         for policy in ["os", "round-robin", "ideal-average", "peak-bandwidth"] {
-            let turnaround = simulate(&experiment(cores, batch.clone(), policy)).unwrap().turnaround;
+            let experiment = experiment(cores, batch.clone(), policy);
+            let turnaround = simulate(&experiment).unwrap().turnaround;
             prop_assert!(bound <= turnaround + Nanos(1000), "{policy}");
             if policy != "os" {
                 prop_assert!(optimum.turnaround <= turnaround + Nanos(1000), "{policy}");

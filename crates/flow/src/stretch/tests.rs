@@ -252,8 +252,13 @@ proptest! {
         let dram = Machine::uniform("one", 4, gb(10.0));
         let mut both = full();
         both.memories[0].service.growth = minding().memories[0].service.growth.clone();
-        let cases =
-            [(dram, one.clone()), (minding(), one), (hybrid(), two), (full(), four.clone()), (both, four)];
+        let cases = [
+            (dram, one.clone()),
+            (minding(), one),
+            (hybrid(), two),
+            (full(), four.clone()),
+            (both, four),
+        ];
         for (machine, tasks) in cases {
             let residual = residual(&machine, &tasks);
             prop_assert!(residual < 1e-8, "{} off by {residual}", machine.name);

@@ -112,7 +112,9 @@ mod tests {
     proptest! {
         #[test]
         fn whole_rounds_have_the_mean_wherever_they_start(
-            rates in prop::collection::vec(0.0..10.0_f64, 1..8), offset in 0u64..5000, rounds in 1u64..5,
+            rates in prop::collection::vec(0.0..10.0_f64, 1..8),
+            offset in 0u64..5000,
+            rounds in 1u64..5,
         ) {
             let program = program(&rates);
             let work = program.length().0 * rounds;

@@ -283,14 +283,17 @@ mod tests {
         fn everything_related_is_a_member_or_a_child_of_one(
             edges in proptest::collection::vec((2..40i32, 1..40i32, 1..40i32), 0..40),
         ) {
-            let all: Vec<Stat> = edges.iter().map(|(pid, parent, session)| process(*pid, *parent, *session)).collect();
+            let edges = edges.into_iter();
+            let all: Vec<Stat> =
+                edges.map(|(pid, parent, session)| process(pid, parent, session)).collect();
             let sessions = BTreeSet::from([5]);
             let found = related(&all, &sessions, &BTreeSet::new());
             let found_pids = pids(&found);
             for stat in &found {
                 prop_assert!(stat.session == 5 || found_pids.contains(&stat.parent));
             }
-            prop_assert!(all.iter().all(|stat| stat.session != 5 || found_pids.contains(&stat.pid)));
+            let is_found = |stat: &Stat| stat.session != 5 || found_pids.contains(&stat.pid);
+            prop_assert!(all.iter().all(is_found));
         }
     }
 }

@@ -182,7 +182,7 @@ mod tests {
         }
 
         #[test]
-        fn every_number_reads_back(family in any::<u32>(), model in any::<u32>(), stepping in any::<u32>()) {
+        fn every_number_reads_back(family: u32, model: u32, stepping: u32) {
             let expected = CpuModel { vendor: "GenuineIntel".into(), family, model, stepping };
             let text = format!(
                 "processor : 7\nvendor_id : GenuineIntel\ncpu family : {family}\n\

@@ -185,7 +185,7 @@ proptest! {
             let mut programs = programs.clone();
             let program = &mut programs[who];
             program.mpki = Some(program.mpki.unwrap_or(1.0) * factor);
-            program.bandwidth = program.bandwidth.map(|bandwidth| BytesPerSec(bandwidth.0 * factor));
+            program.bandwidth = program.bandwidth.map(|rate| BytesPerSec(rate.0 * factor));
             counts("intensity", &programs, &supply)[who]
         };
         prop_assert!(given(1.0) <= given(factor));

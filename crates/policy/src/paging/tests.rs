@@ -212,7 +212,8 @@ proptest! {
             // Every remaining page leaves exactly once.
             let mut left = drained(&mut policy);
             left.sort_unstable();
-            let mut expected: Vec<Page> = (0..PAGES).filter(|p| model.place(*p).is_some()).collect();
+            let is_left = |page: &Page| model.place(*page).is_some();
+            let mut expected: Vec<Page> = (0..PAGES).filter(is_left).collect();
             expected.sort_unstable();
             prop_assert_eq!(left, expected);
         }

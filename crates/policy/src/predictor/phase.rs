@@ -340,7 +340,8 @@ mod tests {
                 feed(&mut phases, pointers, *bandwidth);
                 prop_assert!(phases.count() <= MAX_PHASES);
             }
-            let measured: Vec<f64> = quanta.iter().filter_map(|(_, bandwidth)| *bandwidth).collect();
+            let measured = quanta.iter().filter_map(|(_, bandwidth)| *bandwidth);
+            let measured: Vec<f64> = measured.collect();
             prop_assert_eq!(predicted(&phases).is_some(), !measured.is_empty());
             if let Some(predicted) = predicted(&phases) {
                 let lowest = measured.iter().copied().fold(f64::INFINITY, f64::min);

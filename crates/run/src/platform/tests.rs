@@ -82,9 +82,8 @@ fn the_curve_has_its_coefficients_in_their_places() {
 #[test]
 fn an_absent_file_is_told_from_a_wrong_one() {
     let error = Platform::load(Path::new("/nonexistent/platform.toml")).unwrap_err();
-    assert!(
-        matches!(error, PlatformError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
-    );
+    let PlatformError::Io { source, .. } = &error else { panic!("{error}") };
+    assert_eq!(source.kind(), io::ErrorKind::NotFound);
 }
 
 #[test]

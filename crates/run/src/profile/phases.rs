@@ -169,7 +169,10 @@ mod tests {
     proptest! {
         #[test]
         fn shares_add_up_to_the_whole_and_rates_to_the_traffic(
-            rows in prop::collection::vec((0_u64..100_000, prop::collection::vec(0_u32..9, 0..4)), 1..80),
+            rows in prop::collection::vec(
+                (0_u64..100_000, prop::collection::vec(0_u32..9, 0..4)),
+                1..80,
+            ),
         ) {
             let rows: Vec<_> = rows.iter().map(|(reads, ips)| (*reads, ips.as_slice())).collect();
             let (profile, slices) = program(&rows);

@@ -246,7 +246,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_planned(code in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..15), 0..20)) {
+    fn any_bytes_are_planned(
+        code in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..15), 0..20),
+    ) {
         let looks = plan(0, code.iter().map(Vec::as_slice));
         prop_assert_eq!(looks.len(), code.len());
         // Every access that is left for later has a later one.

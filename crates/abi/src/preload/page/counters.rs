@@ -22,7 +22,10 @@ const PROCESSES: usize = COUNTERS + Timed::ALL.len() * BUCKETS;
 pub const PAGE_COUNTERS_BYTES: usize = (PROCESSES + PAGE_PROCESSES * ENTRY) * 8;
 
 macro_rules! table {
-    ($(#[$enum_doc:meta])* $kind:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }) => {
+    (
+        $(#[$enum_doc:meta])*
+        $kind:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }
+    ) => {
         $(#[$enum_doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(usize)]

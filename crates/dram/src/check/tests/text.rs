@@ -17,7 +17,11 @@ fn read(text: &str) -> Result<Vec<Command>, String> {
 
 prop_compose! {
     fn commands()(
-        at in 0..=Checker::LAST_CYCLE.0, kind in 0..CommandKind::COUNT, to: (u16, u16, u16, u16), row: u32, column: u32,
+        at in 0..=Checker::LAST_CYCLE.0,
+        kind in 0..CommandKind::COUNT,
+        to: (u16, u16, u16, u16),
+        row: u32,
+        column: u32,
     ) -> Command {
         let (channel, rank, group, bank) = to;
         let to = BankAddress { channel, rank, group, bank };
