@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use indicatif::ProgressBar;
 use memweir_reproduce::html;
-use memweir_reproduce::score::Verdict;
+use memweir_reproduce::score::Agreement;
 use memweir_reproduce::source::Value;
 use memweir_reproduce::{
     Comparison, Effort, Failed, Observer, Options, PaperName, Report, Stop, reproduce,
@@ -203,10 +203,10 @@ fn text(report: &Report) -> Table<&Comparison> {
         .right(ratio, |line| line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")))
         .left("kind", |line| line.kind.name())
         .left("verdict", |line| match line.verdict {
-            Some(Verdict::Agrees) => "agrees",
-            Some(Verdict::SignAlone) => "sign alone",
-            Some(Verdict::Differs) => "differs",
-            Some(Verdict::NoEvidence) => "matches",
+            Some(Agreement::Agrees) => "agrees",
+            Some(Agreement::SignAlone) => "sign alone",
+            Some(Agreement::Differs) => "differs",
+            Some(Agreement::NoEvidence) => "matches",
             None => "",
         })
 }

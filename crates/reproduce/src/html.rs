@@ -8,7 +8,7 @@ use memweir_core::names::Named;
 use memweir_plot::PlotError;
 
 use crate::report::{Comparison, Effort, Plot, Report, Section, Table};
-use crate::score::{Score, Verdict};
+use crate::score::{Agreement, Score};
 use crate::source::{Kind, Paper, Source, Value};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -279,12 +279,12 @@ fn comparisons(
 }
 
 /// The cell of a verdict.
-fn verdict(verdict: Option<Verdict>) -> &'static str {
+fn verdict(verdict: Option<Agreement>) -> &'static str {
     match verdict {
-        Some(Verdict::Agrees) => "<td class=\"yes\">✓ agrees</td>",
-        Some(Verdict::SignAlone) => "<td class=\"no\">✗ sign alone</td>",
-        Some(Verdict::Differs) => "<td class=\"no\">✗ differs</td>",
-        Some(Verdict::NoEvidence) => "<td class=\"soft\">matches</td>",
+        Some(Agreement::Agrees) => "<td class=\"yes\">✓ agrees</td>",
+        Some(Agreement::SignAlone) => "<td class=\"no\">✗ sign alone</td>",
+        Some(Agreement::Differs) => "<td class=\"no\">✗ differs</td>",
+        Some(Agreement::NoEvidence) => "<td class=\"soft\">matches</td>",
         None => "<td class=\"soft\">–</td>",
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::html::number;
 use crate::report::{Comparison, Results};
-use crate::score::Verdict;
+use crate::score::Agreement;
 use crate::source::{Kind, Value};
 
 /// A page of the manual, and the source of its tables by their names.
@@ -189,7 +189,8 @@ fn goals(results: &Results) -> String {
     for line in results.comparisons.iter().filter(|line| line.verdict.is_some()) {
         let Value::Words(goal) = &line.paper else { continue };
         let ours = tenths(line);
-        let verdict = if line.verdict == Some(Verdict::Agrees) { "reached" } else { "**missed**" };
+        let verdict =
+            if line.verdict == Some(Agreement::Agrees) { "reached" } else { "**missed**" };
         let _ =
             writeln!(text, "| {} | {} | {goal} | {ours} | {verdict} |", line.figure, line.quantity);
     }
@@ -219,10 +220,10 @@ fn comparisons(results: &Results) -> String {
             line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
             line.kind.name(),
             match line.verdict {
-                Some(Verdict::Agrees) => "agrees",
-                Some(Verdict::SignAlone) => "**sign alone**",
-                Some(Verdict::Differs) => "**differs**",
-                Some(Verdict::NoEvidence) => "matches",
+                Some(Agreement::Agrees) => "agrees",
+                Some(Agreement::SignAlone) => "**sign alone**",
+                Some(Agreement::Differs) => "**differs**",
+                Some(Agreement::NoEvidence) => "matches",
                 None => "",
             },
         );

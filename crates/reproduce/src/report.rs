@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use memweir_plot::{Figure, Panel};
 use serde::{Deserialize, Serialize};
 
-use crate::score::{Score, Verdict};
+use crate::score::{Agreement, Score};
 use crate::source::{FigureData, Item, Kind, Paper, Statement, Suite, Test, Value};
 
 /// One line of `results.json`: a statement of the paper beside memweir's result.
@@ -33,8 +33,8 @@ pub struct Comparison {
     pub ratio: Option<f64>,
     /// Lower and upper end of the ratios that agree.
     pub band: Option<[f64; 2]>,
-    /// The verdict; absent where nothing is judged or this run gives no value.
-    pub verdict: Option<Verdict>,
+    /// Agreement with the paper; absent where nothing is judged or this run gives no value.
+    pub verdict: Option<Agreement>,
     /// Place of the statement in the paper and, if ours disagrees, the reason.
     pub note: String,
 }
@@ -162,13 +162,13 @@ impl Comparison {
     #[must_use]
     pub fn new(data: &FigureData, statement: &Statement, ours: Option<f64>) -> Self {
         let ours = ours.filter(|value| value.is_finite());
-        let verdict = ours.and_then(|ours| Verdict::of(statement, ours));
+        let verdict = ours.and_then(|ours| Agreement::of(statement, ours));
         let scale = match statement.test {
             Some(Test::Ratio(scale)) => Some(scale),
             _ => None,
         };
         let mut note = statement.place.clone();
-        if verdict.is_some_and(Verdict::misses)
+        if verdict.is_some_and(Agreement::misses)
             && let Some(why) = statement.explanation.as_ref().or(data.explanation.as_ref())
         {
             note = format!("{note}. {why}");
@@ -338,9 +338,9 @@ pub(crate) mod tests {
     #[test]
     fn a_disagreement_carries_its_explanation() {
         // 3.1 / 1.5 is 2.07.
-        assert_eq!(with(Some(2.1)).verdict, Some(Verdict::Agrees));
+        assert_eq!(with(Some(2.1)).verdict, Some(Agreement::Agrees));
         assert_eq!(with(Some(2.1)).note, "section 5.3");
-        for (ours, verdict) in [(2.0, Verdict::SignAlone), (-1.0, Verdict::Differs)] {
+        for (ours, verdict) in [(2.0, Agreement::SignAlone), (-1.0, Agreement::Differs)] {
             let worse = with(Some(ours));
             assert_eq!(worse.verdict, Some(verdict));
             assert_eq!(worse.note, "section 5.3. The bus is simulated.");
@@ -383,8 +383,8 @@ pub(crate) mod tests {
         let judged = recorded.judged_by(&suite).comparisons;
         let kinds = [Kind::Magnitude, Kind::Direction, Kind::Unclaimed];
         assert_eq!([judged[0].kind, judged[1].kind, judged[2].kind], kinds);
-        assert_eq!(judged[0].verdict, Some(Verdict::Agrees));
-        assert_eq!((judged[1].ours, judged[1].verdict), (Some(-1.0), Some(Verdict::Differs)));
+        assert_eq!(judged[0].verdict, Some(Agreement::Agrees));
+        assert_eq!((judged[1].ours, judged[1].verdict), (Some(-1.0), Some(Agreement::Differs)));
     }
 
     #[test]
@@ -393,7 +393,7 @@ pub(crate) mod tests {
         let statement = statement(Kind::Direction, Some(Test::Range(rule)));
         let judged = Comparison::new(&data(), &statement, Some(0.5));
         assert_eq!((judged.ratio, judged.band), (None, None));
-        assert_eq!(judged.verdict, Some(Verdict::Agrees));
+        assert_eq!(judged.verdict, Some(Agreement::Agrees));
     }
 
     #[test]

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use crate::report::Comparison;
 use crate::source::{Kind, Statement, Test};
 
-/// Verdict of one comparison.
+/// Agreement of our value with the paper's in one comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum Agreement {
     /// A magnitude lies in its band, or a direction is the paper's.
     Agrees,
     /// An effect has the paper's sign, and its size lies outside of the band.
@@ -26,7 +26,7 @@ pub enum Verdict {
     NoEvidence,
 }
 
-impl Verdict {
+impl Agreement {
     /// Judges ours by the test of a statement; `None` if there is nothing to judge.
     #[must_use]
     pub fn of(statement: &Statement, ours: f64) -> Option<Self> {
@@ -52,7 +52,7 @@ impl Verdict {
     }
 }
 
-/// Comparisons of one kind by their verdicts.
+/// Comparisons of one kind, by agreement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tally {
@@ -64,17 +64,17 @@ pub struct Tally {
     pub differ: usize,
     /// Matches that are no evidence.
     pub no_evidence: usize,
-    /// Comparisons without a verdict.
+    /// Comparisons that were not judged.
     pub open: usize,
 }
 
 impl Tally {
-    fn add(&mut self, verdict: Option<Verdict>) {
+    fn add(&mut self, verdict: Option<Agreement>) {
         *match verdict {
-            Some(Verdict::Agrees) => &mut self.agree,
-            Some(Verdict::SignAlone) => &mut self.sign_alone,
-            Some(Verdict::Differs) => &mut self.differ,
-            Some(Verdict::NoEvidence) => &mut self.no_evidence,
+            Some(Agreement::Agrees) => &mut self.agree,
+            Some(Agreement::SignAlone) => &mut self.sign_alone,
+            Some(Agreement::Differs) => &mut self.differ,
+            Some(Agreement::NoEvidence) => &mut self.no_evidence,
             None => &mut self.open,
         } += 1;
     }
@@ -199,22 +199,22 @@ mod tests {
         Some(Test::Ratio(Scale { band: Band::Effect, from, paper }))
     }
 
-    fn judged(kind: Kind, test: Option<Test>, ours: f64) -> Option<Verdict> {
-        Verdict::of(&statement(kind, test), ours)
+    fn judged(kind: Kind, test: Option<Test>, ours: f64) -> Option<Agreement> {
+        Agreement::of(&statement(kind, test), ours)
     }
 
     #[test]
     fn a_magnitude_by_hand() {
         // 66.4 % fewer kills in the paper, 1.3 % here: 0.02 of it.
         let fewer = effect(66.4, 0.0);
-        assert_eq!(judged(Kind::Magnitude, fewer, 1.3), Some(Verdict::SignAlone));
-        assert_eq!(judged(Kind::Magnitude, fewer, -1.3), Some(Verdict::Differs));
+        assert_eq!(judged(Kind::Magnitude, fewer, 1.3), Some(Agreement::SignAlone));
+        assert_eq!(judged(Kind::Magnitude, fewer, -1.3), Some(Agreement::Differs));
         // 66.4 / 1.5 is 44.27, 66.4 x 1.5 is 99.6.
         for (ours, verdict) in [
-            (44.2, Verdict::SignAlone),
-            (44.3, Verdict::Agrees),
-            (99.6, Verdict::Agrees),
-            (99.7, Verdict::SignAlone),
+            (44.2, Agreement::SignAlone),
+            (44.3, Agreement::Agrees),
+            (99.6, Agreement::Agrees),
+            (99.7, Agreement::SignAlone),
         ] {
             assert_eq!(judged(Kind::Magnitude, fewer, ours), Some(verdict), "{ours}");
         }
@@ -227,27 +227,30 @@ mod tests {
         assert!((kept.ratio(96.0) - 0.5).abs() < 1e-12);
         assert_eq!(
             judged(Kind::Magnitude, Some(Test::Ratio(kept)), 96.0),
-            Some(Verdict::SignAlone)
+            Some(Agreement::SignAlone)
         );
-        assert_eq!(judged(Kind::Magnitude, Some(Test::Ratio(kept)), 101.0), Some(Verdict::Differs));
+        assert_eq!(
+            judged(Kind::Magnitude, Some(Test::Ratio(kept)), 101.0),
+            Some(Agreement::Differs)
+        );
     }
 
     #[test]
     fn a_level_has_no_sign() {
         let level = Some(Test::Ratio(Scale { band: Band::Level, from: 0.0, paper: 38.2 }));
-        assert_eq!(judged(Kind::Magnitude, level, 42.0), Some(Verdict::Agrees));
-        assert_eq!(judged(Kind::Magnitude, level, 42.1), Some(Verdict::Differs));
-        assert_eq!(judged(Kind::Magnitude, level, 30.1), Some(Verdict::Differs));
+        assert_eq!(judged(Kind::Magnitude, level, 42.0), Some(Agreement::Agrees));
+        assert_eq!(judged(Kind::Magnitude, level, 42.1), Some(Agreement::Differs));
+        assert_eq!(judged(Kind::Magnitude, level, 30.1), Some(Agreement::Differs));
     }
 
     #[test]
     fn a_match_that_was_made_is_no_evidence_and_its_miss_is_a_miss() {
         let positive = Some(Test::Range(Rule { at_least: Some(0.0), at_most: None }));
         for kind in [Kind::Input, Kind::Construction, Kind::Assumed] {
-            assert_eq!(judged(kind, positive, 1.0), Some(Verdict::NoEvidence));
-            assert_eq!(judged(kind, positive, -1.0), Some(Verdict::Differs));
-            assert_eq!(judged(kind, effect(3.1, 0.0), 1.0), Some(Verdict::SignAlone));
-            assert_eq!(judged(kind, None, 1.0), Some(Verdict::NoEvidence));
+            assert_eq!(judged(kind, positive, 1.0), Some(Agreement::NoEvidence));
+            assert_eq!(judged(kind, positive, -1.0), Some(Agreement::Differs));
+            assert_eq!(judged(kind, effect(3.1, 0.0), 1.0), Some(Agreement::SignAlone));
+            assert_eq!(judged(kind, None, 1.0), Some(Agreement::NoEvidence));
         }
         assert_eq!(judged(Kind::Repeated, None, 1.0), None);
         assert_eq!(judged(Kind::Unclaimed, None, 1.0), None);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use memweir_core::names::Named;
 use memweir_reproduce::report::Results;
-use memweir_reproduce::score::Verdict;
+use memweir_reproduce::score::Agreement;
 use memweir_reproduce::source::{Kind, Value};
 use memweir_reproduce::{
     Comparison, Effort, Failed, Observer, Options, PaperName, Report, Stop, Unobserved, html,
@@ -51,7 +51,7 @@ fn every_statement_says_where_the_paper_says_so() {
                 let (Value::Number(paper), Some(_)) = (&statement.paper, statement.test) else {
                     continue;
                 };
-                let itself = Verdict::of(statement, *paper);
+                let itself = Agreement::of(statement, *paper);
                 assert!(!itself.unwrap().misses(), "{name}: the paper disagrees with itself");
             }
         }
@@ -166,7 +166,7 @@ fn a_quick_run_says_everything_and_explains_what_differs() {
             let name = format!("{} {}: {}", paper.name(), line.figure, line.quantity);
             // One repetition has no spread.
             assert!(line.ours.is_some() || line.figure == "rsd", "{name} has no value");
-            if line.verdict.is_some_and(Verdict::misses) {
+            if line.verdict.is_some_and(Agreement::misses) {
                 assert!(line.note.len() > 60, "{name} is not explained: {}", line.note);
             }
         }

@@ -21,7 +21,7 @@ use super::memory::MemoryArgs;
 use super::render;
 use super::source::{Beyond, Requests, Space};
 use super::sweep;
-use super::watch::{CommandsFormat, Verdict, Watch, Watches};
+use super::watch::{CheckResult, CommandsFormat, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::shared::shards::Shards;
@@ -102,8 +102,8 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let cpu_s = process_cpu_time().saturating_sub(start).as_secs_f64();
     let (report, ends) = measured(&systems, &driven, &stats, &watches, cpu_s);
     let trace = requests.finish();
-    let verdicts = watches.into_iter().zip(ends).map(|(watch, end)| watch.finish(end));
-    let verdicts = verdicts.collect::<Result<Vec<_>, _>>()?;
+    let checks = watches.into_iter().zip(ends).map(|(watch, end)| watch.finish(end));
+    let checks = checks.collect::<Result<Vec<_>, _>>()?;
     if for_people {
         let mut all = Stats::default();
         stats.iter().for_each(|part| all += *part);
@@ -112,7 +112,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if let Some(path) = &args.json {
         output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
-    let outcome = conclude(&systems, &verdicts);
+    let outcome = conclude(&systems, &checks);
     match warn_of_truncation(trace.trace()) {
         Outcome::Success => Ok(outcome),
         truncated => Ok(truncated),
@@ -282,15 +282,15 @@ pub(super) fn measured(
     (Report { served, cpu_s, requests_per_cpu_s, parts: several.map(of_part).collect() }, ends)
 }
 
-fn conclude(systems: &[(PhysAddr, MemoryConfig)], verdicts: &[Option<Verdict>]) -> Outcome {
+fn conclude(systems: &[(PhysAddr, MemoryConfig)], checks: &[Option<CheckResult>]) -> Outcome {
     let mut outcome = Outcome::Success;
-    for ((_, config), verdict) in systems.iter().zip(verdicts) {
-        let Some(verdict) = verdict else { continue };
+    for ((_, config), check) in systems.iter().zip(checks) {
+        let Some(check) = check else { continue };
         match systems {
-            [_] => eprintln!("memweir: {verdict}"),
-            _ => eprintln!("memweir: {}: {verdict}", render::devices(config)),
+            [_] => eprintln!("memweir: {check}"),
+            _ => eprintln!("memweir: {}: {check}", render::devices(config)),
         }
-        if verdict.violations > 0 {
+        if check.violations > 0 {
             outcome = Outcome::Violation;
         }
     }

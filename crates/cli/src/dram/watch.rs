@@ -82,7 +82,7 @@ fn of_channel(path: &Path, channel: u32, channels: u32) -> PathBuf {
 
 /// Result of the rule checker.
 #[derive(Debug)]
-pub(super) struct Verdict {
+pub(super) struct CheckResult {
     commands: u64,
     pub(super) violations: u64,
     first: Vec<String>,
@@ -117,14 +117,14 @@ impl Watch {
     }
 
     /// Ends the command file and the check at the cycle `end`.
-    pub(super) fn finish(self, end: Cycles) -> Result<Option<Verdict>, Failure> {
+    pub(super) fn finish(self, end: Cycles) -> Result<Option<CheckResult>, Failure> {
         if let Some((path, writer)) = self.commands {
             writer.finish(end).map_err(|error| Failure::write(&path, error))?;
         }
         Ok(self.checker.map(|mut checker| {
             checker.finish(end);
             let first = checker.violations().iter().take(TOLD).map(ToString::to_string).collect();
-            Verdict { commands: checker.commands(), violations: checker.count(), first }
+            CheckResult { commands: checker.commands(), violations: checker.count(), first }
         }))
     }
 }
@@ -153,7 +153,7 @@ impl PartObserver for Watches<'_> {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for CheckResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.violations {
             0 => write!(f, "{} commands keep all rules", self.commands),
