@@ -93,7 +93,7 @@ pub(crate) fn recordings() -> Vec<Vec<u8>> {
 
 /// A table with a column of each kind.
 pub(crate) fn rows() -> Vec<Vec<u8>> {
-    let columns = [("point", Kind::Text), ("seed", Kind::Whole), ("s", Kind::Number)]
+    let columns = [("point", Kind::String), ("seed", Kind::Integer), ("s", Kind::Float)]
         .map(|(name, kind)| Column { name: name.to_owned(), kind });
     let rows = [vec!["5d".into(), 7u64.into(), 1.5.into()], vec![Cell::Empty; 3]];
     vec![parquet(&columns, &rows).expect("memory takes all")]

@@ -49,18 +49,21 @@ impl Format {
     }
 }
 
-/// Kind of a column's values.
+/// Type of a column's values. Partitions keep it under the names of earlier versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Names.
-    Text,
-    /// Counts.
-    Whole,
-    /// Measurements.
-    Number,
-    /// Answers.
-    Truth,
+    /// UTF-8 text.
+    #[serde(rename = "text")]
+    String,
+    /// 64-bit signed integers.
+    #[serde(rename = "whole")]
+    Integer,
+    /// 64-bit floating-point numbers.
+    #[serde(rename = "number")]
+    Float,
+    /// True or false.
+    #[serde(rename = "truth")]
+    Boolean,
 }
 
 impl Kind {
@@ -70,10 +73,10 @@ impl Kind {
             return Cell::Empty;
         }
         match self {
-            Self::Text => Cell::Text(text.to_owned()),
-            Self::Whole => text.parse().map_or(Cell::Empty, Cell::Whole),
-            Self::Number => text.parse().map_or(Cell::Empty, Cell::Number),
-            Self::Truth => text.parse().map_or(Cell::Empty, Cell::Truth),
+            Self::String => Cell::String(text.to_owned()),
+            Self::Integer => text.parse().map_or(Cell::Empty, Cell::Integer),
+            Self::Float => text.parse().map_or(Cell::Empty, Cell::Float),
+            Self::Boolean => text.parse().map_or(Cell::Empty, Cell::Boolean),
         }
     }
 }
@@ -106,14 +109,14 @@ pub fn cells<T>(fields: &[Field<T>], row: &T) -> Vec<Cell> {
 /// One cell; of the kind of its column, or empty.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
-    /// A name.
-    Text(String),
-    /// A count.
-    Whole(i64),
-    /// A measurement.
-    Number(f64),
-    /// An answer.
-    Truth(bool),
+    /// A text.
+    String(String),
+    /// An integer.
+    Integer(i64),
+    /// A floating-point number.
+    Float(f64),
+    /// True or false.
+    Boolean(bool),
     /// No value is known.
     Empty,
 }
@@ -126,29 +129,29 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 
 impl From<f64> for Cell {
     fn from(value: f64) -> Self {
-        Self::Number(value)
+        Self::Float(value)
     }
 }
 
 impl From<&str> for Cell {
     fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
+        Self::String(value.to_owned())
     }
 }
 
 impl From<u64> for Cell {
     fn from(value: u64) -> Self {
-        i64::try_from(value).map_or(Self::Empty, Self::Whole)
+        i64::try_from(value).map_or(Self::Empty, Self::Integer)
     }
 }
 
 impl Cell {
     fn written(&self) -> String {
         match self {
-            Self::Text(text) => text.clone(),
-            Self::Whole(value) => value.to_string(),
-            Self::Number(value) => value.to_string(),
-            Self::Truth(value) => value.to_string(),
+            Self::String(text) => text.clone(),
+            Self::Integer(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Boolean(value) => value.to_string(),
             Self::Empty => String::new(),
         }
     }
@@ -317,12 +320,12 @@ fn parquet_to<W: io::Write + Send>(
 fn schema(columns: &[Column]) -> Result<Type, ParquetError> {
     let field = |column: &Column| {
         let physical = match column.kind {
-            Kind::Text => Physical::BYTE_ARRAY,
-            Kind::Whole => Physical::INT64,
-            Kind::Number => Physical::DOUBLE,
-            Kind::Truth => Physical::BOOLEAN,
+            Kind::String => Physical::BYTE_ARRAY,
+            Kind::Integer => Physical::INT64,
+            Kind::Float => Physical::DOUBLE,
+            Kind::Boolean => Physical::BOOLEAN,
         };
-        let text = (column.kind == Kind::Text).then_some(parquet::basic::LogicalType::String);
+        let text = (column.kind == Kind::String).then_some(parquet::basic::LogicalType::String);
         Type::primitive_type_builder(&column.name, physical)
             .with_repetition(Repetition::OPTIONAL)
             .with_logical_type(text)
@@ -341,28 +344,28 @@ fn write_column<'a, W: io::Write + Send>(
     let levels: Vec<i16> = cells.clone().map(|c| i16::from(*c != Cell::Empty)).collect();
     let cells = cells.filter(|cell| **cell != Cell::Empty);
     match kind {
-        Kind::Text => {
+        Kind::String => {
             let text = |cell: &Cell| Some(ByteArray::from(cell.written().as_str()));
             column::<ByteArrayType, _>(group, cells.filter_map(text), &levels)
         }
-        Kind::Whole => {
+        Kind::Integer => {
             let whole = |cell: &Cell| match cell {
-                Cell::Whole(value) => Some(*value),
+                Cell::Integer(value) => Some(*value),
                 _ => None,
             };
             column::<Int64Type, _>(group, cells.filter_map(whole), &levels)
         }
-        Kind::Number => {
+        Kind::Float => {
             let number = |cell: &Cell| match cell {
-                Cell::Number(value) => Some(*value),
-                Cell::Whole(value) => Some(*value as f64),
+                Cell::Float(value) => Some(*value),
+                Cell::Integer(value) => Some(*value as f64),
                 _ => None,
             };
             column::<DoubleType, _>(group, cells.filter_map(number), &levels)
         }
-        Kind::Truth => {
+        Kind::Boolean => {
             let truth = |cell: &Cell| match cell {
-                Cell::Truth(value) => Some(*value),
+                Cell::Boolean(value) => Some(*value),
                 _ => None,
             };
             column::<BoolType, _>(group, cells.filter_map(truth), &levels)
@@ -391,7 +394,7 @@ mod tests {
     use parquet::record::RowAccessor;
 
     fn columns() -> Vec<Column> {
-        [("policy", Kind::Text), ("seed", Kind::Whole), ("turnaround_s", Kind::Number)]
+        [("policy", Kind::String), ("seed", Kind::Integer), ("turnaround_s", Kind::Float)]
             .map(|(name, kind)| Column { name: name.to_owned(), kind })
             .into()
     }

@@ -124,7 +124,7 @@ impl Merged {
     pub fn reports(&self) -> impl Iterator<Item = &str> {
         let report = self.manifest.columns.iter().position(|column| column.name == REPORT);
         self.points.iter().filter_map(move |point| match point.rows.first()?.get(report?)? {
-            Cell::Text(report) => Some(report.as_str()),
+            Cell::String(report) => Some(report.as_str()),
             _ => None,
         })
     }

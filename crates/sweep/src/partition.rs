@@ -89,7 +89,7 @@ impl Partition {
                 read => read?,
             };
             for cell in rows.into_iter().flatten() {
-                if let Cell::Whole(number) = cell {
+                if let Cell::Integer(number) = cell {
                     done.insert(number as usize);
                 }
             }
@@ -188,7 +188,7 @@ pub(crate) fn by_point(
     let places = columns.iter().map(|column| place(&column.name)).collect::<Result<Vec<_>, _>>()?;
     let mut points: BTreeMap<usize, Found> = BTreeMap::new();
     for row in rows {
-        if let (Cell::Text(key), Cell::Whole(number)) = (&row[point], &row[number]) {
+        if let (Cell::String(key), Cell::Integer(number)) = (&row[point], &row[number]) {
             let cells = places.iter().map(|place| row[*place].clone()).collect();
             let found = points.entry(*number as usize).or_default();
             found.key.clone_from(key);

@@ -174,8 +174,8 @@ fn columns(simulation: &dyn Simulation, swept: &[Swept]) -> Vec<Column> {
         let name = if taken { format!("at.{name}") } else { name };
         Column { name, kind: swept.kind }
     });
-    let identity = [column(POINT, Kind::Text), column(NUMBER, Kind::Whole)];
-    let report = std::iter::once(column(REPORT, Kind::Text));
+    let identity = [column(POINT, Kind::String), column(NUMBER, Kind::Integer)];
+    let report = std::iter::once(column(REPORT, Kind::String));
     identity.into_iter().chain(swept).chain(results.clone()).chain(report).collect()
 }
 
@@ -183,14 +183,14 @@ fn columns(simulation: &dyn Simulation, swept: &[Swept]) -> Vec<Column> {
 #[must_use]
 pub fn kind(sweep: &Sweep) -> Kind {
     let numbers = sweep.values.iter().all(|value| value.parse::<f64>().is_ok());
-    if numbers { Kind::Number } else { Kind::Text }
+    if numbers { Kind::Float } else { Kind::String }
 }
 
 /// Returns a swept value as a cell.
 #[must_use]
 pub fn cell(value: &str, kind: Kind) -> Cell {
     match kind {
-        Kind::Number => value.parse().map_or(Cell::Empty, Cell::Number),
+        Kind::Float => value.parse().map_or(Cell::Empty, Cell::Float),
         _ => value.into(),
     }
 }

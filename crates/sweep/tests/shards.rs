@@ -28,7 +28,7 @@ struct Squares {
 }
 
 const COLUMNS: [(&str, Kind); 3] =
-    [("run", Kind::Whole), ("square", Kind::Number), ("n", Kind::Number)];
+    [("run", Kind::Integer), ("square", Kind::Float), ("n", Kind::Float)];
 
 impl Squares {
     fn of(sweeps: &[&str]) -> Self {
@@ -116,7 +116,7 @@ fn squares_of(merged: &merge::Merged) -> Vec<f64> {
     let (columns, rows) = merged.table();
     let place = columns.iter().position(|column| column.name == "square").expect("a column");
     let number = |row: &Vec<Cell>| match row[place] {
-        Cell::Number(number) => number,
+        Cell::Float(number) => number,
         _ => panic!("a square is a number"),
     };
     rows.iter().step_by(2).map(number).collect()

@@ -47,29 +47,27 @@ struct Row<'a> {
 /// Returns the fields of a row, behind the swept options.
 fn fields<'a>() -> [Field<Row<'a>>; 19] {
     [
-        ("memory", Kind::Text, |row| row.memory.into()),
-        ("requests", Kind::Whole, |row| row.served.requests.into()),
-        ("reads", Kind::Whole, |row| row.served.reads.into()),
-        ("writes", Kind::Whole, |row| row.served.writes.into()),
-        ("cycles", Kind::Whole, |row| row.served.cycles.into()),
-        ("time_s", Kind::Number, |row| {
+        ("memory", Kind::String, |row| row.memory.into()),
+        ("requests", Kind::Integer, |row| row.served.requests.into()),
+        ("reads", Kind::Integer, |row| row.served.reads.into()),
+        ("writes", Kind::Integer, |row| row.served.writes.into()),
+        ("cycles", Kind::Integer, |row| row.served.cycles.into()),
+        ("time_s", Kind::Float, |row| {
             (row.served.cycles as f64 * row.clock_ps as f64 * 1e-12).into()
         }),
-        ("row_hits", Kind::Whole, |row| row.served.row_hits.into()),
-        ("row_misses", Kind::Whole, |row| row.served.row_misses.into()),
-        ("row_conflicts", Kind::Whole, |row| row.served.row_conflicts.into()),
-        ("activates", Kind::Whole, |row| row.served.activates.into()),
-        ("refreshes", Kind::Whole, |row| row.served.refreshes.into()),
-        ("read_latency_mean_cycles", Kind::Number, |row| {
-            row.served.read_latency_cycles.mean.into()
-        }),
-        ("read_latency_p50_cycles", Kind::Whole, |row| row.served.read_latency_cycles.p50.into()),
-        ("read_latency_p90_cycles", Kind::Whole, |row| row.served.read_latency_cycles.p90.into()),
-        ("read_latency_p99_cycles", Kind::Whole, |row| row.served.read_latency_cycles.p99.into()),
-        ("read_latency_max_cycles", Kind::Whole, |row| row.served.read_latency_cycles.max.into()),
-        ("bandwidth_bytes_per_s", Kind::Number, |row| row.served.bandwidth_bytes_per_s.into()),
-        ("bus_utilisation", Kind::Number, |row| row.served.bus_utilisation.into()),
-        ("average_power_mw", Kind::Number, |row| row.served.average_power_mw.into()),
+        ("row_hits", Kind::Integer, |row| row.served.row_hits.into()),
+        ("row_misses", Kind::Integer, |row| row.served.row_misses.into()),
+        ("row_conflicts", Kind::Integer, |row| row.served.row_conflicts.into()),
+        ("activates", Kind::Integer, |row| row.served.activates.into()),
+        ("refreshes", Kind::Integer, |row| row.served.refreshes.into()),
+        ("read_latency_mean_cycles", Kind::Float, |row| row.served.read_latency_cycles.mean.into()),
+        ("read_latency_p50_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p50.into()),
+        ("read_latency_p90_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p90.into()),
+        ("read_latency_p99_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p99.into()),
+        ("read_latency_max_cycles", Kind::Integer, |row| row.served.read_latency_cycles.max.into()),
+        ("bandwidth_bytes_per_s", Kind::Float, |row| row.served.bandwidth_bytes_per_s.into()),
+        ("bus_utilisation", Kind::Float, |row| row.served.bus_utilisation.into()),
+        ("average_power_mw", Kind::Float, |row| row.served.average_power_mw.into()),
     ]
 }
 

@@ -19,14 +19,14 @@ use crate::failure::{Failure, Outcome};
 use crate::shared::shards::Output;
 
 const FIELDS: [Field<Comparison>; 8] = [
-    ("item", Kind::Text, |line| line.item.as_str().into()),
-    ("quantity", Kind::Text, |line| line.quantity.as_str().into()),
-    ("paper", Kind::Text, |line| word(&line.paper)),
-    ("ours", Kind::Number, |line| line.ours.into()),
-    ("unit", Kind::Text, |line| line.unit.as_str().into()),
-    ("kind", Kind::Text, |line| line.kind.name().into()),
-    ("ratio", Kind::Number, |line| line.ratio.into()),
-    ("verdict", Kind::Text, |line| word(&line.verdict)),
+    ("item", Kind::String, |line| line.item.as_str().into()),
+    ("quantity", Kind::String, |line| line.quantity.as_str().into()),
+    ("paper", Kind::String, |line| word(&line.paper)),
+    ("ours", Kind::Float, |line| line.ours.into()),
+    ("unit", Kind::String, |line| line.unit.as_str().into()),
+    ("kind", Kind::String, |line| line.kind.name().into()),
+    ("ratio", Kind::Float, |line| line.ratio.into()),
+    ("verdict", Kind::String, |line| word(&line.verdict)),
 ];
 
 /// Reproduces the figures of the shard, or lists them.
@@ -99,9 +99,9 @@ impl Simulation for Figures {
 /// Returns a value as the text that `results.json` has for it.
 fn word(value: &impl Serialize) -> Cell {
     match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(text)) => Cell::Text(text),
+        Ok(serde_json::Value::String(text)) => Cell::String(text),
         Ok(serde_json::Value::Null) | Err(_) => Cell::Empty,
-        Ok(other) => Cell::Text(other.to_string()),
+        Ok(other) => Cell::String(other.to_string()),
     }
 }
 

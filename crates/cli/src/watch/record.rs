@@ -10,19 +10,19 @@ use crate::failure::Failure;
 /// Returns the fields of a row of an interval that ended at a time.
 fn fields<'a>() -> [Field<(f64, &'a Row)>; 13] {
     [
-        ("unix_s", Kind::Number, |(unix_s, _)| (*unix_s).into()),
-        ("t_s", Kind::Number, |(_, row)| row.t_s.into()),
-        ("span_s", Kind::Number, |(_, row)| row.span_s.into()),
-        ("jobid", Kind::Text, |(_, row)| row.jobid.as_str().into()),
-        ("name", Kind::Text, |(_, row)| row.name.as_str().into()),
-        ("kind", Kind::Text, |(_, row)| row.kind.name().into()),
-        ("slurm_jobid", Kind::Text, |(_, row)| row.slurm_jobid.as_deref().into()),
-        ("state", Kind::Text, |(_, row)| row.state.name().into()),
-        ("cpu_s", Kind::Number, |(_, row)| row.cpu_s.into()),
-        ("instructions", Kind::Whole, |(_, row)| row.instructions.into()),
-        ("read_bytes", Kind::Whole, |(_, row)| row.read_bytes.into()),
-        ("write_bytes", Kind::Whole, |(_, row)| row.write_bytes.into()),
-        ("bandwidth", Kind::Number, |(_, row)| row.bandwidth.into()),
+        ("unix_s", Kind::Float, |(unix_s, _)| (*unix_s).into()),
+        ("t_s", Kind::Float, |(_, row)| row.t_s.into()),
+        ("span_s", Kind::Float, |(_, row)| row.span_s.into()),
+        ("jobid", Kind::String, |(_, row)| row.jobid.as_str().into()),
+        ("name", Kind::String, |(_, row)| row.name.as_str().into()),
+        ("kind", Kind::String, |(_, row)| row.kind.name().into()),
+        ("slurm_jobid", Kind::String, |(_, row)| row.slurm_jobid.as_deref().into()),
+        ("state", Kind::String, |(_, row)| row.state.name().into()),
+        ("cpu_s", Kind::Float, |(_, row)| row.cpu_s.into()),
+        ("instructions", Kind::Integer, |(_, row)| row.instructions.into()),
+        ("read_bytes", Kind::Integer, |(_, row)| row.read_bytes.into()),
+        ("write_bytes", Kind::Integer, |(_, row)| row.write_bytes.into()),
+        ("bandwidth", Kind::Float, |(_, row)| row.bandwidth.into()),
     ]
 }
 

@@ -70,10 +70,10 @@ fn column(field: &TypePtr) -> Result<Column, ParquetError> {
     let name = field.name().to_owned();
     let physical = field.is_primitive().then(|| field.get_physical_type());
     let kind = match physical {
-        Some(Physical::BYTE_ARRAY) => Kind::Text,
-        Some(Physical::INT64) => Kind::Whole,
-        Some(Physical::DOUBLE) => Kind::Number,
-        Some(Physical::BOOLEAN) => Kind::Truth,
+        Some(Physical::BYTE_ARRAY) => Kind::String,
+        Some(Physical::INT64) => Kind::Integer,
+        Some(Physical::DOUBLE) => Kind::Float,
+        Some(Physical::BOOLEAN) => Kind::Boolean,
         _ => return Err(ParquetError::General(format!("the column `{name}` is of another kind"))),
     };
     Ok(Column { name, kind })
@@ -82,10 +82,10 @@ fn column(field: &TypePtr) -> Result<Column, ParquetError> {
 fn cell(value: Field) -> Result<Cell, ParquetError> {
     Ok(match value {
         Field::Null => Cell::Empty,
-        Field::Long(value) => Cell::Whole(value),
-        Field::Double(value) => Cell::Number(value),
-        Field::Str(value) => Cell::Text(value),
-        Field::Bool(value) => Cell::Truth(value),
+        Field::Long(value) => Cell::Integer(value),
+        Field::Double(value) => Cell::Float(value),
+        Field::Str(value) => Cell::String(value),
+        Field::Bool(value) => Cell::Boolean(value),
         other => return Err(ParquetError::General(format!("`{other}` is of another kind"))),
     })
 }
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn a_table_is_read_as_it_was_written() {
         let columns: Vec<Column> =
-            [("policy", Kind::Text), ("seed", Kind::Whole), ("s", Kind::Number)]
+            [("policy", Kind::String), ("seed", Kind::Integer), ("s", Kind::Float)]
                 .map(|(name, kind)| Column { name: name.to_owned(), kind })
                 .into();
         let rows = vec![
