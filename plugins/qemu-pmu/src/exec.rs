@@ -13,13 +13,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use memweir_abi::kernel::image::{HEAD, Image};
+use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
 use memweir_abi::softpmu::program::{EmulatorCommand, GateOption, script_argv};
 
 use crate::api;
-
-/// Interpreters of interpreters that the kernel follows.
-const SCRIPT_DEPTH: usize = 5;
 
 /// Longest argument list that is copied: the kernel's own limit for one string times many.
 const MAX_STRINGS: usize = 1 << 20;
@@ -151,10 +148,10 @@ fn target(mut path: Vec<u8>, mut argv: Vec<Vec<u8>>) -> Result<(Vec<u8>, Vec<Vec
         match Image::of(&head) {
             Image::X86_64 => return Ok((path, argv)),
             Image::Script { interpreter, argument } => {
-                argv = script_argv(&interpreter, argument, &path, &argv);
-                path = interpreter;
+                argv = script_argv(interpreter, argument, &path, &argv);
+                path = interpreter.to_vec();
             }
-            Image::Unfit(_) if head.starts_with(b"\x7fELF") => return Err(Outcome::Native),
+            Image::Foreign(_) => return Err(Outcome::Native),
             Image::Unfit(_) => return Err(Outcome::Failing),
         }
     }

@@ -4,19 +4,24 @@
 /// Number of bytes that determine the kind of a file: the kernel's own limit for a `#!` line.
 pub const HEAD: usize = 256;
 
+/// Depth of script interpreters that the kernel follows.
+pub const SCRIPT_DEPTH: usize = 5;
+
 /// Kind of a file, by its first [`HEAD`] bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Image {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Image<'a> {
     /// A 64-bit x86 program.
     X86_64,
     /// A script.
     Script {
         /// Path of its interpreter.
-        interpreter: Vec<u8>,
+        interpreter: &'a [u8],
         /// The rest of the line, as one argument.
-        argument: Option<Vec<u8>>,
+        argument: Option<&'a [u8]>,
     },
-    /// Something else; the reason is a clause for people.
+    /// A program for another machine or mode, which the kernel may be able to start.
+    Foreign(&'static str),
+    /// A file that the kernel does not start; the reason is a clause for people.
     Unfit(&'static str),
 }
 
@@ -28,10 +33,10 @@ const TYPE_SHARED: u16 = 3;
 const MACHINE_386: u16 = 3;
 const MACHINE_X86_64: u16 = 62;
 
-impl Image {
-    /// Classifies a file by its head, as the kernel does.
+impl<'a> Image<'a> {
+    /// Classifies a file by its head, as the kernel does. Does not allocate.
     #[must_use]
-    pub fn of(head: &[u8]) -> Self {
+    pub fn of(head: &'a [u8]) -> Self {
         if let Some(line) = head.strip_prefix(b"#!") {
             return Self::script(line);
         }
@@ -44,7 +49,7 @@ impl Image {
         };
         match (*class, *endian, half(16), half(18)) {
             (_, _, None, _) | (_, _, _, None) => Self::Unfit("a truncated ELF file"),
-            (_, LITTLE_ENDIAN, _, Some(MACHINE_386)) => Self::Unfit("a 32-bit x86 program"),
+            (_, LITTLE_ENDIAN, _, Some(MACHINE_386)) => Self::Foreign("a 32-bit x86 program"),
             (CLASS_64, LITTLE_ENDIAN, Some(kind), Some(MACHINE_X86_64)) => {
                 if matches!(kind, TYPE_EXECUTABLE | TYPE_SHARED) {
                     Self::X86_64
@@ -52,19 +57,18 @@ impl Image {
                     Self::Unfit("an ELF file that is no program")
                 }
             }
-            (_, LITTLE_ENDIAN, _, Some(MACHINE_X86_64)) => Self::Unfit("an x32 program"),
-            _ => Self::Unfit("a program for another machine"),
+            (_, LITTLE_ENDIAN, _, Some(MACHINE_X86_64)) => Self::Foreign("an x32 program"),
+            _ => Self::Foreign("a program for another machine"),
         }
     }
 
-    fn script(line: &[u8]) -> Self {
+    fn script(line: &'a [u8]) -> Self {
         let line = line.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
         let mut words = line.splitn(2, |b| matches!(b, b' ' | b'\t'));
         match words.next() {
-            Some(interpreter) if !interpreter.is_empty() => Self::Script {
-                interpreter: interpreter.to_vec(),
-                argument: words.next().map(|rest| rest.trim_ascii().to_vec()),
-            },
+            Some(interpreter) if !interpreter.is_empty() => {
+                Self::Script { interpreter, argument: words.next().map(<[u8]>::trim_ascii) }
+            }
             _ => Self::Unfit("a script whose `#!` line names no interpreter"),
         }
     }
@@ -87,18 +91,18 @@ mod tests {
     fn programs_are_told_by_class_machine_and_type() {
         assert_eq!(Image::of(&elf(2, 1, 3, 62)), Image::X86_64);
         assert_eq!(Image::of(&elf(2, 1, 2, 62)), Image::X86_64);
-        assert_eq!(Image::of(&elf(1, 1, 2, 3)), Image::Unfit("a 32-bit x86 program"));
-        assert_eq!(Image::of(&elf(1, 1, 2, 62)), Image::Unfit("an x32 program"));
-        assert_eq!(Image::of(&elf(2, 1, 3, 183)), Image::Unfit("a program for another machine"));
+        assert_eq!(Image::of(&elf(1, 1, 2, 3)), Image::Foreign("a 32-bit x86 program"));
+        assert_eq!(Image::of(&elf(1, 1, 2, 62)), Image::Foreign("an x32 program"));
+        assert_eq!(Image::of(&elf(2, 1, 3, 183)), Image::Foreign("a program for another machine"));
         assert_eq!(Image::of(&elf(2, 1, 1, 62)), Image::Unfit("an ELF file that is no program"));
         assert_eq!(Image::of(b"\x7fELF\x02\x01"), Image::Unfit("a truncated ELF file"));
     }
 
     #[test]
     fn a_script_line_is_split_once() {
-        let script = |interpreter: &str, argument: Option<&str>| Image::Script {
-            interpreter: interpreter.into(),
-            argument: argument.map(Into::into),
+        let script = |interpreter: &'static str, argument: Option<&'static str>| Image::Script {
+            interpreter: interpreter.as_bytes(),
+            argument: argument.map(str::as_bytes),
         };
         assert_eq!(Image::of(b"#!/bin/sh\necho"), script("/bin/sh", None));
         assert_eq!(

@@ -97,12 +97,12 @@ impl EmulatorCommand {
 #[must_use]
 pub fn script_argv(
     interpreter: &[u8],
-    argument: Option<Vec<u8>>,
+    argument: Option<&[u8]>,
     path: &[u8],
     argv: &[Vec<u8>],
 ) -> Vec<Vec<u8>> {
     let mut words = vec![interpreter.to_vec()];
-    words.extend(argument);
+    words.extend(argument.map(<[u8]>::to_vec));
     words.push(path.to_vec());
     words.extend(argv.iter().skip(1).cloned());
     words
@@ -142,8 +142,7 @@ mod tests {
 
     #[test]
     fn a_script_is_passed_by_its_path_in_place_of_its_name() {
-        let argv =
-            script_argv(b"/bin/sh", Some(b"-e".to_vec()), b"./x", &[b"x".to_vec(), b"1".to_vec()]);
+        let argv = script_argv(b"/bin/sh", Some(b"-e"), b"./x", &[b"x".to_vec(), b"1".to_vec()]);
         assert_eq!(argv, [&b"/bin/sh"[..], b"-e", b"./x", b"1"]);
     }
 }

@@ -7,14 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use memweir_abi::kernel::image::{HEAD, Image};
+use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
 use memweir_core::input::Refusal;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};
-
-/// Depth of script interpreters that the kernel follows.
-const SCRIPT_DEPTH: usize = 5;
 
 /// Refuses programs that the loader would start without the library: static ones, those that
 /// change user, those for other machines, and scripts with such an interpreter.
@@ -48,14 +45,14 @@ pub fn check_program(program: &OsStr) -> Result<(), Refusal> {
                     "build it dynamically linked, or run the original program",
                 );
             }
-            Image::Unfit(reason) => {
+            Image::Foreign(reason) | Image::Unfit(reason) => {
                 return refuse(
                     &format!("it is {reason}"),
                     "only dynamic x86-64 programs can have a library preloaded",
                 );
             }
             Image::Script { interpreter, .. } => {
-                at = Path::new(OsStr::from_bytes(&interpreter)).to_owned();
+                at = Path::new(OsStr::from_bytes(interpreter)).to_owned();
             }
         }
     }

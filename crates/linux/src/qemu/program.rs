@@ -6,16 +6,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use memweir_abi::kernel::image::{HEAD, Image};
+use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
 use memweir_abi::softpmu::program::script_argv;
 use object::elf::{FileHeader64, GNU_PROPERTY_X86_ISA_1_NEEDED, GNU_PROPERTY_X86_ISA_1_V4};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};
 
 use super::QemuError;
-
-/// Depth of script interpreters that the kernel follows.
-const SCRIPT_DEPTH: usize = 5;
 
 /// A program for the emulator: the file itself, or the interpreter of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +49,12 @@ impl Program {
                         Err(reason) => refuse(of_interpreter(reason)),
                     };
                 }
-                Image::Unfit(reason) => return refuse(of_interpreter(format!("it is {reason}"))),
+                Image::Foreign(reason) | Image::Unfit(reason) => {
+                    return refuse(of_interpreter(format!("it is {reason}")));
+                }
                 Image::Script { interpreter, argument } => {
-                    argv = script_argv(&interpreter, argument, at.as_os_str().as_bytes(), &argv);
-                    at = Path::new(std::ffi::OsStr::from_bytes(&interpreter)).to_owned();
+                    argv = script_argv(interpreter, argument, at.as_os_str().as_bytes(), &argv);
+                    at = Path::new(std::ffi::OsStr::from_bytes(interpreter)).to_owned();
                 }
             }
         }

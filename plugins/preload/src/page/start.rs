@@ -8,21 +8,17 @@
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
-use memweir_abi::kernel::image::HEAD;
+use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
 use memweir_abi::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, UnpagedPrograms};
 
 use crate::page::tally::Tally;
 use crate::patch::done;
 use crate::sys::{self, Errno, sys};
 
-/// Interpreters of interpreters that the kernel follows.
-const SCRIPT_DEPTH: usize = 5;
 /// Program headers that are looked at; real programs have about a dozen.
 const SEGMENTS: usize = 64;
 /// Type of the program header that names the loader.
 const PT_INTERP: u32 = 3;
-const MACHINE_X86_64: u16 = 62;
-const CLASS_64: u8 = 2;
 
 /// The counters of starts, and the order's rule for programs that cannot be paged.
 static RULE: OnceLock<(Tally, UnpagedPrograms)> = OnceLock::new();
@@ -98,16 +94,20 @@ fn loads_library(path: *const c_char) -> bool {
         };
         let mut head = [0u8; HEAD];
         let length = sys::read_at(file as i32, &mut head, 0).unwrap_or(0);
-        let image = image(&head[..length], &mut name, |buffer, offset| {
+        let start = StartMode::of(&head[..length], |buffer, offset| {
             sys::read_at(file as i32, buffer, offset).unwrap_or(0)
         });
         let changes_user = changes_user(file as i32);
         sys::close(file as i32);
-        match image {
+        match start {
             _ if changes_user => return false,
-            Image::Loads | Image::Unknown => return true,
-            Image::Misses => return false,
-            Image::Script => at = name.as_ptr().cast(),
+            StartMode::Loads | StartMode::Unknown => return true,
+            StartMode::Misses => return false,
+            StartMode::Script(interpreter) => {
+                name.fill(0);
+                name[..interpreter.len()].copy_from_slice(interpreter);
+                at = name.as_ptr().cast();
+            }
         }
     }
     true
@@ -115,45 +115,43 @@ fn loads_library(path: *const c_char) -> bool {
 
 /// The way in which a file is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Image {
+enum StartMode<'a> {
     /// By the loader, which loads the library first.
     Loads,
     /// By itself, or by a loader that cannot load the library.
     Misses,
-    /// By its interpreter.
-    Script,
+    /// By its interpreter, at this path.
+    Script(&'a [u8]),
     /// Not by the kernel: shells read such files themselves.
     Unknown,
 }
 
-/// Determines how a file with these first bytes is started. The interpreter of a script is written
-/// to `name`, and `read` reads more of the file.
-fn image(head: &[u8], name: &mut [u8; HEAD], read: impl Fn(&mut [u8], u64) -> usize) -> Image {
-    if let Some(line) = head.strip_prefix(b"#!") {
-        let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-        let from = line.iter().position(|byte| !blank(byte)).unwrap_or(line.len());
-        let path = &line[from..];
-        let end = path.iter().position(|byte| blank(byte) || matches!(byte, b'\n' | 0));
-        let path = &path[..end.unwrap_or(path.len())];
-        name.fill(0);
-        name[..path.len()].copy_from_slice(path);
-        return if path.is_empty() { Image::Unknown } else { Image::Script };
+impl<'a> StartMode<'a> {
+    /// Determines how a file with these first bytes is started. `read` reads more of the file.
+    fn of(head: &'a [u8], read: impl Fn(&mut [u8], u64) -> usize) -> Self {
+        match Image::of(head) {
+            Image::Script { interpreter, .. } => Self::Script(interpreter),
+            Image::Foreign(_) => Self::Misses,
+            Image::Unfit(_) => Self::Unknown,
+            Image::X86_64 => match head.first_chunk() {
+                Some(header) if names_loader(header, &read) => Self::Loads,
+                Some(_) => Self::Misses,
+                None => Self::Unknown,
+            },
+        }
     }
-    let half = |at: usize| head.get(at..at + 2).map_or(0, |b| u16::from_le_bytes([b[0], b[1]]));
-    if !head.starts_with(b"\x7fELF") || head.len() < 64 {
-        return Image::Unknown;
-    }
-    if head[4] != CLASS_64 || half(18) != MACHINE_X86_64 {
-        return Image::Misses;
-    }
-    let table = u64::from_le_bytes(std::array::from_fn(|i| head[32 + i]));
+}
+
+/// Returns true if a program header of the ELF file with this header names a loader.
+fn names_loader(header: &[u8; 64], read: impl Fn(&mut [u8], u64) -> usize) -> bool {
+    let half = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+    let table = u64::from_le_bytes(std::array::from_fn(|i| header[32 + i]));
     let (size, count) = (u64::from(half(54)), usize::from(half(56)).min(SEGMENTS));
-    let names_loader = (0..count as u64).any(|segment| {
+    (0..count as u64).any(|segment| {
         let mut kind = [0u8; 4];
         let at = table.saturating_add(segment * size);
         read(&mut kind, at) == kind.len() && u32::from_le_bytes(kind) == PT_INTERP
-    });
-    if names_loader { Image::Loads } else { Image::Misses }
+    })
 }
 
 /// Returns true if the program would run as another user or group, for which the loader preloads
@@ -174,23 +172,20 @@ fn changes_user(file: i32) -> bool {
 mod tests {
     use super::*;
 
-    fn of(content: &[u8]) -> (Image, String) {
-        let mut name = [0u8; HEAD];
-        let head = &content[..content.len().min(HEAD)];
-        let image = image(head, &mut name, |buffer, offset| {
+    fn of(content: &[u8]) -> StartMode<'_> {
+        StartMode::of(&content[..content.len().min(HEAD)], |buffer, offset| {
             let rest = content.get(offset as usize..).unwrap_or_default();
             let length = rest.len().min(buffer.len());
             buffer[..length].copy_from_slice(&rest[..length]);
             length
-        });
-        let end = name.iter().position(|byte| *byte == 0).unwrap();
-        (image, String::from_utf8_lossy(&name[..end]).into_owned())
+        })
     }
 
     /// An ELF file with one program header of this type.
     fn elf(machine: u16, kind: u32) -> Vec<u8> {
         let mut file = vec![0; 300];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        file[16] = 3;
         file[18..20].copy_from_slice(&machine.to_le_bytes());
         file[32..40].copy_from_slice(&200u64.to_le_bytes());
         file[54..58].copy_from_slice(&[56, 0, 1, 0]);
@@ -200,16 +195,17 @@ mod tests {
 
     #[test]
     fn only_programs_with_a_loader_load_the_library() {
-        assert_eq!(of(&elf(MACHINE_X86_64, PT_INTERP)).0, Image::Loads);
-        assert_eq!(of(&elf(MACHINE_X86_64, 1)).0, Image::Misses);
-        assert_eq!(of(&elf(3, PT_INTERP)).0, Image::Misses);
-        assert_eq!(of(b"\x7fELF").0, Image::Unknown);
-        assert_eq!(of(b"echo").0, Image::Unknown);
-        assert_eq!(of(b"#! /bin/sh -e\n"), (Image::Script, "/bin/sh".to_owned()));
-        assert_eq!(of(b"#!/bin/x"), (Image::Script, "/bin/x".to_owned()));
-        assert_eq!(of(b"#!\n").0, Image::Unknown);
+        assert_eq!(of(&elf(62, PT_INTERP)), StartMode::Loads);
+        assert_eq!(of(&elf(62, 1)), StartMode::Misses);
+        assert_eq!(of(&elf(3, PT_INTERP)), StartMode::Misses);
+        assert_eq!(of(&elf(62, PT_INTERP)[..63]), StartMode::Unknown);
+        assert_eq!(of(b"\x7fELF"), StartMode::Unknown);
+        assert_eq!(of(b"echo"), StartMode::Unknown);
+        assert_eq!(of(b"#! /bin/sh -e\n"), StartMode::Script(b"/bin/sh"));
+        assert_eq!(of(b"#!/bin/x"), StartMode::Script(b"/bin/x"));
+        assert_eq!(of(b"#!\n"), StartMode::Unknown);
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
-        assert_eq!(of(&own).0, Image::Loads);
+        assert_eq!(of(&own), StartMode::Loads);
     }
 
     #[test]
