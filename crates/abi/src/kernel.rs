@@ -7,7 +7,7 @@ pub mod pagemap;
 pub mod stat;
 pub mod userfaultfd;
 
-use memweir_core::address_map::BASE_PAGE_BITS;
+use memweir_core::PAGE;
 
 /// Bytes of a base page of x86-64.
-pub const PAGE_BYTES: usize = 1 << BASE_PAGE_BITS;
+pub const PAGE_BYTES: usize = PAGE.0 as usize;

@@ -17,10 +17,10 @@ mod tests;
 pub use color::{Color, ColorSet, Coloring, MAX_COLORS};
 pub use gf2::{Span, XorFunction};
 
-use crate::units::{Bytes, PhysAddr};
+use crate::units::{Bytes, PAGE, PhysAddr};
 
-/// Bits of the offset within a base page of 4 KiB, the page size of live programs.
-pub const BASE_PAGE_BITS: u32 = 12;
+/// Bits of the offset within a base page, the page size of live programs.
+pub const BASE_PAGE_BITS: u32 = PAGE.0.trailing_zeros();
 
 /// Level of the memory system that a function of the address chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -20,13 +20,10 @@ use crate::counts::Counts;
 use crate::input::{Refusal, key_and_value};
 use crate::medium::{MAX_MEDIA, Media, MediumId, Traffic};
 use crate::names::suggestion;
-use crate::units::{Bytes, LINE_BYTES, Lines};
+use crate::units::{Bytes, LINE_BYTES, Lines, PAGE};
 
 #[cfg(test)]
 mod tests;
-
-/// Size of a page in bytes.
-pub const PAGE_BYTES: u64 = 4096;
 
 /// Number of address ranges that one placement can have.
 pub const MAX_RANGES: usize = 16;
@@ -41,7 +38,7 @@ const SHORTEST_INTERVAL: u64 = 1 << 16;
 /// Memory accesses per page of the budget between two placements: one for every line of four times
 /// as many pages. Over a shorter interval, a program that loops over more pages than fit would seem
 /// to have hot pages, and moving them would gain nothing.
-const ACCESSES_PER_PAGE: u64 = 4 * PAGE_BYTES / LINE_BYTES;
+const ACCESSES_PER_PAGE: u64 = 4 * PAGE.0 / LINE_BYTES;
 
 /// A placement as written, with media by name.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,17 +159,14 @@ fn hot(size: &str, options: &[(&str, Option<&str>)]) -> Result<PlacementSpec, Re
             }
         }
     }
-    let pages = size_in_bytes(size).filter(|bytes| bytes.is_multiple_of(PAGE_BYTES));
-    match pages.map(|bytes| bytes / PAGE_BYTES) {
+    let pages = size_in_bytes(size).filter(|bytes| bytes.is_multiple_of(PAGE.0));
+    match pages.map(|bytes| bytes / PAGE.0) {
         Some(pages) if (1..=MAX_HOT_PAGES).contains(&pages) => {
-            Ok(PlacementSpec::Hot { dram: Bytes(pages * PAGE_BYTES), rest, every })
+            Ok(PlacementSpec::Hot { dram: Bytes(pages * PAGE.0), rest, every })
         }
         _ => refuse(
             format!("`{size}` of DRAM cannot be had"),
-            format!(
-                "whole pages, from 4KiB to {}, such as `64MiB`",
-                Bytes(MAX_HOT_PAGES * PAGE_BYTES)
-            ),
+            format!("whole pages, from 4KiB to {}, such as `64MiB`", Bytes(MAX_HOT_PAGES * PAGE.0)),
         ),
     }
 }
@@ -256,7 +250,7 @@ impl PlacementSpec {
                         "name media with a second one, such as `pram`",
                     );
                 }
-                let pages = dram.0 / PAGE_BYTES;
+                let pages = dram.0 / PAGE.0;
                 let interval = every.unwrap_or(SHORTEST_INTERVAL.max(ACCESSES_PER_PAGE * pages));
                 Placement::Hot(HotPages { pages, rest, interval })
             }

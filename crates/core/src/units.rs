@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 /// Bytes moved by one memory transaction.
 pub const LINE_BYTES: u64 = 64;
 
+/// Size of a base page, the smallest that an operating system moves.
+pub const PAGE: Bytes = Bytes(4096);
+
 macro_rules! integer_unit {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

@@ -1,8 +1,8 @@
 //! Swap areas in flash: eq. (6) to (12).
 
-use memweir_core::{Joules, Seconds, Watts};
+use memweir_core::{Joules, PAGE, Seconds, Watts};
 
-use super::{Activity, Energy, PAGE};
+use super::{Activity, Energy};
 
 /// An eMMC device (drswap Table II). The time that its cells take to be programmed or erased is not
 /// in the model.

@@ -30,9 +30,6 @@ pub use reading::{
 };
 pub use table::{CATEGORIES, SwapIns, TABLE_IV, average};
 
-/// Bytes of a page, `P_size`.
-pub const PAGE: Bytes = Bytes(4096);
-
 /// Activity of a swap area.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Activity {

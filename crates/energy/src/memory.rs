@@ -1,11 +1,11 @@
 //! Swap areas on the memory bus: eq. (1) to (5) for DRAM, (13) and (14) for NVM.
 
-use memweir_core::{Bytes, Joules, LINE_BYTES, Seconds, Watts};
+use memweir_core::{Bytes, Joules, LINE_BYTES, PAGE, Seconds, Watts};
 
 use super::reading::{
     Background, Capacity, DirectReadTimes, InPlace, NvmActive, Reading, RefreshTerm, WriteRecovery,
 };
-use super::{Activity, Energy, PAGE};
+use super::{Activity, Energy};
 
 /// Background power, by state.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::thread::available_parallelism;
 
 use memweir_abi::preload::page::DirectRead;
-use memweir_core::Bytes;
 use memweir_core::input::Refusal;
-use memweir_energy::PAGE;
+use memweir_core::{Bytes, PAGE};
 use memweir_linux::memory_group::MemoryGroup;
 use memweir_linux::preload::{MissingFeature, NotStarted};
 use memweir_linux::swap::{SwapArea, SwapReads};

@@ -7,12 +7,9 @@
 
 mod hot_pages;
 
-use memweir_core::{Bytes, JobId, LINE_BYTES, Lines, Media, MediumId, Nanos, Traffic};
+use memweir_core::{Bytes, JobId, LINE_BYTES, Lines, Media, MediumId, Nanos, PAGE, Traffic};
 
 pub use hot_pages::{HotPageRules, HotPages};
-
-/// Size of the smallest page that an operating system moves.
-pub const PAGE: Bytes = Bytes(4096);
 
 /// A part of a job's memory that moves as a whole: a page, a huge page, or several pages alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

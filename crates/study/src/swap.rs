@@ -18,10 +18,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal, Replacement, Section, Value};
-use memweir_core::{Bytes, Nanos};
+use memweir_core::{Bytes, Nanos, PAGE};
 use memweir_energy::{READINGS, Reading};
 use memweir_policy::paging::{self, VictimEntry, VictimSource};
-use memweir_swap::PAGE;
 use memweir_swap::app::AppModel;
 use memweir_swap::area::SwapKind;
 use memweir_swap::memory::Killer;

@@ -4,10 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use memweir_core::input::{DataFile, Document, InputError, Section, Value};
-use memweir_core::{Bytes, Nanos, Seconds};
+use memweir_core::{Bytes, Nanos, PAGE, Seconds};
 use memweir_energy::{Activity, BusMemory, Energy, Medium, Reading};
 
-use crate::PAGE;
 use crate::memory::{Counts, Reads};
 
 /// Shipped swap areas: names and texts of their files.

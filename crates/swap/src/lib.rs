@@ -63,10 +63,7 @@ pub mod trace;
 #[cfg(test)]
 mod tests;
 
-use memweir_core::Bytes;
-
-/// Bytes of a page.
-pub const PAGE: Bytes = memweir_energy::PAGE;
+use memweir_core::{Bytes, PAGE};
 
 /// Returns the pages that `size` occupies, rounded up.
 #[must_use]

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use memweir_core::{Bytes, Nanos, Seconds};
+use memweir_core::{Bytes, Nanos, PAGE, Seconds};
 use memweir_policy::paging::Page;
 
+use crate::Access;
 use crate::app::{App, AppModel};
 use crate::area::SwapKind;
 use crate::memory::{Counts, Memory, MemoryConfig};
 use crate::trace::{PageTrace, Player};
-use crate::{Access, PAGE};
 
 /// Source of an application's references.
 #[derive(Clone, Debug)]

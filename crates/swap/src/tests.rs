@@ -3,15 +3,13 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use memweir_core::Seconds;
-use memweir_core::{Bytes, Nanos};
+use memweir_core::{Bytes, Nanos, PAGE, Seconds};
 use memweir_dram::request::Direction;
 use memweir_dram::trace::{self, Format, Header, ThreadId, Trace, Writer};
 use memweir_energy::Medium;
 use memweir_policy::paging::{Page, find};
 use proptest::prelude::*;
 
-use crate::PAGE;
 use crate::area::{Bus, SWAPS, SwapKind};
 use crate::memory::{Counts, Killer, Memory, MemoryConfig, Reads};
 use crate::phone::{ALL, Phone};

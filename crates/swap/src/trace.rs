@@ -17,13 +17,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use memweir_core::LINE_BYTES;
 use memweir_core::input::InputError;
+use memweir_core::{LINE_BYTES, PAGE};
 use memweir_dram::request::Direction;
 use memweir_dram::trace::{self, AddressSpace, Format, Header, Side, ThreadId, Trace, Writer};
 use memweir_policy::paging::Page;
-
-use crate::PAGE;
 
 /// Default length of a window in instructions.
 pub const WINDOW: u64 = 100_000;

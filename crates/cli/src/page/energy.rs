@@ -295,7 +295,7 @@ fn render(report: &Report) -> String {
             points.right(area.size.to_string(), |point| format!("{:.1} %", point.less_percent[at]));
     }
     let lines = report.break_even_lines;
-    let passes = lines / (memweir_energy::PAGE.as_f64() / memweir_core::LINE_BYTES as f64);
+    let passes = lines / (memweir_core::PAGE.as_f64() / memweir_core::LINE_BYTES as f64);
     let told = writeln!(
         text,
         "\nHow much less the NVM uses where one point is read otherwise:\n\n{points}\n\n\

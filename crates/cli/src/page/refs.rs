@@ -3,10 +3,9 @@
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use memweir_core::Bytes;
+use memweir_core::{Bytes, PAGE};
 use memweir_dram::trace::Trace;
 use memweir_run::files::Replacement;
-use memweir_swap::PAGE;
 use memweir_swap::trace::{PageTrace, Sums, WINDOW};
 
 use crate::failure::{Failure, Outcome};

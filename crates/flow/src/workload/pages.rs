@@ -5,15 +5,12 @@
 //! of a page is independent of its address. Migration of pages at run time is not part of this
 //! module.
 
-use memweir_core::{Bytes, MAX_MEDIA};
+use memweir_core::{Bytes, MAX_MEDIA, PAGE};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::task::Placement;
-
-/// Size of a page.
-pub const PAGE: Bytes = Bytes(4096);
 
 /// Most pages that the model distinguishes: above, it groups neighbors in popularity.
 const MOST_PAGES: u64 = 1 << 20;

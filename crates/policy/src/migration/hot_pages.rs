@@ -71,7 +71,7 @@ pub struct HotPageRules {
     pub smoothing: f64,
     /// Bytes that may be moved per decision, in both directions.
     pub budget: Bytes,
-    /// Cost of moving a page of [`PAGE`](super::PAGE) bytes besides the copy.
+    /// Cost of moving a page of [`PAGE`](memweir_core::PAGE) bytes besides the copy.
     pub overhead: Nanos,
 }
 

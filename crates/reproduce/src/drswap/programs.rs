@@ -4,11 +4,10 @@ use std::io::Cursor;
 use std::sync::Arc;
 
 use memweir_core::input::InputError;
-use memweir_core::{Bytes, Nanos};
+use memweir_core::{Bytes, Nanos, PAGE};
 use memweir_dram::trace::Trace;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_policy::paging::VICTIM_POLICIES;
-use memweir_swap::PAGE;
 use memweir_swap::memory::{Counts, Killer};
 use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
 use memweir_swap::trace::{PageTrace, WINDOW};

@@ -1,10 +1,10 @@
 //! Page migration (H12): moves hot pages to DRAM while the tasks run, and counts the cost of the
 //! copies.
 
-use memweir_core::{Bytes, JobId, Lines, MAX_MEDIA, Media, MediumId, Nanos, Traffic};
+use memweir_core::{Bytes, JobId, Lines, MAX_MEDIA, Media, MediumId, Nanos, PAGE, Traffic};
 use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::Mix;
-use memweir_flow::workload::pages::{PAGE, Popularity};
+use memweir_flow::workload::pages::Popularity;
 use memweir_flow::{
     Experiment, Migration, Migrator, PageCopy, Placement, SimError, Simulation, TaskQuantum, View,
 };

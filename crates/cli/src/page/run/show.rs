@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use memweir_abi::preload::page::PageProcess;
-use memweir_core::{Bytes, Joules};
+use memweir_core::{Bytes, Joules, PAGE};
 use memweir_page::live::{Cause, Histogram, Report, Row};
 
 use crate::render::bars::bar;
@@ -150,7 +150,7 @@ pub(super) fn times(report: &Report) -> String {
 }
 
 fn rows(report: &Report) -> Vec<(&'static str, String, String)> {
-    let pages = |pages: u64| Bytes(pages * memweir_energy::PAGE.0).to_string();
+    let pages = |pages: u64| Bytes(pages * PAGE.0).to_string();
     let over = report.dram_overshoot_bytes;
     let overshoot = match over.0 {
         0 if report.unpaged.processes > 0 => "within the budget, where paged".to_owned(),
