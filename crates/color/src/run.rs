@@ -1,8 +1,10 @@
 //! Surroundings of a colored program: its environment, the counters, and the machine's setting.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use memweir_abi::preload::{Delivery, ORDER_VARIABLE, Order};
+use memweir_linux::host::{CAP_SYS_ADMIN, effective_capabilities, kernel_release};
 use memweir_linux::{guardian, preload};
 
 use crate::compaction::Quiet;
@@ -12,9 +14,6 @@ use crate::{ColorError, machine};
 
 /// The remedy where the run-time directory cannot be used.
 const RUNTIME_DIRECTORY: &str = "its directory must be writable, of mode 0700, and of this user";
-
-/// The capability without which pagemap hides page frames.
-const CAP_SYS_ADMIN: u64 = 1 << 21;
 
 /// A program that can be started colored: put [`environment`](Self::environment) into it, keep
 /// this until it has ended, and read [`totals`](Self::totals).
@@ -41,7 +40,8 @@ impl Colored {
             .map_err(|e| machine(format!("no place for counters: {e}"), RUNTIME_DIRECTORY))?;
         let order = request.order(counters.path().display().to_string())?;
         privileged()?;
-        let order = Order { delivery: delivery(request.delivery, &kernel_release())?, ..order };
+        let release = kernel_release(Path::new("/")).unwrap_or_default();
+        let order = Order { delivery: delivery(request.delivery, &release)?, ..order };
         let preload = preload::variable()?;
         counters
             .begin(&order)
@@ -80,20 +80,13 @@ impl Colored {
 /// Checks that this process may see page frames.
 pub(crate) fn privileged() -> Result<(), ColorError> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    let effective = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
-    match effective {
-        Some(set) if set & CAP_SYS_ADMIN != 0 => Ok(()),
-        _ => Err(machine(
-            "page frames are visible to CAP_SYS_ADMIN only",
-            "run as root, or give that capability",
-        )),
+    if effective_capabilities(&status) & CAP_SYS_ADMIN != 0 {
+        return Ok(());
     }
-}
-
-fn kernel_release() -> String {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    release.trim().to_owned()
+    Err(machine(
+        "page frames are visible to CAP_SYS_ADMIN only",
+        "run as root, or give that capability",
+    ))
 }
 
 /// Returns the requested delivery, or else the best one, if a kernel of this release supports it.

@@ -18,6 +18,7 @@ pub mod foreign;
 pub mod gate;
 pub mod guardian;
 pub mod hog;
+pub mod host;
 pub mod journal;
 pub mod kernel_colors;
 pub mod launch;

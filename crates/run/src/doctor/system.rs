@@ -6,13 +6,13 @@ use std::path::Path;
 
 use memweir_abi::preload::Delivery;
 use memweir_linux::Probe;
+use memweir_linux::host::{CAP_SYS_NICE, effective_capabilities, kernel_release};
 use memweir_linux::launch::resolve_program;
 use memweir_linux::qemu::QemuPaths;
 
 /// The release of the kernel whose `/proc` is below `root`.
 pub(super) fn release(root: &Path) -> String {
-    let text = fs::read_to_string(root.join("proc/sys/kernel/osrelease"));
-    text.map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+    kernel_release(root).unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Probes the privileges of this process.
@@ -41,11 +41,8 @@ fn superuser(status: &str) -> Probe {
     }
 }
 
-/// `CAP_SYS_NICE` of linux/capability.h.
-const CAP_SYS_NICE: u32 = 23;
-
 fn real_time(status: &str, limits: &str) -> Probe {
-    if effective_capabilities(status) & (1 << CAP_SYS_NICE) != 0 {
+    if effective_capabilities(status) & CAP_SYS_NICE != 0 {
         return Probe::available("CAP_SYS_NICE");
     }
     match soft_limit(limits, "Max realtime priority") {
@@ -71,14 +68,6 @@ fn open_files(limits: &str) -> Probe {
         },
         None => Probe::missing("/proc/self/limits does not say"),
     }
-}
-
-fn effective_capabilities(status: &str) -> u64 {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0)
 }
 
 fn soft_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
