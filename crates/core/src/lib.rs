@@ -26,6 +26,6 @@ pub use job::{JobId, Priority};
 pub use medium::{MAX_MEDIA, Media, Medium, MediumId, Traffic};
 pub use parabola::Parabola;
 pub use units::{
-    Bytes, BytesPerSec, Cycles, Joules, LINE_BYTES, Lines, Nanos, PAGE, PhysAddr, Picos, Seconds,
-    TransPerMicro, Watts,
+    ABSURD_BANDWIDTH, Bytes, BytesPerSec, Cycles, Joules, LINE_BYTES, Lines, Nanos, PAGE, PhysAddr,
+    Picos, Seconds, TransPerMicro, Watts,
 };

@@ -71,6 +71,10 @@ macro_rules! integer_unit {
     };
 }
 
+/// Limit on bandwidths in input, in bytes per second: more than any memory carries, so a larger
+/// figure is a mistake of unit.
+pub const ABSURD_BANDWIDTH: f64 = 1e14;
+
 integer_unit! {
     /// A span of time in nanoseconds.
     Nanos

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use memweir_core::input::{Document, InputError, Section, Value};
-use memweir_core::{BytesPerSec, medium};
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, medium};
 
 use super::{Curve, Fit, Growth, Line, Pattern};
 
@@ -115,8 +115,9 @@ fn service(
     ])?;
     let pattern = section.require("pattern")?;
     let pattern = pattern.checked(pattern.string()?.parse::<Pattern>())?;
-    let capacity =
-        section.require("capacity")?.number_in(1.0..=1e14, "bandwidth in bytes per second")?;
+    let capacity = section
+        .require("capacity")?
+        .number_in(1.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second")?;
     Ok(Fit {
         pattern,
         capacity: BytesPerSec(capacity),

@@ -6,7 +6,7 @@ use std::path::Path;
 use memweir_core::input::{DataFile, InputError, Section, Value};
 use memweir_core::medium::MediumKind;
 use memweir_core::medium::data::{MEDIA, MediumData, cost, latency, source};
-use memweir_core::{BytesPerSec, MAX_MEDIA, Picos};
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, MAX_MEDIA, Picos};
 use memweir_dram::curve::Fit;
 
 use super::{DEFAULT_CORE_INSTRUCTIONS, Hardware};
@@ -41,8 +41,6 @@ const MEMORY_KEYS: [&str; 11] = [
     "source",
 ];
 
-/// More than any memory carries: a larger figure is a mistake of unit.
-const ABSURD_BANDWIDTH: f64 = 1e14;
 /// More cores than any machine has on a node.
 const MOST_CORES: i64 = 65_536;
 /// More nodes than any machine has.

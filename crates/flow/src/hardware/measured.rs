@@ -6,7 +6,7 @@
 
 use memweir_core::input::{InputError, Section, Value};
 use memweir_core::medium::MediumKind;
-use memweir_core::{BytesPerSec, Picos};
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Picos};
 
 use super::{DEFAULT_CORE_INSTRUCTIONS, Hardware};
 use crate::machine::{Machine, Memory, Node};
@@ -76,7 +76,7 @@ pub(super) fn parse(name: &str, mut root: Section<'_>) -> Result<Hardware, Input
 }
 
 fn rate(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
-    value.number_in(1.0..=1e14, "bandwidth in bytes per second").map(BytesPerSec)
+    value.number_in(1.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second").map(BytesPerSec)
 }
 
 /// Returns the highest rate of one hog alone, if any was measured.

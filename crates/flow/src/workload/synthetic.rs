@@ -8,7 +8,7 @@ mod file;
 mod rates;
 
 use memweir_core::input::Refusal;
-use memweir_core::{BytesPerSec, MAX_MEDIA, Nanos};
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, MAX_MEDIA, Nanos};
 
 use crate::program::{Demand, Flow, Program, Span};
 use rates::{Step, steps};
@@ -160,8 +160,8 @@ impl Synthetic {
         if self.length < FINE || self.length > LONGEST {
             return Err(Refusal::new("the length is out of range", "from 1 ms to an hour"));
         }
-        in_range("bandwidth", self.bandwidth.0, 0.0, 1e14)?;
-        in_range("ceiling", self.ceiling.0, 1.0, 1e14)?;
+        in_range("bandwidth", self.bandwidth.0, 0.0, ABSURD_BANDWIDTH)?;
+        in_range("ceiling", self.ceiling.0, 1.0, ABSURD_BANDWIDTH)?;
         in_range("rate of instructions", self.instructions, 0.0, 1e14)?;
         share("write share", self.write_share)?;
         share("regularity", self.fluctuation.regularity)?;

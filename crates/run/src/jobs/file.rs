@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::{Document, InputError, Section, Value};
-use memweir_core::{BytesPerSec, Media, Nanos, Priority};
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Media, Nanos, Priority};
 use memweir_policy::CoreUse;
 
 use super::arguments::{is_name_character, program_name};
@@ -54,8 +54,6 @@ const JOB_KEYS: [&str; 17] = [
     "cpus",
 ];
 
-/// More than any memory bus carries: a larger figure is a mistake of unit.
-const ABSURD_BANDWIDTH: f64 = 10e12;
 /// A year: a longer job is a mistake of unit.
 const ABSURD_SECONDS: f64 = 365.0 * 86_400.0;
 /// More instances of one job than any batch has.
@@ -363,7 +361,7 @@ fn bandwidth(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
     }
     Err(value
         .refuse(format!("{rate} bytes per second is no memory bandwidth"))
-        .help("bytes per second, from 0 to 10e12"))
+        .help(format!("bytes per second, from 0 to {ABSURD_BANDWIDTH:e}")))
 }
 
 /// A limit of bandwidth; 0 is none.

@@ -189,7 +189,7 @@ fn absurd_values_are_refused_where_they_stand() {
         ("expected_time_s = -1.5", "expected_time_s: -1.5 s is no time"),
         ("expected_time_s = inf", "expected_time_s: inf s is no time"),
         ("read_bandwidth = -1", "read_bandwidth: -1 bytes per second is no memory bandwidth"),
-        ("write_bandwidth = 1e14", "write_bandwidth: 100000000000000 bytes per second is no"),
+        ("write_bandwidth = 1e15", "write_bandwidth: 1000000000000000 bytes per second is no"),
         ("bandwidth_limit = -1", "bandwidth_limit: -1 bytes per second is no memory bandwidth"),
         (
             "bandwidth_limit = 1000",

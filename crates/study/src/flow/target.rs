@@ -1,8 +1,8 @@
 //! The scheduling bandwidth target of a scenario: iabw eq. (11) scaled to its machine, a curve of
 //! its own, or a single value.
 
-use memweir_core::BytesPerSec;
 use memweir_core::input::{InputError, Value};
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec};
 use memweir_policy::TargetCurve;
 
 /// Realistic peak of the machine of iabw eq. (11): 40 transactions of 128 bytes per microsecond.
@@ -10,9 +10,6 @@ const PAPER_PEAK: BytesPerSec = BytesPerSec::from_gb(40.0 * 0.128);
 
 /// Keys of a curve, those of `platform.toml`.
 const KEYS: [&str; 3] = ["coefficients", "from", "to"];
-
-/// Limit on bandwidths; a larger one is taken for a mistake of unit.
-const ABSURD_BANDWIDTH: f64 = 1e14;
 
 /// Reads `target`: `"none"`, `"paper"`, a bandwidth in bytes per second, or a table of
 /// `coefficients` (constant first, in GB/s as in `platform.toml`), `from` and `to`.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Section, Value};
-use memweir_core::{BytesPerSec, Nanos, Priority};
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Nanos, Priority};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::program::{Demand, Flow, Program, Span};
 use memweir_flow::task::Placement;
@@ -32,8 +32,6 @@ const SPAN_KEYS: [&str; 5] =
 
 /// Limit on times, a month; a longer one is taken for a mistake of unit.
 const ABSURD_SECONDS: f64 = 30.0 * 86_400.0;
-/// Limit on bandwidths of a core; a larger one is taken for a mistake of unit.
-const ABSURD_BANDWIDTH: f64 = 1e14;
 /// Limit on instances of a task.
 const MOST_INSTANCES: i64 = 100_000;
 

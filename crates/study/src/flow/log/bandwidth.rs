@@ -3,9 +3,9 @@
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-use memweir_core::BytesPerSec;
 use memweir_core::input::{InputError, Section, Value};
 use memweir_core::names::suggestion;
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::workload::catalog::{Catalog, Entry};
 use memweir_flow::workload::requirement::mean_bandwidth;
@@ -51,7 +51,8 @@ impl Bandwidth {
         }
         match value.text() {
             None => {
-                let rate = value.number_in(0.0..=1e14, "bandwidth in bytes per second")?;
+                let rate =
+                    value.number_in(0.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second")?;
                 Ok(Self::Fixed(BytesPerSec(rate)))
             }
             Some("catalog") => {
@@ -130,7 +131,7 @@ fn figures(mut section: Section<'_>, keys: [&str; 2]) -> Result<[f64; 2], InputE
     section.only(&keys)?;
     let mut values = [0.0; 2];
     for (value, key) in values.iter_mut().zip(keys) {
-        *value = section.require(key)?.number_in(0.0..=1e14, key)?;
+        *value = section.require(key)?.number_in(0.0..=ABSURD_BANDWIDTH, key)?;
     }
     Ok(values)
 }
