@@ -18,6 +18,7 @@ pub mod html;
 mod iabw;
 pub mod live;
 pub mod manual;
+mod mean;
 pub mod report;
 mod run;
 pub mod score;

@@ -6,6 +6,7 @@
 //! there.
 
 use memweir_core::BytesPerSec;
+use memweir_core::metrics::mean;
 use serde::Serialize;
 
 use super::{Curve, Line, Pattern};
@@ -90,8 +91,4 @@ fn growth(line: &Line, busy: f64, unloaded_ns: f64) -> Option<Growth> {
         }
     }
     (!points.is_empty()).then_some(Growth { read_share: line.read_share, points })
-}
-
-fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }

@@ -17,6 +17,7 @@ use memweir_study::sweep::{Grid, Sweep};
 use memweir_study::{Fidelity, ScenarioText};
 use serde::Deserialize;
 
+use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{FigureData, Kind, Rule, Statement, Test, Value};
@@ -257,10 +258,6 @@ fn gains_by_repetition(runs: &[Run], policy: &str) -> Vec<f64> {
 
 pub(super) fn lowest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    metrics::mean(values).unwrap_or(f64::NAN)
 }
 
 /// Draws the gains of a family and judges the goals.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
-use super::family::{CaseGains, Gains, OURS, TOLERATED, lowest, mean, shown};
+use super::family::{CaseGains, Gains, OURS, TOLERATED, lowest, shown};
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 
 /// Draws the mean and the worst gain of each policy over all cases of all families.
@@ -28,7 +29,7 @@ pub(super) fn found(families: &[Arc<Gains>]) -> Found {
     };
     let bars = Bars {
         categories: names.iter().map(|name| (*name).to_owned()).collect(),
-        sets: vec![set(mean, PALETTE[0]), set(lowest, PALETTE[1])],
+        sets: vec![set(|gains| mean(gains), PALETTE[0]), set(lowest, PALETTE[1])],
         ..Bars::default()
     };
     let policies = names.iter().map(|name| {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
-use memweir_core::metrics;
 use memweir_plot::{Chart, Level, PALETTE, Panel, Series, Style};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits, Supply};
 use serde::Deserialize;
@@ -12,6 +11,7 @@ use serde::Deserialize;
 use super::programs::Profile;
 use super::rig::Conditions;
 use super::runs::{ALONE_WORK, Runs, refused};
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::work::Bench;
@@ -99,21 +99,21 @@ pub(super) fn figure_1(
     };
     let all = |banks: u32| -> Vec<f64> { (0..profiles.len()).map(|p| at(p, banks)).collect() };
     let lowest = |banks: u32| all(banks).into_iter().fold(f64::INFINITY, f64::min);
-    let mean = |banks: u32| metrics::mean(&all(banks)).unwrap_or(f64::NAN);
+    let average = |banks: u32| mean(all(banks));
     let light: Vec<f64> = ["gcc", "dealII", "namd"].iter().map(|name| of(name, 16)).collect();
     let values = vec![
         ("lowest", lowest(16)),
         ("libquantum", of("libquantum", 16)),
         ("mcf", of("mcf", 16)),
-        ("light", metrics::mean(&light).unwrap_or(f64::NAN)),
-        ("eight", mean(8)),
+        ("light", mean(&light)),
+        ("eight", average(8)),
     ];
     let line = |(value, color): (&dyn Fn(u32) -> f64, _)| {
         let points = parameters.banks.iter().map(|banks| (f64::from(*banks), value(*banks)));
         Series { name: String::new(), points: points.collect(), style: Style::Line, color }
     };
     let drawn: [&dyn Fn(u32) -> f64; 4] =
-        [&mean, &lowest, &|banks| of("libquantum", banks), &|banks| of("mcf", banks)];
+        [&average, &lowest, &|banks| of("libquantum", banks), &|banks| of("mcf", banks)];
     let series = drawn.into_iter().zip(PALETTE).map(line);
     let chart = Chart {
         y_start: Some(60.0),

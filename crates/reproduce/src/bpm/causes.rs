@@ -2,14 +2,14 @@
 //! factor and keeps all others.
 
 use memweir_core::address_map::ColorSet;
-use memweir_core::metrics;
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 
-use super::evaluation::{Gains, mean};
+use super::evaluation::Gains;
 use super::programs::Profile;
 use super::rig::{Alone, Conditions, Refresh};
 use super::runs::{ALONE_WORK, Case, Partition, Runs, refused};
 use super::threads::{self, Parameters};
+use crate::mean::mean;
 use crate::report::{Found, Table};
 use crate::run::Failed;
 use crate::work::Bench;
@@ -61,14 +61,7 @@ fn few_banks(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Fa
     let of_mcf = |value: &dyn Fn(&[Alone]) -> f64| mcf.map_or(f64::NAN, |place| value(rows[place]));
     let lowest = |case| rows.iter().map(|row| speed(row, case)).fold(f64::INFINITY, f64::min);
     let mean_of = |value: &dyn Fn(&[Alone]) -> f64| {
-        metrics::mean(
-            &rows
-                .iter()
-                .map(|row| value(row))
-                .filter(|value| value.is_finite())
-                .collect::<Vec<_>>(),
-        )
-        .unwrap_or(f64::NAN)
+        mean(rows.iter().map(|row| value(row)).filter(|value| value.is_finite()))
     };
     found.values.extend([
         ("mcf-share", of_mcf(&|row| speed(row, 1))),
@@ -154,7 +147,7 @@ fn write_backs(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), 
     let less = |rows: fn(&super::rig::Executed) -> f64| {
         let pairs = without.iter().zip(with.iter());
         let each = pairs.map(|(without, with)| rows(&without.executed) - rows(&with.executed));
-        mean(&each.map(|less| 100.0 * less).collect::<Vec<_>>())
+        mean(each.map(|less| 100.0 * less))
     };
     found.values.extend([
         ("misses-less", less(|run| run.miss_rate())),

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use memweir_core::Bytes;
 use memweir_core::input::InputError;
-use memweir_core::{Bytes, metrics};
 
 use super::banks;
 use super::programs::{self, Profile};
 use super::rig::{Colors, Conditions, Job, Parameters, Rig};
 use super::runs::refused;
+use crate::mean::mean;
 use crate::run::Failed;
 
 /// Memory of an instance: large enough that the cache holds little of it, and small enough that
@@ -86,6 +87,6 @@ impl Crowd {
             }
         };
         let executed = executed.map_err(refused)?;
-        Ok(metrics::mean(&executed.seconds).unwrap_or(f64::NAN))
+        Ok(mean(&executed.seconds))
     }
 }

@@ -1,10 +1,10 @@
 //! The evaluation on 20 workloads: Fig. 4, Fig. 5 and memory power.
 
-use memweir_core::metrics;
 use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
 
 use super::runs::{Case, Outcome, Partition, Runs};
 use super::workloads::{WITH_MCF, Workload};
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::work::Bench;
@@ -31,11 +31,6 @@ impl Gains {
     }
 }
 
-/// Mean; NaN of no values.
-pub(super) fn mean(values: &[f64]) -> f64 {
-    metrics::mean(values).unwrap_or(f64::NAN)
-}
-
 pub(super) fn best(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
@@ -53,7 +48,7 @@ fn some(values: &[f64], numbers: impl IntoIterator<Item = u32>) -> Vec<f64> {
 pub(super) fn bars(sets: &[&[f64]]) -> Panel {
     let sets = sets.iter().zip(PALETTE).map(|(values, color)| BarSet {
         name: String::new(),
-        values: values.iter().copied().chain([mean(values)]).collect(),
+        values: values.iter().copied().chain([mean(*values)]).collect(),
         color,
     });
     let numbers = (1..=20).map(|number: u32| number.to_string());
@@ -71,7 +66,7 @@ pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
     let gains = Gains::of(&with, &without);
     let (speedup, fairness) = (&gains.speedup, &gains.fairness);
-    let (eight, four) = (mean(&some(speedup, 1..=10)), mean(&some(speedup, 11..=20)));
+    let (eight, four) = (mean(some(speedup, 1..=10)), mean(some(speedup, 11..=20)));
     let values = vec![
         ("ws", mean(speedup)),
         ("ws-best", best(speedup)),
@@ -84,7 +79,7 @@ pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
         ("ms-best", best(fairness)),
         ("ms-11", fairness[10]),
         ("ms-14", fairness[13]),
-        ("ms-mcf", mean(&some(fairness, WITH_MCF))),
+        ("ms-mcf", mean(some(fairness, WITH_MCF))),
     ];
     let spilled: u64 = with.iter().map(|outcome| outcome.executed.spilled.0).sum();
     let pages: u64 = with.iter().map(|outcome| outcome.executed.spilled.1).sum();

@@ -5,10 +5,11 @@ use memweir_core::{BytesPerSec, metrics};
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
 use serde::Deserialize;
 
-use super::evaluation::{Gains, mean};
+use super::evaluation::Gains;
 use super::programs::Profile;
 use super::runs::{Case, Partition, Runs};
 use super::workloads::Workload;
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;

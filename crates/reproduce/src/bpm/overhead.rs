@@ -8,11 +8,11 @@ use memweir_flow::workload::catalog::{Catalog, Entry};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 use serde::Deserialize;
 
-use super::evaluation::mean;
 use super::machine::Kernel;
 use super::programs;
 use super::rig::Rig;
 use super::runs::{ALONE_WORK, Runs, refused};
+use crate::mean::mean;
 use crate::report::{Found, Table};
 use crate::run::Failed;
 use crate::source::FigureData;

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use memweir_plot::{BarSet, Bars, Chart, PALETTE, Panel, Series, Style};
 use serde::Deserialize;
 
-use super::evaluation::{Gains, bars, mean};
+use super::evaluation::{Gains, bars};
 use super::memory::PAPER_MEMORY;
 use super::rig::{Conditions, Layout, Page};
 use super::runs::{Case, Outcome, Partition, Runs};
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -83,7 +84,7 @@ fn bandwidth_per_program(outcomes: &[Outcome]) -> f64 {
     let each = outcomes
         .iter()
         .map(|outcome| outcome.executed.bandwidth / outcome.slowdowns.len() as f64 / 1e9);
-    mean(&each.collect::<Vec<f64>>())
+    mean(each)
 }
 
 /// Results of one memory in Fig. 10.

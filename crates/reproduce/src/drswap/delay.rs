@@ -5,7 +5,8 @@ use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_swap::phone::Phone;
 use memweir_swap::session::{SessionOutcome, Switch};
 
-use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
+use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less};
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 
 /// Kinds of swap area that are shown, and their names in the paper.

@@ -3,7 +3,8 @@
 use memweir_energy::{Medium, Reading};
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
-use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less, mean};
+use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less};
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 
 /// Kinds of swap area that are drawn, and their names in the paper.

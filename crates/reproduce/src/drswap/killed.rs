@@ -6,7 +6,8 @@ use memweir_swap::phone::ALL;
 use memweir_swap::session::SessionOutcome;
 use serde::Deserialize;
 
-use super::sessions::{FLASH, assumed, kinds, less, mean, mebibytes, refused, session};
+use super::sessions::{FLASH, assumed, kinds, less, mebibytes, refused, session};
+use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::work::Bench;

@@ -12,6 +12,7 @@ use memweir_swap::phone::{Assumed, Phone};
 use memweir_swap::session::{SessionOutcome, SessionSpec};
 use serde::Deserialize;
 
+use crate::mean::mean;
 use crate::report::Effort;
 use crate::run::Failed;
 use crate::work::Bench;
@@ -164,11 +165,6 @@ impl Sessions {
     pub(super) fn average(&self, size: usize, kind: usize, of: impl Fn(&Counts) -> u64) -> f64 {
         mean((0..self.groups.len()).map(|group| self.count([size, group, kind], &of)))
     }
-}
-
-/// Mean; NaN of no values.
-pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    memweir_core::metrics::mean(&values.collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 
 /// Reduction of `with` against `without`, in percent.

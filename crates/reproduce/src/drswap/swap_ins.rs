@@ -9,6 +9,7 @@ use memweir_swap::phone::Phone;
 use super::sessions::{
     COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
 };
+use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{Band, Kind, Scale, Statement, Test, Value};
@@ -49,7 +50,7 @@ pub(super) fn table_4(
         ("256", of_size(1)),
         ("512", of_size(2)),
         ("larger", average(last, COPIED) / average(0, COPIED)),
-        ("most", first(browser) / super::sessions::mean(others.map(first))),
+        ("most", first(browser) / mean(others.map(first))),
         ("relief", 100.0 * avoided / spared),
         ("none", curve.first().map_or(f64::NAN, |point| point.1)),
         ("all", curve.last().map_or(f64::NAN, |point| point.1)),

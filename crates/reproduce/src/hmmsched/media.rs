@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::medium::data::MediumData;
-use memweir_core::{BytesPerSec, LINE_BYTES, Nanos, Picos, metrics};
+use memweir_core::{BytesPerSec, LINE_BYTES, Nanos, Picos};
 use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::{
     Contender, Demand, Experiment, Flow, Hardware, Machine, Placement, SimError, Task, simulate,
@@ -13,6 +13,7 @@ use memweir_flow::{
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
 use serde::Deserialize;
 
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -95,8 +96,7 @@ fn crowd(hardware: &Hardware, task: &Task, instances: u32) -> Result<f64, SimErr
     });
     let experiment = Experiment::new(hardware.machine.clone(), tasks.collect(), "os");
     let outcome = simulate(&experiment)?;
-    let slowdowns: Vec<f64> = outcome.tasks.iter().map(|task| task.slowdown()).collect();
-    Ok(metrics::mean(&slowdowns).unwrap_or(f64::NAN))
+    Ok(mean(outcome.tasks.iter().map(|task| task.slowdown())))
 }
 
 /// Fig. 2.

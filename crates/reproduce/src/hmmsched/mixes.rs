@@ -1,7 +1,7 @@
 //! The two mixes under the scheduler, its rivals and its ablations: Fig. 7.
 
+use memweir_core::Nanos;
 use memweir_core::input::InputError;
-use memweir_core::{Nanos, metrics};
 use memweir_flow::optimal::lower_bound;
 use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
@@ -11,6 +11,7 @@ use memweir_plot::{BarSet, Bars, Level, PALETTE, Panel};
 use serde::Deserialize;
 
 use super::media::hardware;
+use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::work::Bench;
@@ -104,20 +105,14 @@ impl Times {
     /// Mean time of each task.
     fn means(&self) -> Vec<f64> {
         let tasks = self.0.first().map_or(0, Vec::len);
-        (0..tasks)
-            .map(|task| mean(&self.0.iter().map(|run| run[task]).collect::<Vec<_>>()))
-            .collect()
+        (0..tasks).map(|task| mean(self.0.iter().map(|run| run[task]))).collect()
     }
 
     /// Mean time of the last task.
     pub(super) fn turnaround(&self) -> f64 {
         let last = |run: &Vec<f64>| run.iter().copied().fold(0.0, f64::max);
-        mean(&self.0.iter().map(last).collect::<Vec<_>>())
+        mean(self.0.iter().map(last))
     }
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    metrics::mean(values).unwrap_or(f64::NAN)
 }
 
 /// Runs every case under every policy: per case, per policy.
@@ -194,11 +189,11 @@ pub(super) fn figure_7(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
         ("best", highest(&all)),
         ("mean", mean(&all)),
         ("omnetpp", highest(&of(first, "471.omnetpp"))),
-        ("mcf", mean(&of(first, "429.mcf"))),
+        ("mcf", mean(of(first, "429.mcf"))),
         ("mix2", mean(&ours[place(2, false)])),
         ("pram", mean(&ours[place(1, true)])),
         ("pram-more", mean(&ours[place(1, true)]) - mean(&ours[first])),
-        ("agnostic", mean(&all) - mean(&agnostic.concat())),
+        ("agnostic", mean(&all) - mean(agnostic.concat())),
         ("turnaround", mean(&whole)),
         ("possible", 100.0 * saved(1) / possible),
     ];
@@ -220,7 +215,7 @@ pub(super) fn figure_7(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
 fn bound(case: &Case) -> f64 {
     let machine = &case.hardware.machine;
     let bounds = case.draws.iter().map(|mix| lower_bound(machine, &mix.tasks, machine.cores()));
-    mean(&bounds.map(Nanos::as_secs_f64).collect::<Vec<_>>())
+    mean(bounds.map(Nanos::as_secs_f64))
 }
 
 /// Times of each instance over those under the OS.
@@ -280,14 +275,12 @@ pub(super) fn ablation(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
         "hmmsched:no-order",
     ];
     let runs = run(mixes, &policies, bench)?;
-    let total = |at: usize| {
-        mean(&runs.iter().flat_map(|case| case[at].reductions(&case[0])).collect::<Vec<_>>())
-    };
+    let total = |at: usize| mean(runs.iter().flat_map(|case| case[at].reductions(&case[0])));
     let whole = total(1);
     let names = mixes.cases.iter().map(|case| case.name.clone());
     let sets = policies.iter().enumerate().skip(1).zip(PALETTE).map(|((at, policy), color)| {
         let mut values: Vec<f64> =
-            runs.iter().map(|case| mean(&case[at].reductions(&case[0]))).collect();
+            runs.iter().map(|case| mean(case[at].reductions(&case[0]))).collect();
         values.push(mean(&values));
         BarSet { name: (*policy).to_owned(), values, color }
     });

@@ -8,7 +8,8 @@ use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
 use memweir_flow::{Hardware, Placement, Task, simulate};
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
-use super::mixes::{Mixes, Times, experiment, mean};
+use super::mixes::{Mixes, Times, experiment};
+use crate::mean::mean;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::work::Bench;

@@ -17,7 +17,8 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::media::NVM;
-use super::mixes::{Case, Mixes, Times, WORK, experiment, mean};
+use super::mixes::{Case, Mixes, Times, WORK, experiment};
+use crate::mean::mean;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::work::Bench;
@@ -220,7 +221,7 @@ pub(super) fn migration(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Faile
         .collect();
     let cases: Vec<&[Times]> = times.chunks(ways.len()).collect();
     let reductions = |at: usize| -> Vec<f64> {
-        cases.iter().map(|case| mean(&case[at].reductions(&case[0]))).collect()
+        cases.iter().map(|case| mean(case[at].reductions(&case[0]))).collect()
     };
     let sets = ways.iter().enumerate().skip(1).zip(PALETTE).map(|((at, (name, ..)), color)| {
         let values = reductions(at);
@@ -242,9 +243,9 @@ pub(super) fn migration(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Faile
     Ok(Found {
         plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         values: vec![
-            ("scheduler", mean(&reductions(1))),
-            ("migration", mean(&reductions(2))),
-            ("both", mean(&reductions(3))),
+            ("scheduler", mean(reductions(1))),
+            ("migration", mean(reductions(2))),
+            ("both", mean(reductions(3))),
         ],
         remarks: vec![format!(
             "A run with migration copies {:.1} GB on average. How popular pages are is known \

@@ -225,9 +225,8 @@ pub(super) fn equation_7(
         .collect();
     let lowest = total.iter().map(|(_, slowdown)| *slowdown).fold(f64::INFINITY, f64::min);
     // If several splits lose equally little, the best is the middle of them.
-    let best: Vec<f64> =
-        total.iter().filter(|(_, slowdown)| *slowdown <= lowest + 1e-12).map(|(x, _)| *x).collect();
-    let best = memweir_core::metrics::mean(&best).unwrap_or(f64::NAN);
+    let best = total.iter().filter(|(_, slowdown)| *slowdown <= lowest + 1e-12);
+    let best = crate::mean::mean(best.map(|(x, _)| *x));
     let chart = Chart {
         series: vec![Series {
             name: String::new(),

@@ -10,6 +10,7 @@ use memweir_policy::{CoreUse, TargetCurve};
 
 use super::units::{btr, rate};
 use super::workloads::{Counterpart, Workloads};
+use crate::mean::mean;
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -74,7 +75,7 @@ impl Runs {
     }
 
     fn mean(&self, value: impl Fn(&Run) -> f64) -> f64 {
-        metrics::mean(&self.0.iter().map(value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        mean(self.0.iter().map(value))
     }
 
     /// Relative standard deviation of the turnaround in percent.

@@ -8,6 +8,7 @@ use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::workloads::Counterpart;
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 
@@ -107,7 +108,7 @@ impl<'a> Outcomes<'a> {
 
     /// Mean improvement under the treatment at this place.
     pub(super) fn mean_improvement(&self, at: usize) -> f64 {
-        mean(&self.improvements(at))
+        mean(self.improvements(at))
     }
 
     /// The improvement on the workload with this number.
@@ -180,10 +181,6 @@ impl<'a> Outcomes<'a> {
                 .collect(),
         }
     }
-}
-
-pub(super) fn mean(values: &[f64]) -> f64 {
-    metrics::mean(values).unwrap_or(f64::NAN)
 }
 
 pub(super) fn highest(values: &[f64]) -> f64 {

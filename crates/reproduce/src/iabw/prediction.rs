@@ -11,6 +11,7 @@ use memweir_policy::PredictorKind;
 use serde::Deserialize;
 
 use super::workloads::Workloads;
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -90,11 +91,11 @@ pub(super) fn figure_15(
     };
     let others = by_program.iter().map(|(name, _)| *name);
     let others = others.filter(|name| !parameters.fluctuating.iter().any(|other| other == name));
-    let others: Vec<f64> = others.map(gain).collect();
+    let others = mean(others.map(gain));
     let names = ["zeusmp", "gems", "wrf"];
     let mut values: Vec<(&'static str, f64)> =
         names.into_iter().zip(parameters.fluctuating.iter().map(|name| gain(name))).collect();
-    values.push(("others", metrics::mean(&others).unwrap_or(f64::NAN)));
+    values.push(("others", others));
     let bars = Bars {
         categories: by_program.iter().map(|(name, _)| short(name)).collect(),
         sets: parameters

@@ -6,9 +6,10 @@ use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
 use serde::Deserialize;
 
 use super::evaluation::{Evaluation, Length, Setting, Treatment};
-use super::outcomes::{Outcomes, highest, lowest, mean, share};
+use super::outcomes::{Outcomes, highest, lowest, share};
 use super::tuning::{Best, Tuned};
 use super::units::UNIT;
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -81,7 +82,7 @@ pub(super) fn figure_9(
                 "The mean standard deviation is {:.2} {UNIT} under the OS, {:.2} with PBW, {:.2} \
                  with IABW and {:.2} tuned. The tuned target is the best of {} per workload, so \
                  that a part of its gain is luck of the draw, as it is in the paper.",
-                mean(&deviation(0)),
+                mean(deviation(0)),
                 mean(&pbw_sd),
                 mean(&iabw_sd),
                 mean(&best_sd),
@@ -300,8 +301,7 @@ pub(super) fn repetitions(
     tuned: &Tuned,
 ) -> Result<Found, Failed> {
     let outcomes = training(evaluation, setting, tuned)?;
-    let spread =
-        |at: usize| mean(&outcomes.runs.iter().map(|runs| runs[at].spread()).collect::<Vec<_>>());
+    let spread = |at: usize| mean(outcomes.runs.iter().map(|runs| runs[at].spread()));
     Ok(Found { values: vec![("os", spread(0)), ("tuned", spread(3))], ..Found::default() })
 }
 

@@ -1,6 +1,6 @@
 //! Finding the best target by hand, and the curve through the best targets: Fig. 7 and 8.
 
-use memweir_core::{Parabola, metrics};
+use memweir_core::Parabola;
 use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::{BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
 use memweir_policy::TargetCurve;
@@ -10,6 +10,7 @@ use super::combinations::{Combination, line, reached};
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::units::{TRANSACTION, UNIT, btr, rate};
 use super::workloads::Counterpart;
+use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -155,11 +156,8 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
     let paper = parabola(&TargetCurve::paper());
     let hogsim = reached(combinations);
     let gap = |iabw: f64| iabw - curve.at(iabw);
-    let right = hogsim.map_or(f64::NAN, |fit| {
-        let distances: Vec<f64> =
-            (25..=60).map(f64::from).map(|x| fit.at(x) - curve.at(x)).collect();
-        metrics::mean(&distances).unwrap_or(f64::NAN)
-    });
+    let right = hogsim
+        .map_or(f64::NAN, |fit| mean((25..=60).map(f64::from).map(|x| fit.at(x) - curve.at(x))));
     let span = |fit: &Parabola, from: f64, to: f64| -> Vec<(f64, f64)> {
         line(fit, to).into_iter().filter(|(x, _)| *x >= from).collect()
     };
@@ -258,11 +256,7 @@ fn row(best: &Best) -> Vec<String> {
 
 fn by_share(tuned: &Tuned) -> Vec<f64> {
     let count = tuned.workloads.first().map_or(0, |best| best.tried.len());
-    let mean = |at: usize| {
-        let gains: Vec<f64> = tuned.workloads.iter().map(|best| best.tried[at].1).collect();
-        metrics::mean(&gains).unwrap_or(f64::NAN)
-    };
-    (0..count).map(mean).collect()
+    (0..count).map(|at| mean(tuned.workloads.iter().map(|best| best.tried[at].1))).collect()
 }
 
 #[cfg(test)]
