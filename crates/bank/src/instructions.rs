@@ -28,13 +28,12 @@ impl InstructionTrace {
     /// # Errors
     /// Names the file, the line and the field that cannot be used.
     pub fn read(path: &Path) -> Result<Self, InputError> {
-        let name = path.display().to_string();
         let mut text = String::new();
         File::open(path)
             .and_then(|file| decompressed(Box::new(file)))
             .and_then(|mut input| input.read_to_string(&mut text))
-            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-        Self::parse(&name, &text)
+            .map_err(|error| InputError::unreadable(path, &error))?;
+        Self::parse(&path.display().to_string(), &text)
     }
 
     /// Parses the text of a trace called `name`. Numbers are decimal, or hexadecimal after `0x`.

@@ -35,10 +35,10 @@ impl ScenarioText {
     /// # Errors
     /// If the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, InputError> {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-        Ok(Self::new(&name, &text, path.parent().unwrap_or(Path::new(""))))
+        let text =
+            std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
+        let directory = path.parent().unwrap_or(Path::new(""));
+        Ok(Self::new(&path.display().to_string(), &text, directory))
     }
 
     /// Creates a scenario called `name` from its text; relative paths in it start at `directory`.

@@ -52,11 +52,10 @@ impl Manifest {
     /// If it cannot be read, or is none of this version of the layout.
     pub fn read(partition: &Path) -> Result<Option<Self>, InputError> {
         let path = partition.join(FILE);
-        let name = path.display().to_string();
         match std::fs::read_to_string(&path) {
-            Ok(text) => Self::parse(&text, &name).map(Some),
+            Ok(text) => Self::parse(&text, &path.display().to_string()).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(InputError::new(&name, format!("cannot be read: {error}"))),
+            Err(error) => Err(InputError::unreadable(&path, &error)),
         }
     }
 

@@ -149,9 +149,7 @@ pub fn all(out: &Path) -> Result<Vec<Partition>, InputError> {
 
 /// Returns the entries of a directory by name; none if it does not exist.
 fn listed(directory: &Path) -> Result<BTreeSet<PathBuf>, InputError> {
-    let refuse = |error: io::Error| {
-        InputError::new(directory.display().to_string(), format!("cannot be read: {error}"))
-    };
+    let refuse = |error| InputError::unreadable(directory, &error);
     match fs::read_dir(directory) {
         Ok(entries) => entries
             .map(|entry| entry.map(|entry| entry.path()))

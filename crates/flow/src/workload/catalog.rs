@@ -233,10 +233,9 @@ impl Catalog {
     /// # Errors
     /// If it cannot be read or contains an impossible value.
     pub fn read(path: &Path) -> Result<Self, InputError> {
-        let name = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| InputError::new(&name, format!("cannot be read: {error}")))?;
-        Self::parse(&name, &text)
+        let text =
+            std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
+        Self::parse(&path.display().to_string(), &text)
     }
 
     /// Reads the text of a catalog file; `name` appears in messages.
