@@ -35,6 +35,8 @@ pub enum ColoredBy {
     Cache,
 }
 
+memweir_core::named! { pub ColoredBy, "way to color": Banks = "banks", Cache = "cache" }
+
 /// One memory of a machine.
 #[derive(Clone, Debug)]
 pub struct MemoryUnit {

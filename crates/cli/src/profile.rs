@@ -18,7 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::profile as render;
 use crate::shared::profiling::{QemuArgs, keep, show, spinner};
-use crate::value::{duration, parsed};
+use crate::value::{duration, named, parsed};
 
 /// Options of `memweir profile`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Isolation of the runs' files: overlay (a private view of the working directory and of those
     /// that arguments name), copy (of the working directory) or none (the program writes in place)
     /// [default: the first that works]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = named::<Isolation>)]
     isolation: Option<Isolation>,
     #[command(flatten)]
     qemu: QemuArgs,

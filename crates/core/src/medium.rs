@@ -50,6 +50,8 @@ pub enum MediumKind {
     Nvm,
 }
 
+crate::named! { pub MediumKind, "kind of memory": Dram = "dram", Nvm = "nvm" }
+
 /// Distance of a medium from the core that accesses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -56,6 +56,10 @@ pub enum Knowledge {
     Nothing,
 }
 
+memweir_core::named! {
+    pub Knowledge, "knowledge": Alone = "alone", FirstRun = "first-run", Nothing = "nothing"
+}
+
 /// Error of a time or a bandwidth that is known at submission: the standard deviation of the
 /// natural logarithm of the factor by which it is wrong, from 0 to [`KnowledgeError::MOST`].
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

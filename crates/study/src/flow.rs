@@ -129,5 +129,9 @@ pub enum Optimum {
     None,
 }
 
+memweir_core::named! {
+    pub Optimum, "optimum": Search = "search", Bound = "bound", None = "none"
+}
+
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,8 @@ pub enum Fidelity {
     Bank,
 }
 
+memweir_core::named! { pub Fidelity, "fidelity": Flow = "flow", Bank = "bank" }
+
 /// The text of a scenario file, read once and checked at each point of a sweep.
 #[derive(Clone, Debug)]
 pub struct ScenarioText {
@@ -92,13 +94,7 @@ impl ScenarioText {
     /// If the file cannot be parsed, or names another fidelity.
     pub fn fidelity(&self, replacements: &[Replacement]) -> Result<Fidelity, InputError> {
         let replaced = self.replaced_outside_machine(replacements);
-        let read = |value: Value<'_>| {
-            Ok(match value.one_of("fidelity", &["flow", "bank"])? {
-                "bank" => Fidelity::Bank,
-                _ => Fidelity::Flow,
-            })
-        };
-        Ok(replaced.parse()?.map("fidelity", read)?.unwrap_or_default())
+        Ok(replaced.parse()?.map("fidelity", |v| v.named())?.unwrap_or_default())
     }
 
     /// Returns true if policies choose which of the programs of a bank-level scenario run.

@@ -32,6 +32,8 @@ pub enum Bus {
     Block,
 }
 
+memweir_core::named! { pub Bus, "bus": Memory = "memory", Block = "block" }
+
 /// A kind of swap area.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwapKind {
@@ -80,14 +82,12 @@ impl SwapKind {
             Ok::<_, InputError>(Nanos::from_secs_f64(micros / 1e6))
         };
         let medium = root.require("medium")?;
-        let reads = root.require("reads")?.one_of("way to read", &["copied", "in-place"])?;
-        let bus = root.require("bus")?.one_of("bus", &["memory", "block"])?;
         let kind = Self {
             name: root.require("name")?.string()?.to_owned(),
             source: root.require("source")?.string()?.to_owned(),
             medium: medium.checked(Medium::shipped(medium.string()?))?,
-            reads: if reads == "copied" { Reads::Copied } else { Reads::InPlace },
-            bus: if bus == "block" { Bus::Block } else { Bus::Memory },
+            reads: root.require("reads")?.named()?,
+            bus: root.require("bus")?.named()?,
             fault: micros(&mut root, "fault_us")?,
             path: micros(&mut root, "path_us")?,
             copy_in: micros(&mut root, "in_us")?,

@@ -21,6 +21,8 @@ pub enum Reads {
     InPlace,
 }
 
+memweir_core::named! { pub Reads, "way to read": Copied = "copied", InPlace = "in-place" }
+
 /// Order in which the low-memory killer ends processes when a page has to leave DRAM and the swap
 /// area is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

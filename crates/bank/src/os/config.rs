@@ -20,6 +20,10 @@ pub enum Exhausted {
     Reclaim,
 }
 
+memweir_core::named! {
+    pub Exhausted, "choice": Refuse = "refuse", Spill = "spill", Reclaim = "reclaim"
+}
+
 /// Kernel time of a fault. The defaults are assumptions in the range that Linux needs for an
 /// anonymous page on a machine of the paper's time; the paper gives only a total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -69,7 +69,7 @@ impl MediumData {
         root.only(&KEYS)?;
         Ok(Self {
             name: root.require("name")?.string()?.to_owned(),
-            kind: kind(&root.require("kind")?)?,
+            kind: root.require("kind")?.named()?,
             read_latency: latency(&root.require("read_latency_ns")?)?,
             write_latency: latency(&root.require("write_latency_ns")?)?,
             dram_latency: latency(&root.require("dram_latency_ns")?)?,
@@ -105,13 +105,6 @@ impl Media {
         Self::new(Self::dram_only().0.into_iter().chain(others).collect())
             .map_err(|error| Refusal::new(error.to_string(), "name each medium once"))
     }
-}
-
-fn kind(value: &Value<'_>) -> Result<MediumKind, InputError> {
-    Ok(match value.one_of("kind of memory", &["dram", "nvm"])? {
-        "dram" => MediumKind::Dram,
-        _ => MediumKind::Nvm,
-    })
 }
 
 /// Parses a latency in nanoseconds, from 0.001, the resolution of [`Picos`], to a millisecond.

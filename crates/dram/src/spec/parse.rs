@@ -32,12 +32,11 @@ impl MemorySpec {
         root.only(&KEYS)?;
         let family_value = root.require("family")?;
         let (family_name, family) = family(&family_value)?;
-        let kinds = [("dram", MediumKind::Dram), ("nvm", MediumKind::Nvm)];
         let clock = latency(&root.require("clock_ns")?)?;
         let organization = organization(root.require("organization")?)?;
         let timing = timing(root.require("timing")?.section()?, &family, clock)?;
         let kind_value = root.require("kind")?;
-        let kind = kind_value.choose("kind of memory", kinds)?;
+        let kind = kind_value.named()?;
         let forgotten = ["tRFC", "tREFI"].into_iter().find(|name| timing.get(name).is_none());
         if let (MediumKind::Dram, Some(name)) = (kind, forgotten) {
             let error = kind_value.refuse(format!("DRAM without `{name}`"));

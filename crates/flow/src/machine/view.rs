@@ -159,13 +159,9 @@ fn name(machine: &Machine, class: Class, members: &[usize]) -> String {
     if machine.nodes.len() == 1 {
         return machine.memories[members[0]].name.clone();
     }
-    let kind = match class.kind {
-        MediumKind::Dram => "dram",
-        MediumKind::Nvm => "nvm",
-    };
     let far = if class.distance == Distance::Remote { "remote-" } else { "" };
     let number = if class.ordinal > 0 { format!("-{}", class.ordinal + 1) } else { String::new() };
-    format!("{far}{kind}{number}")
+    format!("{far}{}{number}", class.kind)
 }
 
 #[cfg(test)]

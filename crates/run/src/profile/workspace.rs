@@ -50,17 +50,8 @@ pub enum Isolation {
     None,
 }
 
-impl std::str::FromStr for Isolation {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "overlay" => Ok(Self::Overlay),
-            "copy" => Ok(Self::Copy),
-            "none" => Ok(Self::None),
-            _ => Err(format!("`{name}` is no isolation; overlay, copy or none")),
-        }
-    }
+memweir_core::named! {
+    pub Isolation, "isolation": Overlay = "overlay", Copy = "copy", None = "none"
 }
 
 /// The process that opens the files into which a run counts.

@@ -13,7 +13,7 @@ use memweir_bank::experiment::{Conditions, Machine, ProgramSpec, Source};
 use memweir_bank::outcome::ProgramRun;
 use memweir_bank::stream::Level;
 use memweir_bank::synthetic::Structure;
-use memweir_core::input::{InputError, Refusal, Section, Value};
+use memweir_core::input::{InputError, Refusal, Section};
 use memweir_core::units::LINE_BYTES;
 use memweir_core::{Bytes, BytesPerSec, JobId, Nanos};
 use memweir_flow::experiment::{KernelConfig, Knowledge, KnowledgeError};
@@ -76,6 +76,8 @@ pub enum BatchTarget {
     Paper,
 }
 
+memweir_core::named! { pub BatchTarget, "target": Ideal = "none", Paper = "paper" }
+
 impl BatchSpec {
     /// Reads the keys of a batch from a scenario; `None` if it names no policies.
     pub(super) fn read(
@@ -103,7 +105,7 @@ impl BatchSpec {
             predictor: root
                 .map("predictor", |v| v.checked(v.string()?.parse()))?
                 .unwrap_or(PredictorKind::Last),
-            target: target(root)?,
+            target: root.map("target", |v| v.named())?.unwrap_or_default(),
         }))
     }
 
@@ -203,16 +205,6 @@ fn kind(ready: &[Ready], place: usize) -> Kind {
     }
     let first = ready.iter().position(|other| work(other) == work(&ready[place]));
     Kind(first.unwrap_or(place) as u64)
-}
-
-fn target(section: &mut Section<'_>) -> Result<BatchTarget, InputError> {
-    let read = |value: Value<'_>| {
-        Ok(match value.one_of("target", &["none", "paper"])? {
-            "paper" => BatchTarget::Paper,
-            _ => BatchTarget::Ideal,
-        })
-    };
-    Ok(section.map("target", read)?.unwrap_or_default())
 }
 
 /// Measures the bandwidth that the memories carry when every core reads as fast as it can, which is

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use memweir_bank::clock::Clock;
-use memweir_bank::experiment::{ColoredBy, Machine, MemoryUnit};
+use memweir_bank::experiment::{Machine, MemoryUnit};
 use memweir_bank::machine::{CacheLevel, CoreConfig};
 use memweir_bank::os::{Aging, Exhausted, FaultCosts, Start};
 use memweir_core::address_map::AddressMap;
@@ -77,10 +77,6 @@ fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Mac
         let reason = format!("a window of {} is too small for {} a cycle", core.window, core.width);
         return Err(section.refuse(reason).help("at least twice the width"));
     }
-    let colored_by = |v: Value<'_>| {
-        let chosen = v.one_of("way to color", &["banks", "cache"])?;
-        Ok(if chosen == "cache" { ColoredBy::Cache } else { ColoredBy::Banks })
-    };
     let (start, exhausted, faults) = section.map("os", os)?.unwrap_or_default();
     let machine = Machine {
         clock: clock(&mut section, &memories)?,
@@ -89,7 +85,7 @@ fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Mac
         core,
         llc: section.map("llc", cache)?,
         memories,
-        colored_by: section.map("colored_by", colored_by)?.unwrap_or_default(),
+        colored_by: section.map("colored_by", |v| v.named())?.unwrap_or_default(),
         start,
         exhausted,
         faults,
@@ -251,7 +247,6 @@ type OsOptions = (Start, Exhausted, FaultCosts);
 fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
     let mut section = value.section()?;
     section.only(&["start", "held", "run", "seed", "exhausted", "fault_ns"])?;
-    let aged = section.map("start", |v| Ok(v.one_of("start", &["fresh", "aged"])? == "aged"))?;
     let default = Aging::default();
     let aging = Aging {
         held: section
@@ -260,18 +255,12 @@ fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
         run: section.map("run", |v| v.number_in(1.0..=1e6, "run of pages"))?.unwrap_or(default.run),
         seed: section.map("seed", |v| whole(&v, 0..=i64::MAX))?.map_or(default.seed, |n| n as u64),
     };
-    let exhausted = |v: Value<'_>| {
-        let choices = [
-            ("refuse", Exhausted::Refuse),
-            ("spill", Exhausted::Spill),
-            ("reclaim", Exhausted::Reclaim),
-        ];
-        v.choose("choice", choices)
-    };
+    let starts = [("fresh", Start::Fresh), ("aged", Start::Aged(aging))];
+    let start = section.map("start", |v| v.choose("start", starts))?.unwrap_or_default();
+    let exhausted = section.map("exhausted", |v| v.named())?.unwrap_or_default();
     let mut costs = FaultCosts::default();
     if let Some(fault) = section.map("fault_ns", |v| whole(&v, 0..=1_000_000_000))? {
         costs.fault = Nanos(fault as u64);
     }
-    let start = if aged == Some(true) { Start::Aged(aging) } else { Start::Fresh };
-    Ok((start, section.map("exhausted", exhausted)?.unwrap_or_default(), costs))
+    Ok((start, exhausted, costs))
 }

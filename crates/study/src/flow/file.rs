@@ -17,7 +17,7 @@ use super::log::LogSpec;
 use super::migration::MigrationSpec;
 use super::mix::MixSpec;
 use super::tasks::TaskReader;
-use super::{Optimum, Recordings, Scenario, Workload, cores, placement, target};
+use super::{Recordings, Scenario, Workload, cores, placement, target};
 use crate::bank;
 use crate::text::{ScenarioText, machine_of_fidelity, of_fidelity};
 
@@ -146,7 +146,7 @@ impl Reader<'_> {
             seed: seed as u64,
             repetitions: repetitions.unwrap_or(1) as u32,
             confidence: root.map("confidence", |v| confidence(&v))?.unwrap_or(0.95),
-            optimum: optimum(&mut root)?,
+            optimum: root.map("optimum", |v| v.named())?.unwrap_or_default(),
             catalog,
             hardware: self.hardware,
         })
@@ -279,31 +279,13 @@ pub(crate) fn quantum(root: &mut Section<'_>) -> Result<Nanos, InputError> {
 
 /// Reads `knowledge`.
 pub(crate) fn knowledge(root: &mut Section<'_>) -> Result<Knowledge, InputError> {
-    let read = |value: Value<'_>| {
-        Ok(match value.one_of("knowledge", &["alone", "first-run", "nothing"])? {
-            "nothing" => Knowledge::Nothing,
-            "first-run" => Knowledge::FirstRun,
-            _ => Knowledge::Alone,
-        })
-    };
-    Ok(root.map("knowledge", read)?.unwrap_or_default())
+    Ok(root.map("knowledge", |v| v.named())?.unwrap_or_default())
 }
 
 /// Reads `knowledge_error`.
 pub(crate) fn knowledge_error(root: &mut Section<'_>) -> Result<KnowledgeError, InputError> {
     let read = |v: Value<'_>| v.number_in(0.0..=KnowledgeError::MOST, "error of knowledge");
     Ok(root.map("knowledge_error", read)?.map(KnowledgeError).unwrap_or_default())
-}
-
-fn optimum(root: &mut Section<'_>) -> Result<Optimum, InputError> {
-    let read = |value: Value<'_>| {
-        Ok(match value.one_of("optimum", &["search", "bound", "none"])? {
-            "none" => Optimum::None,
-            "bound" => Optimum::Bound,
-            _ => Optimum::Search,
-        })
-    };
-    Ok(root.map("optimum", read)?.unwrap_or_default())
 }
 
 fn confidence(value: &Value<'_>) -> Result<f64, InputError> {

@@ -116,10 +116,7 @@ pub enum LogFormat {
     Sacct,
 }
 
-impl LogFormat {
-    /// The formats with their names.
-    pub const ALL: [(&'static str, Self); 2] = [("swf", Self::Swf), ("sacct", Self::Sacct)];
-}
+memweir_core::named! { pub LogFormat, "format of job logs": Swf = "swf", Sacct = "sacct" }
 
 /// The jobs of a log.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -359,13 +356,10 @@ fn chosen(
     directory: &Path,
     cores: u32,
 ) -> Result<(String, JobLog), InputError> {
-    let format = section.map("format", |v| {
-        let name = v.one_of("format of job logs", &LogFormat::ALL.map(|(name, _)| name))?;
-        Ok(LogFormat::ALL.iter().find(|(known, _)| *known == name).map(|(_, format)| *format))
-    })?;
+    let format = section.map("format", |v| v.named())?;
     let value = section.require("file")?;
     let file = value.string()?.to_owned();
-    let mut log = JobLog::read(&directory.join(&file), format.flatten())?;
+    let mut log = JobLog::read(&directory.join(&file), format)?;
     let ran = log.jobs.len();
     log.jobs.retain(|job| job.cores <= cores);
     if log.jobs.len() < ran {

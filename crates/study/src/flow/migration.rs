@@ -81,19 +81,17 @@ impl MigrationSpec {
         let mib = |v: Value<'_>| v.number_in(0.01..=1e9, "size in MiB").map(bytes_of_mib);
         let policy = section.require("policy")?;
         let rules = rules(&mut section)?;
-        let mover = match policy.one_of("migration policy", &["none", "hot-pages"])? {
-            "none" => Mover::Nothing,
-            _ => Mover::HotPages(rules),
-        };
-        let start =
-            section.map("start", |v| Ok(v.one_of("start", &["address", "hot"])? == "hot"))?;
+        let movers = [("none", Mover::Nothing), ("hot-pages", Mover::HotPages(rules))];
+        let mover = policy.choose("migration policy", movers)?;
+        let starts = [("address", Start::Address), ("hot", Start::Hot)];
+        let start = section.map("start", |v| v.choose("start", starts))?;
         let footprint = section.map("footprint_mib", mib)?.unwrap_or(Bytes(512 << 20));
         let hotness = section.map("hotness", |v| v.number_in(0.0..=10.0, "exponent"))?;
         let hotness = hotness.unwrap_or(super::pages::DEFAULT_HOTNESS);
         let interval = section.map("interval_ms", |v| v.number_in(1.0..=1e7, "time in ms"))?;
         Ok(Self {
             mover,
-            start: if start.unwrap_or(false) { Start::Hot } else { Start::Address },
+            start: start.unwrap_or(Start::Address),
             elsewhere: placement::memory(&elsewhere, elsewhere.string()?, machine)?,
             dram: mib(section.require("dram_mib")?)?,
             unknown: Popularity {

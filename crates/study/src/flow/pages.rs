@@ -50,13 +50,13 @@ pub(super) fn read(
     let popularity = popularity(&mut section, source)?;
     let samples = section.map("samples", |v| samples(&v))?;
     let dram = Bytes((popularity.footprint.as_f64() * dram_share) as u64);
-    let by =
-        section.map("by", |v| v.one_of("way to choose pages", &["hot", "address", "share"]))?;
-    let policy = match by.unwrap_or("hot") {
-        "share" => PagePolicy::Share(dram_share),
-        "address" => PagePolicy::AddressRange(dram),
-        _ => PagePolicy::HotPages { dram, samples },
-    };
+    let hot = PagePolicy::HotPages { dram, samples };
+    let policies = [
+        ("hot", hot),
+        ("address", PagePolicy::AddressRange(dram)),
+        ("share", PagePolicy::Share(dram_share)),
+    ];
+    let policy = section.map("by", |v| v.choose("way to choose pages", policies))?.unwrap_or(hot);
     Ok(Pages { popularity, policy, elsewhere })
 }
 

@@ -164,6 +164,8 @@ pub enum Certainty {
     Bound,
 }
 
+memweir_core::named! { pub Certainty, "certainty": Best = "best", Bound = "bound" }
+
 /// One task of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskRun {

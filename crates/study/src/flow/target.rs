@@ -15,10 +15,7 @@ const KEYS: [&str; 3] = ["coefficients", "from", "to"];
 /// `coefficients` (constant first, in GB/s as in `platform.toml`), `from` and `to`.
 pub(super) fn read(value: Value<'_>, peak: BytesPerSec) -> Result<Option<TargetCurve>, InputError> {
     if value.text().is_some() {
-        return Ok(match value.one_of("target", &["none", "paper"])? {
-            "none" => None,
-            _ => Some(paper_scaled_to(peak)),
-        });
+        return value.choose("target", [("none", None), ("paper", Some(paper_scaled_to(peak)))]);
     }
     if value.is_table() {
         return curve(value).map(Some);

@@ -28,7 +28,7 @@ const FIELDS: [Field<Run>; 22] = [
     ("target", Kind::Float, |run| run.target.into()),
     ("quanta", Kind::Integer, |run| run.quanta.into()),
     ("optimum_s", Kind::Float, |run| run.optimum_s.into()),
-    ("optimum_is", Kind::String, |run| run.optimum_is.map(certainty).into()),
+    ("optimum_is", Kind::String, |run| run.optimum_is.map(Certainty::name).into()),
     ("copied_bytes", Kind::Integer, |run| run.copied_bytes.into()),
     ("wait_mean_s", Kind::Float, |run| queueing(run, |q| q.wait_s.mean)),
     ("wait_p95_s", Kind::Float, |run| queueing(run, |q| q.wait_s.p95)),
@@ -91,12 +91,5 @@ impl Simulation for Study {
         let simulated = |point: &Point| Simulated::new(point.runs.iter().map(row).collect(), point);
         let report = unless_stopped(stop, self.only(point).run_until(stop, threads, |_| ()))?;
         Ok(report.and_then(|report| report.points.first().map(simulated)))
-    }
-}
-
-fn certainty(certainty: Certainty) -> &'static str {
-    match certainty {
-        Certainty::Best => "best",
-        Certainty::Bound => "bound",
     }
 }
