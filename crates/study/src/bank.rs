@@ -29,33 +29,15 @@ use memweir_core::Nanos;
 use memweir_core::input::{InputError, Replacement, Value};
 use memweir_policy::colors::{CacheUse, ColorAssignment, names};
 
-use crate::flow;
-use crate::text::{ScenarioText, of_fidelity, whole};
+use crate::fidelity::Fidelity;
+use crate::text::{ScenarioText, whole};
 
+pub use crate::fidelity::BANK_MACHINES as MACHINES;
 pub use batch::BatchSpec;
 pub use custom::{CustomAssignment, CustomAssignments};
-pub use machine::MACHINES;
 
 /// A commented scenario to start from.
 pub const EXAMPLE: &str = include_str!("../data/bank-level.toml");
-
-pub(crate) const KEYS: [&str; 15] = [
-    "fidelity",
-    "machine",
-    "programs",
-    "partitions",
-    "cache_use",
-    "instructions",
-    "seed",
-    "warm",
-    "policies",
-    "compression",
-    "quantum_ms",
-    "knowledge",
-    "knowledge_error",
-    "predictor",
-    "target",
-];
 
 /// Division of the pages among a scenario's programs.
 #[derive(Clone, Debug)]
@@ -146,7 +128,7 @@ impl BankScenario {
         } else {
             root = replaced.parse()?;
         }
-        root.only(&KEYS).map_err(|error| of_fidelity(error, &flow::KEYS, "flow"))?;
+        root.only(Fidelity::Bank.keys()).map_err(|error| Fidelity::Bank.unknown_key(error))?;
         let _ = root.take("fidelity");
         let machine = root.require("machine")?;
         let (machine_name, machine) = machine::read(machine, text.directory(), &inside)?;

@@ -23,12 +23,11 @@ mod placement;
 pub mod queueing;
 pub mod report;
 pub mod study;
-pub mod target;
+mod target;
 mod tasks;
 mod workload;
 
 pub use custom::{CustomPolicies, CustomPolicy};
-pub(crate) use file::KEYS;
 pub use pages::Pages;
 pub use workload::{Offset, Prepared, Source, TaskSpec, Workload};
 

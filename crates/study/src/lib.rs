@@ -38,11 +38,14 @@
 #![forbid(unsafe_code)]
 
 pub mod bank;
+mod fidelity;
 pub mod flow;
 pub mod key;
 pub mod parallel;
+mod scheduling;
 pub mod swap;
 pub mod sweep;
 pub mod text;
 
-pub use text::{Fidelity, ScenarioText};
+pub use fidelity::Fidelity;
+pub use text::ScenarioText;

@@ -5,20 +5,9 @@ use std::path::{Path, PathBuf};
 use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
 
 use crate::bank::CustomAssignments;
+use crate::fidelity::Fidelity;
 use crate::flow::CustomPolicies;
 use crate::swap::CustomVictims;
-
-/// Level of detail of a simulation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fidelity {
-    /// Flow level: tasks demand bandwidth and memories serve it; for hours of machine time.
-    #[default]
-    Flow,
-    /// Bank level: request by request, for milliseconds ([`memweir_bank`]).
-    Bank,
-}
-
-memweir_core::named! { pub Fidelity, "fidelity": Flow = "flow", Bank = "bank" }
 
 /// The text of a scenario file, read once and checked at each point of a sweep.
 #[derive(Clone, Debug)]
@@ -135,29 +124,6 @@ impl ScenarioText {
     /// Returns the directory at which relative paths start.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
-    }
-}
-
-/// Adds help to the refusal of an unknown key if scenarios of the `other` fidelity have it.
-pub(crate) fn of_fidelity(error: InputError, keys: &[&str], other: &str) -> InputError {
-    match error.key.clone() {
-        Some(key) if keys.contains(&key.as_str()) => {
-            error.help(format!("scenarios with `fidelity = \"{other}\"` have `{key}`"))
-        }
-        _ => error,
-    }
-}
-
-/// Adds help to the refusal of an unknown machine if scenarios of the `other` fidelity can name it.
-pub(crate) fn machine_of_fidelity(
-    error: InputError,
-    name: &str,
-    machines: &[(&str, &str)],
-    other: &str,
-) -> InputError {
-    match machines.iter().any(|(machine, _)| *machine == name) {
-        true => error.help(format!("scenarios with `fidelity = \"{other}\"` can name `{name}`")),
-        false => error,
     }
 }
 

@@ -27,8 +27,7 @@ use memweir_policy::{
 use super::report::{BatchJob, BatchRun};
 use super::study::Ready;
 use crate::flow::CustomPolicies;
-use crate::flow::file::{knowledge, knowledge_error, policy_names, quantum};
-use crate::flow::target::paper_scaled_to;
+use crate::scheduling::{knowledge, knowledge_error, paper_scaled_to, policy_names, quantum};
 use crate::text::whole;
 use backend::{BankBatch, Cores};
 

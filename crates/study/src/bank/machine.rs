@@ -15,15 +15,9 @@ use memweir_core::{Bytes, Cycles, Nanos};
 use memweir_dram::MemoryConfig;
 use memweir_dram::MemorySpec;
 use memweir_dram::config::{MapLayout, PagePolicy};
-use memweir_flow::hardware;
 
-use crate::text::{count, machine_of_fidelity, whole};
-
-/// Shipped machines.
-pub const MACHINES: [(&str, &str); 2] = [
-    ("i7-860", include_str!("../../data/bank-machines/i7-860.toml")),
-    ("simple-o3", include_str!("../../data/bank-machines/simple-o3.toml")),
-];
+use crate::fidelity::{BANK_MACHINES, Fidelity};
+use crate::text::{count, whole};
 
 const KEYS: [&str; 15] = [
     "name",
@@ -56,8 +50,8 @@ pub(super) fn read(
     let given =
         value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
     let file = value
-        .checked(DataFile::find("machine", given, &MACHINES, directory, fs::read_to_string))
-        .map_err(|error| machine_of_fidelity(error, given, &hardware::MACHINES, "flow"))?;
+        .checked(DataFile::find("machine", given, &BANK_MACHINES, directory, fs::read_to_string))
+        .map_err(|error| Fidelity::Bank.unknown_machine(error, given))?;
     of_section(Replaced::new(file.document(), inside).parse()?, &file.directory)
 }
 

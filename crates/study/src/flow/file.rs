@@ -5,12 +5,12 @@ use std::sync::{Arc, LazyLock};
 
 use memweir_core::Nanos;
 use memweir_core::input::{InputError, Replacement, Section, Value};
-use memweir_flow::experiment::{KernelConfig, Knowledge, KnowledgeError, Overheads};
+use memweir_flow::experiment::{KernelConfig, Overheads};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::optimal::planned::PLANNED;
 use memweir_flow::task::Placement;
 use memweir_flow::workload::catalog::Catalog;
-use memweir_policy::{PredictorKind, policies};
+use memweir_policy::PredictorKind;
 
 use super::custom::CustomPolicies;
 use super::log::LogSpec;
@@ -18,36 +18,10 @@ use super::migration::MigrationSpec;
 use super::mix::MixSpec;
 use super::tasks::TaskReader;
 use super::{Recordings, Scenario, Workload, cores, placement, target};
-use crate::bank;
-use crate::text::{ScenarioText, machine_of_fidelity, of_fidelity};
+use crate::fidelity::Fidelity;
+use crate::scheduling::{knowledge, knowledge_error, policy_names, quantum};
+use crate::text::ScenarioText;
 
-/// Keys of a scenario.
-pub(crate) const KEYS: [&str; 21] = [
-    "fidelity",
-    "machine",
-    "catalog",
-    "cores",
-    "policies",
-    "predictor",
-    "quantum_ms",
-    "target",
-    "knowledge",
-    "knowledge_error",
-    "seed",
-    "repetitions",
-    "confidence",
-    "optimum",
-    "placement",
-    "tasks",
-    "mix",
-    "log",
-    "migration",
-    "overheads",
-    "kernel",
-];
-
-/// Range of quanta, in milliseconds.
-const QUANTUM_MS: std::ops::RangeInclusive<f64> = 1.0..=60_000.0;
 /// Limit on repetitions; a larger number is taken for a mistake.
 const MOST_REPETITIONS: i64 = 100_000;
 
@@ -91,7 +65,7 @@ fn hardware(
         value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
     let file = value
         .checked(Hardware::file(choice, directory))
-        .map_err(|error| machine_of_fidelity(error, choice, &bank::MACHINES, "bank"))?;
+        .map_err(|error| Fidelity::Flow.unknown_machine(error, choice))?;
     Hardware::of_file(&file, inside)
 }
 
@@ -105,7 +79,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn scenario(self, mut root: Section<'_>) -> Result<Scenario, InputError> {
-        root.only(&KEYS).map_err(|error| of_fidelity(error, &bank::KEYS, "bank"))?;
+        root.only(Fidelity::Flow.keys()).map_err(|error| Fidelity::Flow.unknown_key(error))?;
         let _ = root.take("fidelity");
         let peak = self.hardware.machine.memories[0].service.capacity;
         let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX, "seed"))?.unwrap_or(1);
@@ -218,39 +192,6 @@ impl Reader<'_> {
     }
 }
 
-/// Reads one policy or an array of policies, each with its options. Those that are not in the table
-/// are refused unless `is_known`.
-pub(crate) fn policy_names(
-    value: &Value<'_>,
-    is_known: &dyn Fn(&str) -> bool,
-) -> Result<Vec<String>, InputError> {
-    let checked = |value: &Value<'_>| {
-        let given = value.string()?;
-        if !is_known(given) {
-            value.checked(policies::find(given))?;
-        }
-        Ok(given.to_owned())
-    };
-    if value.text().is_some() {
-        return Ok(vec![checked(value)?]);
-    }
-    let mut chosen: Vec<String> = Vec::new();
-    for element in value.array("the name of a policy or an array of names")? {
-        let name = checked(&element)?;
-        if chosen.contains(&name) {
-            return Err(element.refuse(format!("`{name}` is named twice")));
-        }
-        chosen.push(name);
-    }
-    if chosen.is_empty() {
-        let names: Vec<&str> = policies::names().collect();
-        return Err(value
-            .refuse("there is no policy")
-            .help(format!("valid: {}", names.join(", "))));
-    }
-    Ok(chosen)
-}
-
 /// Returns the shipped programs, read once.
 fn shipped() -> Arc<Catalog> {
     static SHIPPED: LazyLock<Arc<Catalog>> = LazyLock::new(|| Arc::new(Catalog::shipped()));
@@ -268,24 +209,6 @@ fn whole(
     }
     let (from, to) = range.into_inner();
     Err(value.refuse(format!("{number} is no {what}")).help(format!("from {from} to {to}")))
-}
-
-/// Reads `quantum_ms`.
-pub(crate) fn quantum(root: &mut Section<'_>) -> Result<Nanos, InputError> {
-    let default = Nanos::from_millis(100);
-    let read = |v: Value<'_>| v.number_in(QUANTUM_MS, "quantum in milliseconds");
-    Ok(root.map("quantum_ms", read)?.map_or(default, |ms| Nanos::from_secs_f64(ms / 1e3)))
-}
-
-/// Reads `knowledge`.
-pub(crate) fn knowledge(root: &mut Section<'_>) -> Result<Knowledge, InputError> {
-    Ok(root.map("knowledge", |v| v.named())?.unwrap_or_default())
-}
-
-/// Reads `knowledge_error`.
-pub(crate) fn knowledge_error(root: &mut Section<'_>) -> Result<KnowledgeError, InputError> {
-    let read = |v: Value<'_>| v.number_in(0.0..=KnowledgeError::MOST, "error of knowledge");
-    Ok(root.map("knowledge_error", read)?.map(KnowledgeError).unwrap_or_default())
 }
 
 fn confidence(value: &Value<'_>) -> Result<f64, InputError> {

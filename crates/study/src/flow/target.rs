@@ -5,8 +5,7 @@ use memweir_core::input::{InputError, Value};
 use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec};
 use memweir_policy::TargetCurve;
 
-/// Realistic peak of the machine of iabw eq. (11): 40 transactions of 128 bytes per microsecond.
-const PAPER_PEAK: BytesPerSec = BytesPerSec::from_gb(40.0 * 0.128);
+use crate::scheduling::paper_scaled_to;
 
 /// Keys of a curve, those of `platform.toml`.
 const KEYS: [&str; 3] = ["coefficients", "from", "to"];
@@ -27,25 +26,8 @@ pub(super) fn read(value: Value<'_>, peak: BytesPerSec) -> Result<Option<TargetC
         .map(Some)
 }
 
-/// Scales iabw eq. (11) to a machine of another peak: its bandwidths grow in proportion to the
-/// peaks.
-#[must_use]
-pub fn paper_scaled_to(peak: BytesPerSec) -> TargetCurve {
-    let paper = TargetCurve::paper();
-    let scale = peak.0 / PAPER_PEAK.0;
-    TargetCurve {
-        quadratic: paper.quadratic / scale,
-        linear: paper.linear,
-        constant: paper.constant * scale,
-        iabw_min: paper.iabw_min * scale,
-        iabw_max: paper.iabw_max * scale,
-        r_squared: None,
-    }
-}
-
 /// Returns a curve with the same target for every workload.
-#[must_use]
-pub fn fixed(target: BytesPerSec) -> TargetCurve {
+fn fixed(target: BytesPerSec) -> TargetCurve {
     TargetCurve {
         quadratic: 0.0,
         linear: 0.0,
@@ -90,18 +72,6 @@ mod tests {
 
     fn gb(value: f64) -> BytesPerSec {
         BytesPerSec::from_gb(value)
-    }
-
-    #[test]
-    fn the_papers_curve_scales_with_the_peak() {
-        // 50 transactions per microsecond of 40 are 25 GB/s of 20.
-        let of_paper =
-            TargetCurve::paper().apply(gb(50.0 * 0.128), None).as_gb() / PAPER_PEAK.as_gb();
-        let scaled = paper_scaled_to(gb(20.0)).apply(gb(25.0), None).as_gb() / 20.0;
-        assert!((of_paper - scaled).abs() < 1e-12, "{of_paper} {scaled}");
-        // -0.0118 * 2500 + 1.4571 * 50 - 6.2403 = 37.1147, of 40.
-        assert!((scaled - 37.1147 / 40.0).abs() < 1e-12);
-        assert_eq!(paper_scaled_to(PAPER_PEAK), TargetCurve::paper());
     }
 
     #[test]

@@ -11,8 +11,8 @@ use proptest::prelude::*;
 
 use super::study::Study;
 use super::*;
-use crate::ScenarioText;
 use crate::sweep::{Grid, Sweep};
+use crate::{Fidelity, ScenarioText};
 
 const SCENARIO: &str = r#"machine = "hmmsched"
 policies = ["os", "hmmsched:no-classes"]
@@ -508,7 +508,8 @@ fn every_mix_of_the_papers_can_be_named() {
 fn the_manual_has_every_key_and_a_machine_that_is_accepted() {
     const PAGE: &str = include_str!("../../../../docs/sim.md");
     let documented = |key: &str| PAGE.contains(&format!("`{key}`"));
-    let keys = file::KEYS.iter().chain(&tasks::KEYS).chain(&migration::KEYS).chain(&log::KEYS);
+    let keys =
+        Fidelity::Flow.keys().iter().chain(&tasks::KEYS).chain(&migration::KEYS).chain(&log::KEYS);
     for key in keys {
         let table = [format!("`[{key}]`"), format!("`[[{key}]]`")];
         let has = documented(key) || table.iter().any(|heading| PAGE.contains(heading));
