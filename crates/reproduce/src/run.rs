@@ -1,5 +1,7 @@
 //! Reproduction of a paper: the choice of figures, their order, and the observer.
 
+use std::num::NonZeroUsize;
+
 use memweir_core::input::InputError;
 use memweir_core::names::suggestion;
 use memweir_flow::SimError;
@@ -104,7 +106,8 @@ pub fn reproduce(
         PaperName::Drswap => Box::new(drswap::Lab::new(options.effort)?),
         PaperName::Beyond => Box::new(beyond::Lab::new(options.effort)?),
     };
-    let bench = Bench::new(options.threads, observer, laboratory.work(&chosen));
+    let threads = NonZeroUsize::new(options.threads).unwrap_or(NonZeroUsize::MIN);
+    let bench = Bench::new(threads, observer, laboratory.work(&chosen));
     let ids: Vec<String> = chosen.iter().map(|figure| figure.id.clone()).collect();
     let mut report = Report::new(&suite, options.effort, &ids);
     if options.effort == Effort::Quick {

@@ -1,8 +1,9 @@
 //! Runs many independent simulations on all cores, and reports their progress.
 
 use std::num::NonZeroUsize;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memweir_study::parallel;
 
 use crate::report::Report;
 
@@ -44,7 +45,7 @@ pub struct Stop;
 
 /// Threads for simulations, and a count of the work that is done.
 pub struct Bench<'a> {
-    threads: usize,
+    threads: NonZeroUsize,
     observer: &'a dyn Observer,
     done: AtomicU64,
     total: u64,
@@ -53,18 +54,18 @@ pub struct Bench<'a> {
 impl<'a> Bench<'a> {
     /// A bench for `total` work, in simulated core-seconds.
     #[must_use]
-    pub fn new(threads: usize, observer: &'a dyn Observer, total: u64) -> Self {
+    pub fn new(threads: NonZeroUsize, observer: &'a dyn Observer, total: u64) -> Self {
         Self { threads, observer, done: AtomicU64::new(0), total }
     }
 
     /// `run` of every input, on all threads, in the order of the inputs; each counts as `work`.
-    pub fn all<I: Sync, O: Send + Sync>(
+    pub fn all<I: Sync, O: Send>(
         &self,
         work: u64,
         inputs: &[I],
         run: impl Fn(&I) -> O + Sync,
     ) -> Vec<O> {
-        on_all(self.threads, inputs, |input| {
+        parallel::map(inputs, self.threads, |input| {
             let output = run(input);
             self.advance(work);
             output
@@ -74,7 +75,7 @@ impl<'a> Bench<'a> {
     /// Threads for work that is not a list of inputs.
     #[must_use]
     pub fn threads(&self) -> NonZeroUsize {
-        NonZeroUsize::new(self.threads).unwrap_or(NonZeroUsize::MIN)
+        self.threads
     }
 
     /// Reports further work as done.
@@ -87,52 +88,12 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// The refusal of a run.
-    pub fn try_all<I: Sync, O: Send + Sync, E: Send + Sync>(
+    pub fn try_all<I: Sync, O: Send, E: Send>(
         &self,
         work: u64,
         inputs: &[I],
         run: impl Fn(&I) -> Result<O, E> + Sync,
     ) -> Result<Vec<O>, E> {
         self.all(work, inputs, run).into_iter().collect()
-    }
-}
-
-/// `run` of every input, computed on `threads` threads; results in the order of the inputs.
-pub fn on_all<I: Sync, O: Send + Sync>(
-    threads: usize,
-    inputs: &[I],
-    run: impl Fn(&I) -> O + Sync,
-) -> Vec<O> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<OnceLock<O>> = inputs.iter().map(|_| OnceLock::new()).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, inputs.len().max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let (Some(input), Some(result)) = (inputs.get(index), results.get(index))
-                    else {
-                        break;
-                    };
-                    result.get_or_init(|| run(input));
-                }
-            });
-        }
-    });
-    results.into_iter().filter_map(OnceLock::into_inner).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_come_in_the_order_of_the_inputs() {
-        let inputs: Vec<u64> = (0..500).collect();
-        let squares: Vec<u64> = inputs.iter().map(|value| value * value).collect();
-        for threads in [0, 1, 3, 64] {
-            assert_eq!(on_all(threads, &inputs, |value| value * value), squares);
-        }
-        assert_eq!(on_all(2, &[], |value: &u64| *value), Vec::<u64>::new());
     }
 }

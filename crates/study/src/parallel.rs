@@ -42,6 +42,22 @@ pub fn for_each<T: Send>(
     });
 }
 
+/// Returns `work` of every input, computed on `threads` threads, in the order of the inputs.
+pub fn map<I: Sync, T: Send>(
+    inputs: &[I],
+    threads: NonZeroUsize,
+    work: impl Fn(&I) -> T + Sync,
+) -> Vec<T> {
+    let mut results: Vec<Option<T>> = inputs.iter().map(|_| None).collect();
+    for_each(
+        inputs.len(),
+        threads,
+        |index| work(&inputs[index]),
+        |index, result| results[index] = Some(result),
+    );
+    results.into_iter().flatten().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +81,16 @@ mod tests {
             assert!(results.iter().enumerate().all(|(index, square)| *square == index * index));
         }
         for_each(0, threads(4), |index| index, |_, _| panic!("there is nothing to do"));
+    }
+
+    #[test]
+    fn results_come_in_the_order_of_the_inputs() {
+        let inputs: Vec<u64> = (0..500).collect();
+        let squares: Vec<u64> = inputs.iter().map(|value| value * value).collect();
+        for workers in [1, 3, 64] {
+            assert_eq!(map(&inputs, threads(workers), |value| value * value), squares);
+        }
+        assert_eq!(map(&[], threads(2), |value: &u64| *value), Vec::<u64>::new());
     }
 
     #[test]

@@ -2,14 +2,13 @@
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memweir_core::PhysAddr;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::Named;
 use memweir_dram::MemoryConfig;
-use memweir_dram::curve::{Curve, Fit, Growth, Line, Pattern, Plan, Point, Site, Task};
+use memweir_dram::curve::{Curve, Fit, Growth, Line, Pattern, Plan, Point, Site};
+use memweir_study::parallel;
 use serde::Serialize;
 
 use super::memory::{self, MemoryArgs};
@@ -161,29 +160,15 @@ fn chosen(args: &Args) -> Result<Pattern, InputError> {
 
 /// Measures all lines on `threads` threads; the result does not depend on their number.
 fn measure(plan: &Plan, site: &Site, threads: NonZeroUsize) -> Result<Vec<Line>, Refusal> {
-    let tasks: Vec<Task> = plan.tasks();
+    let tasks = plan.tasks();
     let counter = Counter::new("lines", tasks.len() as u64);
-    let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<Result<Line, Refusal>>>> = Mutex::new(vec![None; tasks.len()]);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.get().min(tasks.len()) {
-            scope.spawn(|| {
-                while let Some((index, task)) = {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    tasks.get(index).map(|task| (index, *task))
-                } {
-                    let line = plan.measure_on(site, task);
-                    if let Ok(mut done) = done.lock() {
-                        done[index] = Some(line);
-                    }
-                    counter.one_more();
-                }
-            });
-        }
+    let lines = parallel::map(&tasks, threads, |task| {
+        let line = plan.measure_on(site, *task);
+        counter.one_more();
+        line
     });
     counter.finish();
-    let done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    done.into_iter().flatten().collect()
+    lines.into_iter().collect()
 }
 
 fn report<'a>(curve: &'a Curve, fit: Option<&'a Fit>) -> Report<'a> {
