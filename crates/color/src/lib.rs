@@ -21,7 +21,7 @@ pub use run::Colored;
 /// Error that kept a program from being started colored, or from being audited.
 pub use memweir_linux::preload::NotStarted as ColorError;
 
-use memweir_linux::preload::MissingFeature;
+use memweir_linux::MissingFeature;
 
 pub(crate) fn machine(reason: impl Into<String>, remedy: impl Into<String>) -> ColorError {
     MissingFeature::new(reason, remedy).into()

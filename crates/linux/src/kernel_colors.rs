@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::preload::MissingFeature;
+use crate::MissingFeature;
 
 /// File through which the kernel takes its map.
 const MAP: &str = "/sys/kernel/mm/page_color/map";

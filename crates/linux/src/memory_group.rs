@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::MissingFeature;
 use crate::cgroup::{self, HierarchyKind, locate, names};
 use crate::files::{Files, KernelFiles};
 use crate::leftovers;
 use crate::owner::Owner;
-use crate::preload::MissingFeature;
 
 /// The group. Removed when it is dropped, if no process is left in it; otherwise the next memweir
 /// that starts removes it.

@@ -21,9 +21,9 @@ use memweir_core::Bytes;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
 
+use crate::MissingFeature;
 use crate::cgroup;
 use crate::pidfd::PidFd;
-use crate::preload::MissingFeature;
 use crate::softpmu::SharedFile;
 
 /// Protection of pages of shared memory files and of pages that are not present, and reports of

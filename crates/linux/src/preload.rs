@@ -8,6 +8,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::Refusal;
+
+use crate::MissingFeature;
+
 pub use program::check_program;
 pub(crate) use program::is_dynamic;
 
@@ -16,23 +19,6 @@ const LIBRARY: &str = "libmemweir_preload.so";
 
 /// Variable that names the library.
 const LIBRARY_VARIABLE: &str = "MEMWEIR_PRELOAD";
-
-/// Something that this machine lacks, and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}; {remedy}")]
-pub struct MissingFeature {
-    /// The missing feature.
-    pub reason: String,
-    /// The remedy.
-    pub remedy: String,
-}
-
-impl MissingFeature {
-    /// Names what is missing, and the remedy.
-    pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { reason: reason.into(), remedy: remedy.into() }
-    }
-}
 
 /// Why a program was not started, or a running one not examined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 
 use memweir_abi::softpmu::program::{EmulatorCommand, GateOption};
 
+use crate::MissingFeature;
 use crate::launch::Launch;
 use crate::probe::Probe;
 
@@ -40,13 +41,8 @@ pub struct QemuPaths {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QemuError {
     /// The emulator or the plugin is missing or unfit.
-    #[error("{reason}; {remedy}")]
-    Missing {
-        /// The problem.
-        reason: String,
-        /// The remedy.
-        remedy: String,
-    },
+    #[error(transparent)]
+    Missing(#[from] MissingFeature),
     /// The program cannot be emulated.
     #[error("{program}: cannot run under the software meter: {reason}")]
     Refused {
@@ -58,7 +54,7 @@ pub enum QemuError {
 }
 
 fn missing(reason: impl Into<String>, remedy: impl Into<String>) -> QemuError {
-    QemuError::Missing { reason: reason.into(), remedy: remedy.into() }
+    MissingFeature::new(reason, remedy).into()
 }
 
 /// A usable emulator with the plugin.
@@ -96,7 +92,9 @@ impl Qemu {
                 qemu.version.1,
                 qemu.plugin.display()
             )),
-            Err(QemuError::Missing { reason, remedy }) => Probe::missing(reason).remedy(remedy),
+            Err(QemuError::Missing(missing)) => {
+                Probe::missing(missing.reason).remedy(missing.remedy)
+            }
             Err(error) => Probe::missing(error.to_string()),
         }
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::preload::MissingFeature;
+use crate::MissingFeature;
 
 /// `SWAP_FLAG_DIRECT_READ` of the patches.
 const DIRECT_READ: libc::c_int = 0x80000;

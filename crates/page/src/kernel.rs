@@ -8,8 +8,9 @@ use std::thread::available_parallelism;
 use memweir_abi::preload::page::DirectRead;
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, PAGE};
+use memweir_linux::MissingFeature;
 use memweir_linux::memory_group::MemoryGroup;
-use memweir_linux::preload::{MissingFeature, NotStarted};
+use memweir_linux::preload::NotStarted;
 use memweir_linux::swap::{SwapArea, SwapReads};
 use serde::Serialize;
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use memweir_abi::preload::page::NvmPlace;
 use memweir_core::Bytes;
 use memweir_core::input::Refusal;
+use memweir_linux::MissingFeature;
 use memweir_linux::paging::{Obstacle, Step};
-use memweir_linux::preload::{MissingFeature, NotStarted};
+use memweir_linux::preload::NotStarted;
 
 use super::machine::Surroundings;
 

@@ -11,8 +11,9 @@ use memweir_abi::preload::page::{
 };
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Seconds};
+use memweir_linux::MissingFeature;
 use memweir_linux::paging::CountersFile;
-use memweir_linux::preload::{self, MissingFeature, NotStarted};
+use memweir_linux::preload::{self, NotStarted};
 use memweir_linux::unpaged::Unpaged;
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry};
 
