@@ -17,12 +17,6 @@ impl Time {
         self.0 as f64 * 1e-15
     }
 
-    /// Returns the span in nanoseconds.
-    #[must_use]
-    pub fn as_nanos_f64(self) -> f64 {
-        self.0 as f64 * 1e-6
-    }
-
     /// Returns the instant `span` later.
     #[must_use]
     pub const fn after(self, span: Self) -> Self {

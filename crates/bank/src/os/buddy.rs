@@ -105,21 +105,6 @@ impl Buddy {
         self.coloring.color_of(PhysAddr(self.base + (u64::from(frame.0) << page_bits)))
     }
 
-    /// Returns the number of lists of an order: the number of color sets that its blocks can have.
-    #[must_use]
-    pub fn lists_of(&self, order: u32) -> usize {
-        self.lists[order as usize].len()
-    }
-
-    /// Returns the first pages of an order's free blocks that have `color`, in the order in which
-    /// they will be taken.
-    pub fn free_blocks(&self, order: u32, color: Color) -> impl Iterator<Item = Frame> + '_ {
-        let first = self.lists[order as usize][self.list(order, color)];
-        let some = |frame: u32| (frame != NONE).then_some(frame);
-        let next = move |frame: &u32| some(self.links[*frame as usize].after);
-        std::iter::successors(some(first), next).map(Frame)
-    }
-
     /// Takes a block of an order that contains pages of `color`; a single page has that color. Adds
     /// the number of lists searched to `searched`.
     pub fn take(&mut self, order: u32, color: Color, searched: &mut u32) -> Option<Frame> {
@@ -208,5 +193,22 @@ impl Buddy {
             self.links[after as usize].before = before;
         }
         self.state[block as usize] = USED;
+    }
+}
+
+#[cfg(test)]
+impl Buddy {
+    /// Returns the number of lists of an order: the number of color sets that its blocks can have.
+    pub(super) fn lists_of(&self, order: u32) -> usize {
+        self.lists[order as usize].len()
+    }
+
+    /// Returns the first pages of an order's free blocks that have `color`, in the order in which
+    /// they will be taken.
+    pub(super) fn free_blocks(&self, order: u32, color: Color) -> impl Iterator<Item = Frame> + '_ {
+        let first = self.lists[order as usize][self.list(order, color)];
+        let some = |frame: u32| (frame != NONE).then_some(frame);
+        let next = move |frame: &u32| some(self.links[*frame as usize].after);
+        std::iter::successors(some(first), next).map(Frame)
     }
 }

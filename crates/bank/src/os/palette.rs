@@ -84,18 +84,6 @@ impl Palette {
         (0..self.colors()).map(Color).filter(fits).collect()
     }
 
-    /// Returns the bank color of pages of `color`; zero if banks are not colored.
-    #[must_use]
-    pub fn bank_of(&self, color: Color) -> Color {
-        self.whole.part(color, &self.bank)
-    }
-
-    /// Returns the cache color of pages of `color`; zero if the cache is not colored.
-    #[must_use]
-    pub fn cache_of(&self, color: Color) -> Color {
-        self.whole.part(color, &self.cache)
-    }
-
     /// Refuses a set of colors that no page can have.
     pub(super) fn check(&self, colors: &ColorSet) -> Result<(), Refusal> {
         if colors.is_empty() {
@@ -161,8 +149,9 @@ mod tests {
             let (banks, caches) = (color(&banks), color(&caches));
             let palette = Palette::both(&banks, &caches).unwrap();
             let whole = palette.coloring().color_of(PhysAddr(address));
-            prop_assert_eq!(palette.bank_of(whole), banks.color_of(PhysAddr(address)));
-            prop_assert_eq!(palette.cache_of(whole), caches.color_of(PhysAddr(address)));
+            for part in [banks, caches] {
+                prop_assert_eq!(palette.whole.part(whole, &part), part.color_of(PhysAddr(address)));
+            }
         }
     }
 }
