@@ -319,7 +319,7 @@ impl Backend for ProcessBackend<'_> {
         let subjects = || subjects(plan, slots, predicted, quantum);
         let notices = self.recorder.quantum_ended(quantum, start, meter, subjects);
         self.notify(notices);
-        let progress = self.ledger.progress();
+        let progress = self.ledger.progress(&self.slots);
         self.recorder.event(observer::Event::QuantumEnded(&progress));
     }
 

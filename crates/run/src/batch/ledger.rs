@@ -4,6 +4,7 @@ use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
 use memweir_linux::Capabilities;
 use memweir_policy::quantum_loop::Quantum;
 
+use super::slots::Slots;
 use crate::jobs::Batch;
 use crate::observer::Progress;
 use crate::report::{JobReport, Outcome};
@@ -20,19 +21,11 @@ pub fn bandwidth(quantum: &Quantum) -> Option<BytesPerSec> {
     Some(total.bandwidth(quantum.summary.elapsed))
 }
 
-/// State of a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    #[default]
-    Waiting,
-    Started(Nanos),
-    Over,
-}
-
 /// Account of one job.
 #[derive(Clone, Debug, Default)]
 struct Account {
-    stage: Stage,
+    /// Start of its program, until it is over.
+    since: Option<Nanos>,
     exit_code: Option<i32>,
     wall: Nanos,
     cpu_time: Nanos,
@@ -105,7 +98,7 @@ impl Ledger {
     /// Notes that the job's program has started.
     pub(super) fn started(&mut self, job: JobId, now: Nanos) {
         self.first_exec.get_or_insert(now);
-        self.accounts[job.index()].stage = Stage::Started(now);
+        self.accounts[job.index()].since = Some(now);
     }
 
     /// Time since the first exec.
@@ -121,11 +114,10 @@ impl Ledger {
     /// Notes that the job is over, or was left running without an exit code; returns its wall time.
     pub(super) fn ended(&mut self, job: JobId, exit_code: Option<i32>, now: Nanos) -> Nanos {
         let account = &mut self.accounts[job.index()];
-        if let Stage::Started(start) = account.stage {
+        if let Some(start) = account.since.take() {
             account.wall = now.saturating_sub(start);
             self.last_end = self.last_end.max(now);
         }
-        account.stage = Stage::Over;
         account.exit_code = exit_code;
         account.wall
     }
@@ -155,28 +147,30 @@ impl Ledger {
         self.last = Some((self.elapsed(quantum.start) + elapsed, bandwidth));
     }
 
-    /// Returns the progress of the batch.
-    pub(super) fn progress(&self) -> Progress {
-        let over = self.accounts.iter().filter(|account| account.stage == Stage::Over).count();
+    /// Returns the progress of the batch, whose jobs are in these stages.
+    pub(super) fn progress(&self, slots: &Slots) -> Progress {
+        let (mut over, mut rest) = (Vec::new(), Vec::new());
+        for (job, account) in (0..).map(JobId).zip(&self.accounts) {
+            if slots.is_over(job) { over.push(account) } else { rest.push(account) }
+        }
         let (elapsed, bandwidth) = self.last.unwrap_or_default();
         Progress {
             quantum: self.quanta.saturating_sub(1),
             elapsed,
             bandwidth,
-            jobs_done: over,
+            jobs_done: over.len(),
             jobs: self.accounts.len(),
-            remaining: self.remaining(),
+            remaining: self.remaining(&over, &rest),
         }
     }
 
     /// Time that the rest will take if every core stays busy. A job without an expected time is
-    /// taken to use as much CPU time as the finished ones did on average.
-    fn remaining(&self) -> Option<Nanos> {
-        let over: Vec<&Account> = self.accounts.iter().filter(|a| a.stage == Stage::Over).collect();
+    /// taken to use as much CPU time as those that are over did on average.
+    fn remaining(&self, over: &[&Account], rest: &[&Account]) -> Option<Nanos> {
         let typical = (!over.is_empty())
             .then(|| over.iter().map(|a| a.cpu_time.0).sum::<u64>() / over.len() as u64);
         let mut work = 0u64;
-        for account in self.accounts.iter().filter(|a| a.stage != Stage::Over) {
+        for account in rest {
             let whole = match account.expected {
                 Some(time) => time.0 * u64::from(account.cores),
                 None => typical?,

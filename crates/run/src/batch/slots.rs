@@ -69,6 +69,11 @@ impl Slots {
         self.0[job.index()].stage == Stage::Waiting
     }
 
+    /// Returns true if the job is over.
+    pub(super) fn is_over(&self, job: JobId) -> bool {
+        self.0[job.index()].stage == Stage::Over
+    }
+
     /// Notes that the job's first process runs its program.
     pub(super) fn started(&mut self, job: JobId) {
         self.0[job.index()].stage = Stage::Started;

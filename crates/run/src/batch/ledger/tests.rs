@@ -3,6 +3,7 @@ use memweir_policy::quantum_loop::JobQuantum;
 use memweir_policy::{Decision, QuantumSummary, Running};
 
 use super::*;
+use crate::batch::Totals;
 use crate::jobs::{Command, Job};
 
 fn ms(ms: u64) -> Nanos {
@@ -13,6 +14,10 @@ fn ledger(expected: &[Option<Nanos>]) -> Ledger {
     let job = |index| Job::new(format!("{index}"), Command::Shell("true".into()));
     let batch = Batch { jobs: (0..expected.len()).map(job).collect() };
     Ledger::new(&batch, expected, 2, ms(100))
+}
+
+fn slots(jobs: usize) -> Slots {
+    Slots::new(jobs, Totals::default())
 }
 
 /// A quantum of 100 ms in which the first job ran for `running` and read `lines`.
@@ -80,7 +85,7 @@ fn what_the_meter_does_not_see_is_absent_and_not_zero() {
 fn a_quantum_without_a_meter_has_no_bandwidth() {
     let mut ledger = ledger(&[None]);
     ledger.quantum_ended(&quantum(0, ms(100), None));
-    assert_eq!(ledger.progress().bandwidth, None);
+    assert_eq!(ledger.progress(&slots(1)).bandwidth, None);
     assert!(ledger.bandwidths().is_empty());
     assert_eq!(ledger.quanta(), 1);
 }
@@ -104,21 +109,21 @@ fn the_rest_is_what_was_expected_less_what_was_done() {
     }
     ledger.quantum_ended(&quantum(0, ms(100), None));
     // 950 + 400 ms of CPU time on two cores.
-    assert_eq!(ledger.progress().remaining, Some(ms(675)));
+    assert_eq!(ledger.progress(&slots(2)).remaining, Some(ms(675)));
 }
 
 #[test]
 fn a_job_of_unknown_length_is_taken_to_be_like_those_that_are_over() {
-    let mut ledger = ledger(&[None, None]);
+    let (mut ledger, mut slots) = (ledger(&[None, None]), slots(2));
     for job in [JobId(0), JobId(1)] {
         ledger.started(job, ms(0));
     }
     ledger.quantum_ended(&quantum(0, ms(100), None));
-    assert_eq!(ledger.progress().remaining, None, "nothing is known yet");
-    ledger.ended(JobId(0), Some(0), ms(100));
+    assert_eq!(ledger.progress(&slots).remaining, None, "nothing is known yet");
+    slots.over(JobId(0));
     // The first took 50 ms of CPU time, and there are two cores.
-    assert_eq!(ledger.progress().remaining, Some(ms(25)));
-    assert_eq!(ledger.progress().jobs_done, 1);
+    let progress = ledger.progress(&slots);
+    assert_eq!((progress.remaining, progress.jobs_done), (Some(ms(25)), 1));
 }
 
 #[test]
