@@ -77,14 +77,10 @@ impl<const M: usize> Traffic<M> {
         for load in jobs {
             let speed = speed_at(load, queueing);
             let drawn: [f64; M] = array::from_fn(|medium| load.utilization[medium] * speed);
-            for medium in 0..M {
-                traffic.drawn[medium] += drawn[medium];
-            }
+            traffic.drawn.iter_mut().zip(drawn).for_each(|(sum, drawn)| *sum += drawn);
             let slowed = drawn.map(|drawn| drawn * speed);
             for (taken, share) in traffic.taken.iter_mut().zip(load.share) {
-                for medium in 0..M {
-                    taken[medium] += slowed[medium] * share;
-                }
+                taken.iter_mut().zip(slowed).for_each(|(sum, slowed)| *sum += slowed * share);
             }
         }
         traffic
