@@ -69,7 +69,7 @@ struct Traffic<const M: usize> {
 
 impl<const M: usize> Traffic<M> {
     /// Sums over the jobs at this queueing.
-    // Inlined into Newton's method, it takes twice the instructions for four media: the compiler
+    // Inlined into Newton's method, it takes a third more instructions for four media: the compiler
     // arranges the sums as the equations want them, and no longer row by row.
     #[inline(never)]
     fn at<'a>(jobs: impl Iterator<Item = &'a Load>, queueing: &[f64; MAX_MEDIA]) -> Self {
