@@ -1,14 +1,15 @@
 #!/bin/sh
-# The demo: a batch of real programs under three policies, on inputs that it makes itself. Writes
+# The demo: a batch of real programs under policies, on inputs that it makes itself. Writes
 # the tables, the figure and the raw results to demo/out/.
 #
-#   [ROUNDS=2] demo/run.sh MEMWEIR
+#   [ROUNDS=2] [POLICIES=os,...] demo/run.sh MEMWEIR
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
 memweir=$(realpath "$1")
 out=$here/out
 rounds=${ROUNDS:-2}
+policies=${POLICIES:-os,ideal-average,max-weight}
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT INT TERM
@@ -50,7 +51,7 @@ echo "== profiling each program once, then the batch under each policy, $rounds 
 cd "$work"
 "$memweir" run jobs.toml \
     --profile-first --sample 10% \
-    --compare os,ideal-average,max-weight --repeat "$rounds" \
+    --compare "$policies" --repeat "$rounds" \
     --logs "$work/logs" \
     --json "$out/comparison.json" --plot "$out/timeline.svg" | tee "$out/comparison.txt"
 "$memweir" store list >"$out/profiles.txt"
