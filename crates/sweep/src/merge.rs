@@ -14,7 +14,7 @@ use memweir_study::sweep::Grid;
 use crate::SweepError;
 use crate::manifest::Manifest;
 use crate::partition::{Found, Partition, ShardFile, by_point};
-use crate::plan::{NUMBER, POINT, REPORT};
+use crate::plan::{NUMBER, POINT, REPORT, TRUNCATED};
 
 /// Beginning of the names of merged files.
 const MERGED: &str = "merged";
@@ -127,6 +127,17 @@ impl Merged {
             Cell::String(report) => Some(report.as_str()),
             _ => None,
         })
+    }
+
+    /// Returns the points whose trace may lack accesses, in the order of the grid.
+    #[must_use]
+    pub fn truncated(&self) -> Vec<usize> {
+        let column = self.manifest.columns.iter().position(|column| column.name == TRUNCATED);
+        let is_truncated = |row: &Vec<Cell>| {
+            column.and_then(|at| row.get(at)).is_some_and(|cell| *cell == Cell::Truth(true))
+        };
+        let points = self.points.iter().filter(|point| point.rows.iter().any(is_truncated));
+        points.map(|point| point.point).collect()
     }
 
     /// Replaces the files by a single one with each point once. Returns its path; `None` where

@@ -26,6 +26,8 @@ pub const POINT: &str = "point";
 pub const NUMBER: &str = "number";
 /// The column with the point as `--json` has it, in the first row of each point.
 pub const REPORT: &str = "report";
+/// The column, of simulations that read traces, that is true if accesses may be missing.
+pub const TRUNCATED: &str = "truncated";
 
 /// Text and settings of a scenario, for the manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

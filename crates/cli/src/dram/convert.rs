@@ -65,7 +65,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     if output::is_stdout(Some(&args.output)) {
         copy(args, &mut trace, format, std::io::stdout().lock())?;
-        return Ok(warn_of_truncation(trace.trace()));
+        return Ok(warn_of_truncation(trace.trace().name(), trace.trace().truncation()));
     }
     // A conversion that fails must not leave a file that looks like a trace.
     let fail = |error| Failure::write(&args.output, error);
@@ -81,7 +81,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
             .caches()
             .map_or(String::new(), |caches| format!(", behind caches: {}", describe(caches)))
     ))?;
-    Ok(warn_of_truncation(trace.trace()))
+    Ok(warn_of_truncation(trace.trace().name(), trace.trace().truncation()))
 }
 
 fn copy(

@@ -113,7 +113,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
     let outcome = conclude(&systems, &checks);
-    match warn_of_truncation(trace.trace()) {
+    match warn_of_truncation(trace.trace().name(), trace.trace().truncation()) {
         Outcome::Success => Ok(outcome),
         truncated => Ok(truncated),
     }
@@ -206,10 +206,10 @@ impl Memory {
     }
 }
 
-/// Warns of a truncated trace. The outcome says whether accesses may be missing.
-pub(super) fn warn_of_truncation(trace: &Trace) -> Outcome {
-    let Some(truncation) = trace.truncation() else { return Outcome::Success };
-    eprintln!("memweir: {}: {truncation}", trace.name());
+/// Warns if the trace `name` is truncated. The outcome says whether accesses may be missing.
+pub(super) fn warn_of_truncation(name: &str, truncation: Option<Truncation>) -> Outcome {
+    let Some(truncation) = truncation else { return Outcome::Success };
+    eprintln!("memweir: {name}: {truncation}");
     if truncation.loss == Loss::None { Outcome::Success } else { Outcome::Truncated }
 }
 

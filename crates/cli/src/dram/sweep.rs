@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use clap::{CommandFactory, Parser};
 use memweir_core::PhysAddr;
@@ -10,15 +11,15 @@ use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 use memweir_dram::MemoryConfig;
 use memweir_dram::drive::{Report, Served};
-use memweir_dram::trace::{Format, Trace};
+use memweir_dram::trace::{Format, Loss, Trace, Truncation};
 use memweir_flow::Stop;
 use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::key::key;
 use memweir_study::sweep::Grid;
-use memweir_sweep::plan::{Origin, digest};
+use memweir_sweep::plan::{Origin, TRUNCATED, digest};
 use memweir_sweep::simulation::{Simulated, Simulation};
 
-use super::replay::{Args, Replayed, drive_all, measured};
+use super::replay::{Args, Replayed, drive_all, measured, warn_of_truncation};
 use super::source::{Beyond, Requests, Space};
 use super::watch::{CommandsFormat, Watch};
 use crate::failure::{Failure, Outcome};
@@ -42,10 +43,12 @@ struct Row<'a> {
     memory: &'a str,
     clock_ps: u64,
     served: &'a Served,
+    /// True if accesses of the trace may be missing.
+    truncated: bool,
 }
 
 /// Returns the fields of a row, behind the swept options.
-fn fields<'a>() -> [Field<Row<'a>>; 19] {
+fn fields<'a>() -> [Field<Row<'a>>; 20] {
     [
         ("memory", Kind::String, |row| row.memory.into()),
         ("requests", Kind::Integer, |row| row.served.requests.into()),
@@ -60,7 +63,9 @@ fn fields<'a>() -> [Field<Row<'a>>; 19] {
         ("row_conflicts", Kind::Integer, |row| row.served.row_conflicts.into()),
         ("activates", Kind::Integer, |row| row.served.activates.into()),
         ("refreshes", Kind::Integer, |row| row.served.refreshes.into()),
-        ("read_latency_mean_cycles", Kind::Float, |row| row.served.read_latency_cycles.mean.into()),
+        ("read_latency_mean_cycles", Kind::Float, |row| {
+            row.served.read_latency_cycles.mean.into()
+        }),
         ("read_latency_p50_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p50.into()),
         ("read_latency_p90_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p90.into()),
         ("read_latency_p99_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p99.into()),
@@ -68,6 +73,7 @@ fn fields<'a>() -> [Field<Row<'a>>; 19] {
         ("bandwidth_bytes_per_s", Kind::Float, |row| row.served.bandwidth_bytes_per_s.into()),
         ("bus_utilisation", Kind::Float, |row| row.served.bus_utilisation.into()),
         ("average_power_mw", Kind::Float, |row| row.served.average_power_mw.into()),
+        (TRUNCATED, Kind::Boolean, |row| Cell::Boolean(row.truncated)),
     ]
 }
 
@@ -87,8 +93,14 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let grid = grid(args)?;
     let content = content(&args.trace)?;
     let name = args.trace.display().to_string();
-    let origin = Origin { name, ..Origin::default() };
-    args.shards.execute(&grid, |grid| ReplaySweep::read(grid, &content), &origin, &output)
+    let origin = Origin { name: name.clone(), ..Origin::default() };
+    let truncation = OnceLock::new();
+    let read = |grid| ReplaySweep::read(grid, &content, &truncation);
+    let outcome = args.shards.execute(&grid, read, &origin, &output)?;
+    match warn_of_truncation(&name, truncation.get().copied()) {
+        Outcome::Success => Ok(outcome),
+        truncated => Ok(truncated),
+    }
 }
 
 /// Returns the grid of the swept options.
@@ -126,19 +138,25 @@ struct Prepared {
 }
 
 /// A replay at every point of a grid of options.
-struct ReplaySweep {
+struct ReplaySweep<'a> {
     grid: Grid,
     points: Vec<Prepared>,
+    /// Filled by the first point that meets the cut of a truncated trace.
+    truncation: &'a OnceLock<Truncation>,
 }
 
-impl ReplaySweep {
+impl<'a> ReplaySweep<'a> {
     /// Reads the options at every point of a grid; `content` is the hash of the trace.
-    fn read(grid: Grid, content: &str) -> Result<Self, Failure> {
+    fn read(
+        grid: Grid,
+        content: &str,
+        truncation: &'a OnceLock<Truncation>,
+    ) -> Result<Self, Failure> {
         // `memweir dram replay`, and then the options.
         let given: Vec<OsString> = std::env::args_os().skip(3).collect();
         let point = |at| Prepared::read(&given, &grid.at(at), content);
         let points = (0..grid.len()).map(point).collect::<Result<_, _>>()?;
-        Ok(Self { grid, points })
+        Ok(Self { grid, points, truncation })
     }
 }
 
@@ -190,8 +208,8 @@ impl Prepared {
         Ok(Self { args, systems, key })
     }
 
-    /// Serves the trace.
-    fn replay(&self) -> Result<Simulated, Failure> {
+    /// Serves the trace. Returns where it is cut, too.
+    fn replay(&self) -> Result<(Simulated, Option<Truncation>), Failure> {
         let Self { args, systems, .. } = self;
         let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
         let format = CommandsFormat::default();
@@ -203,7 +221,10 @@ impl Prepared {
         let (report, _) = measured(systems, &driven, &stats, &watches, 1.0);
         let trace = requests.finish();
         let replayed = Replayed::new(systems, &trace, args.mode, &report);
-        Ok(Simulated::new(rows(systems, &report), &without_host(&replayed)))
+        let truncation = trace.trace().truncation();
+        let truncated = truncation.is_some_and(|found| found.loss != Loss::None);
+        let rows = rows(systems, &report, truncated);
+        Ok((Simulated::new(rows, &without_host(&replayed)), truncation))
     }
 }
 
@@ -223,15 +244,16 @@ fn without_host(replayed: &Replayed<'_>) -> serde_json::Value {
 }
 
 /// Returns the row of all memories together, and of each where there are several.
-fn rows(systems: &[(PhysAddr, MemoryConfig)], report: &Report) -> Vec<Vec<Cell>> {
+fn rows(systems: &[(PhysAddr, MemoryConfig)], report: &Report, truncated: bool) -> Vec<Vec<Cell>> {
+    let clock_ps = systems[0].1.spec().clock.0;
     let row = |memory: &str, served: &Served| {
-        cells(&fields(), &Row { memory, clock_ps: systems[0].1.spec().clock.0, served })
+        cells(&fields(), &Row { memory, clock_ps, served, truncated })
     };
     let parts = report.parts.iter().map(|part| row(&part.memory, &part.served));
     std::iter::once(row("all", &report.served)).chain(parts).collect()
 }
 
-impl Simulation for ReplaySweep {
+impl Simulation for ReplaySweep<'_> {
     fn command(&self) -> &'static str {
         "dram replay"
     }
@@ -255,10 +277,15 @@ impl Simulation for ReplaySweep {
         _: NonZeroUsize,
         _: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
-        self.points[point].replay().map(Some).map_err(|failure| match failure {
+        let replayed = self.points[point].replay().map_err(|failure| match failure {
             Failure::Input(error) => error,
             other => InputError::new("dram replay", other.to_string()),
-        })
+        });
+        let (simulated, truncation) = replayed?;
+        if let Some(truncation) = truncation {
+            self.truncation.get_or_init(|| truncation);
+        }
+        Ok(Some(simulated))
     }
 }
 

@@ -18,7 +18,8 @@ use crate::render::text::counted;
 
 const TEXT: &str = "\
 Reads the files of all shards. A point that two files have with equal rows counts once; with other
-rows the merge is refused, and nothing changes. Missing points are listed, and the exit code is 1.
+rows the merge is refused, and nothing changes. Missing points, and points of a truncated trace, are
+listed, and the exit code is 1.
 
 Examples:
   memweir sweep merge points
@@ -91,9 +92,12 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         if !output::is_stdout(args.json.as_deref()) {
             report(&merged, &written.display().to_string())?;
         }
-        tell_of_points(&merged);
+        let truncated = merged.truncated();
+        tell_of_points(&merged, &truncated);
         if !merged.missing.is_empty() {
             outcome = Outcome::Incomplete;
+        } else if !truncated.is_empty() && outcome == Outcome::Success {
+            outcome = Outcome::Truncated;
         }
     }
     Ok(outcome)
@@ -146,10 +150,11 @@ fn points<'a>(merged: &'a Merged, directory: &Path) -> Result<Points<'a>, InputE
 }
 
 /// Names the points that a reader must know of.
-fn tell_of_points(merged: &Merged) {
+fn tell_of_points(merged: &Merged, truncated: &[usize]) {
     let grid = &merged.grid;
     listed("in several files with equal rows, and counted once", grid, &merged.repeated);
     listed("missing; `--resume` runs them", grid, &merged.missing);
+    listed("of a truncated trace; accesses may be missing", grid, truncated);
 }
 
 /// Prints points that a reader must know of to standard error.
@@ -157,7 +162,8 @@ fn listed(state: &str, grid: &Grid, points: &[usize]) {
     if points.is_empty() {
         return;
     }
-    eprintln!("memweir: {} points are {state}:", points.len());
+    let verb = if points.len() == 1 { "is" } else { "are" };
+    eprintln!("memweir: {} {verb} {state}:", counted(points.len() as u64, "point"));
     for point in points.iter().take(MOST_LISTED) {
         eprintln!("  {} {}", point + 1, grid.place(*point));
     }

@@ -297,6 +297,31 @@ fn options_of_a_replay_are_swept() {
 }
 
 #[test]
+fn a_sweep_over_a_truncated_trace_says_so() {
+    let world = World::new();
+    let trace: String = (0..40_000).map(|line| format!("LD {:#x}\n", line * 4096)).collect();
+    world.file("t.txt", &trace);
+    stdout(world.memweir().args(["dram", "convert", "t.txt", "t.mwt"]));
+    let whole = std::fs::read(world.path().join("t.mwt")).expect("a trace");
+    // Half of the accesses, and all of them without a whole end block.
+    for (kept, code, out) in [(whole.len() / 2, 1, "half"), (whole.len() - 13, 0, "all")] {
+        std::fs::write(world.path().join("t.mwt"), &whole[..kept]).expect("a file");
+        let replay = ["dram", "replay", "t.mwt", "--memory", "ddr4-2400", "--out", out];
+        let mut command = world.memweir();
+        let ran = command.args(replay).args(["--sweep", "page=open,closed"]).assert().code(code);
+        let said = String::from_utf8_lossy(&ran.get_output().stderr).into_owned();
+        assert_eq!(said.matches("t.mwt: the file was cut").count(), 1, "{said}");
+        let table = format!("{out}.csv");
+        let merged = world.memweir().args(["sweep", "merge", out, "--out", &table]).assert();
+        let said = String::from_utf8_lossy(&merged.code(code).get_output().stderr).into_owned();
+        assert_eq!(said.contains("2 points are of a truncated trace"), code == 1, "{said}");
+        let (table, last) = (world.read(&table), if code == 1 { ",true" } else { ",false" });
+        assert!(table.lines().next().is_some_and(|head| head.ends_with(",truncated")), "{table}");
+        assert!(table.lines().skip(1).all(|row| row.ends_with(last)), "{table}");
+    }
+}
+
+#[test]
 fn figures_are_reproduced_in_shards() {
     let world = World::new();
     let figures = ["reproduce", "bpm", "--figure", "streamcluster", "--quick", "--out", "points"];
