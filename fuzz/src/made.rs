@@ -71,7 +71,8 @@ pub(crate) fn decisions() -> Vec<Vec<u8>> {
     scheduler.retire(JobId(0));
     let calls = scheduler.take_calls();
     let calls: String = calls.iter().zip(1..).map(|(call, number)| call.line(number)).collect();
-    vec![(header.line() + &calls).into_bytes()]
+    let end = record::end_line(calls.lines().count() as u64);
+    vec![(header.line() + &calls + &end).into_bytes()]
 }
 
 pub(crate) fn recordings() -> Vec<Vec<u8>> {

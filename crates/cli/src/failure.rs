@@ -16,8 +16,8 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything ended well
     1  a job failed; the runs of a profile ended differently; a replay decided differently under
-       the same policy; a memory broke a rule; no map was found; a trace was truncated; points of
-       a merged sweep are missing
+       the same policy; a memory broke a rule; no map was found; a trace or a record was truncated;
+       points of a merged sweep are missing
     2  wrong usage or wrong input; nothing was started
     3  this machine cannot do it: no such meter, mechanism or permission
     4  a result could not be written
@@ -47,7 +47,7 @@ pub(crate) enum Outcome {
     Violation,
     /// No map was found.
     Refused,
-    /// A trace was truncated and may have lost accesses.
+    /// A trace or a record of decisions was truncated and may have lost a part.
     Truncated,
     /// Points of a sweep have not run.
     Incomplete,

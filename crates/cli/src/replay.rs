@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_policy::record::{Answer, Difference, Record, Replay, replay, replay_by};
 use memweir_policy::{QuantumScheduler, SchedulerConfig};
@@ -47,6 +48,11 @@ pub(crate) struct Args {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let record = decisions::read(&args.record)?;
+    if record.decisions() == 0 {
+        let error = InputError::new(args.record.display().to_string(), "has no decision");
+        let help = "`memweir run --record FILE` writes a record";
+        return Err(error.help(record.truncated.as_deref().unwrap_or(help)).into());
+    }
     let recorded = &record.header.config.policy;
     let program = args.policy_program.as_ref();
     let other = program.map(|program| program.name.as_str()).or(args.policy.as_deref());
@@ -66,7 +72,14 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         &Replayed::new(&args.record, &record, policy, &outcome),
         || render::report(&record, policy, &outcome, args.limit),
     )?;
-    Ok(if same && !outcome.differences.is_empty() { Outcome::Different } else { Outcome::Success })
+    if let Some(truncated) = &record.truncated {
+        eprintln!("memweir: {truncated}");
+    }
+    Ok(match &record.truncated {
+        _ if same && !outcome.differences.is_empty() => Outcome::Different,
+        Some(_) => Outcome::Truncated,
+        None => Outcome::Success,
+    })
 }
 
 impl Args {

@@ -1,11 +1,11 @@
 //! Records of decisions: the configuration of a scheduler and every call to it with its answer, as
 //! lines of JSON, and their replay.
 //!
-//! The first line is a [`Header`], each further one a [`Call`]. Lines are written as the calls
-//! happen, so that a scheduler that was killed leaves a record that is complete except for its last
-//! line. A record holds everything that a decision depends on, so that a new scheduler built from
-//! the header and fed the same calls decides the same, bit for bit, whether it was recorded live or
-//! on an emulated machine.
+//! The first line is a [`Header`], each further one a [`Call`], and the last is the [`end_line`].
+//! Lines are written as the calls happen, so that a scheduler that was killed leaves a record that
+//! is complete up to its last line, which is no end. A record holds everything that a decision
+//! depends on, so that a new scheduler built from the header and fed the same calls decides the
+//! same, bit for bit, whether it was recorded live or on an emulated machine.
 //!
 //! File input and output is left to the caller.
 
@@ -28,8 +28,8 @@ mod tests;
 const FORMAT: &str = "memweir-decisions";
 
 /// Version of the format that is written; all versions from 1 on are read. Version 1 does not
-/// number the calls; version 2 has no kinds of jobs.
-const VERSION: u32 = 3;
+/// number the calls; version 2 has no kinds of jobs; version 3 has no end line.
+const VERSION: u32 = 4;
 
 /// The first line of a record.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +110,20 @@ struct Numbered<C> {
     call: C,
 }
 
+/// The last line of a complete record.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    /// Calls in the record.
+    end: u64,
+}
+
+/// Returns the last line of a complete record of this many calls, with its newline.
+#[must_use]
+pub fn end_line(calls: u64) -> String {
+    line(&End { end: calls })
+}
+
 fn line(entry: &impl Serialize) -> String {
     let mut line = serde_json::to_string(entry).expect("plain data has a form in JSON");
     line.push('\n');
@@ -123,8 +137,8 @@ pub struct Record {
     pub header: Header,
     /// The calls, each with the number of its line, counted from one.
     pub calls: Vec<(usize, Call)>,
-    /// Message that says where the record breaks off, if its end is missing; the calls before are
-    /// complete.
+    /// Message that says where the record breaks off, if its end is or may be missing; the calls
+    /// before are complete.
     pub truncated: Option<String>,
 }
 
@@ -140,8 +154,8 @@ impl Record {
     ///
     /// # Errors
     /// If the first line is no header of a known version, a line except the last is no call, or the
-    /// numbers of the calls have a gap. A last line that is no call marks the place where the
-    /// writer was killed: the calls before it are returned.
+    /// numbers of the calls have a gap, or a line follows the end line. A last line that is no call
+    /// marks the place where the writer was killed: the calls before it are returned.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         let mut lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
         let first = lines.next().map_or("", |(_, line)| line);
@@ -149,6 +163,19 @@ impl Record {
         let mut calls = Vec::new();
         let mut lines = lines.filter(|(_, line)| !line.trim().is_empty()).peekable();
         while let Some((number, line)) = lines.next() {
+            if let Ok(End { end }) = serde_json::from_str(line) {
+                if end != calls.len() as u64 {
+                    let reason = format!("the record ends after call {end}, not {}", calls.len());
+                    return Err(InputError::new(name, reason).line(number).help(NOT_WHOLE));
+                }
+                return match lines.next() {
+                    Some((number, _)) => {
+                        Err(InputError::new(name, "a line after the end of the record")
+                            .line(number))
+                    }
+                    None => Ok(Self { header, calls, truncated: None }),
+                };
+            }
             match serde_json::from_str::<Numbered<Call>>(line) {
                 Ok(call) => {
                     let expected = calls.len() as u64 + 1;
@@ -169,15 +196,27 @@ impl Record {
                 }
             }
         }
-        Ok(Self { header, calls, truncated: None })
+        let truncated = Some(format!(
+            "{name}: the record has no end line; calls after number {} may be missing",
+            calls.len()
+        ));
+        Ok(Self { header, calls, truncated })
+    }
+
+    /// Returns the number of decisions.
+    #[must_use]
+    pub fn decisions(&self) -> usize {
+        let is_decision = |call: &Call| matches!(call, Call::Select(_) | Call::Backfill(Some(_)));
+        self.calls.iter().filter(|(_, call)| is_decision(call)).count()
     }
 }
+
+const NOT_WHOLE: &str = "a record without all of its calls cannot be replayed";
 
 /// Returns the error for a record in which the call numbered `expected` is not in its place.
 fn gap(name: &str, expected: u64, found: Option<u64>) -> InputError {
     let found = found.map_or("a call without a number".to_owned(), |found| format!("call {found}"));
-    InputError::new(name, format!("call {expected} is missing: {found} follows"))
-        .help("a record without all of its calls cannot be replayed")
+    InputError::new(name, format!("call {expected} is missing: {found} follows")).help(NOT_WHOLE)
 }
 
 fn header(name: &str, line: &str) -> Result<Header, InputError> {

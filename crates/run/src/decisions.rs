@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
-use memweir_policy::record::{Call, Header, Record};
+use memweir_policy::record::{Call, Header, Record, end_line};
 
 use crate::files;
 
@@ -36,6 +36,11 @@ impl DecisionLog {
         self.file.write_all(lines.as_bytes())?;
         self.calls += calls.len() as u64;
         Ok(())
+    }
+
+    /// Writes the end line: the record is complete.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.file.write_all(end_line(self.calls).as_bytes())
     }
 
     /// The file.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use memweir_policy::record::{Answer, Difference, Record, Replay};
 
-use super::text::{Table, count, rate, seconds, shortened};
+use super::text::{Table, count, counted, rate, seconds, shortened};
 
 /// Width of a column of jobs.
 const JOBS_WIDTH: usize = 48;
@@ -13,15 +13,11 @@ const JOBS_WIDTH: usize = 48;
 pub(crate) fn report(record: &Record, policy: &str, replay: &Replay, limit: usize) -> String {
     let recorded = &record.header.config.policy;
     let mut text = String::new();
-    if let Some(truncated) = &record.truncated {
-        let _ = writeln!(text, "{truncated}");
-    }
-    let decisions = if replay.decisions == 1 { "decision" } else { "decisions" };
     let _ = writeln!(
         text,
-        "{} jobs, {} {decisions} by {recorded} in {}",
-        record.header.jobs.len(),
-        count(replay.decisions as u64),
+        "{}, {} by {recorded} in {}",
+        counted(record.header.jobs.len() as u64, "job"),
+        counted(replay.decisions as u64, "decision"),
         seconds(replay.time.as_secs_f64())
     );
     let differing = replay.differences.len() as u64;
@@ -90,7 +86,7 @@ mod tests {
         let record = Record {
             header: Header::new(SchedulerConfig::default(), names),
             calls: Vec::new(),
-            truncated: Some("f:9: the record breaks off here".to_owned()),
+            truncated: None,
         };
         let difference = Difference {
             line: 7,
@@ -109,7 +105,6 @@ mod tests {
     fn a_difference_names_line_time_and_jobs() {
         let text = replayed(decision(&[0, 2]), decision(&[0, 1]));
         for needle in [
-            "f:9: the record breaks off",
             "3 jobs, 12 decisions by round-robin in 0.900 s",
             "2 differ under os",
             "gzip, xz",

@@ -98,6 +98,34 @@ fn a_comparison_that_a_program_ends_keeps_the_rounds_before() {
 }
 
 #[test]
+fn a_record_without_its_end_is_replayed_with_a_warning() {
+    let world = World::new();
+    let file = world.file("jobs.toml", &declared_jobs());
+    let run = ["run", "--policy", "round-robin", "--record", "d.jsonl"];
+    world.memweir().args(run).arg(&file).assert().success();
+    let replay = |code| {
+        let command = ["replay", "d.jsonl", "--json", "-"];
+        let output = world.memweir().args(command).assert().code(code).get_output().clone();
+        let said = String::from_utf8(output.stderr).expect("UTF-8");
+        (serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default(), said)
+    };
+    let (whole, said) = replay(0);
+    assert_eq!((&whole["truncated"], &*said), (&Value::Null, ""));
+    let text = world.read("d.jsonl");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    world.file("d.jsonl", &lines[..lines.len() - 3].concat());
+    let (cut, said) = replay(1);
+    assert_eq!(cut["differences"], Value::Array(Vec::new()));
+    let truncated = cut["truncated"].as_str().expect("a message");
+    assert!(truncated.contains("the record has no end line"), "{truncated}");
+    assert_eq!(said, format!("memweir: {truncated}\n"));
+    // The header alone.
+    world.file("d.jsonl", lines[0]);
+    let said = replay(2).1;
+    assert!(said.contains("d.jsonl: has no decision"), "{said}");
+}
+
+#[test]
 fn the_decisions_of_a_program_are_replayed_by_it() {
     let world = World::new();
     let file = world.file("jobs.toml", &declared_jobs());

@@ -87,10 +87,10 @@ pub fn replay(record: &Record, policy: Option<&str>) -> Result<Replay, Refusal> 
 /// be one from outside the table.
 #[must_use]
 pub fn replay_by(record: &Record, mut scheduler: QuantumScheduler) -> Replay {
-    let (mut replay, mut quantum) = (Replay::default(), 0);
+    let mut replay = Replay { decisions: record.decisions(), ..Replay::default() };
+    let mut quantum = 0;
     for (line, call) in &record.calls {
         let Some((recorded, replayed)) = answers(&mut scheduler, call) else { continue };
-        replay.decisions += usize::from(matches!(call, Call::Select(_) | Call::Backfill(Some(_))));
         if recorded != replayed {
             let reason = |job: &JobId| Some((*job, scheduler.reason(*job)?));
             replay.differences.push(Difference {

@@ -82,7 +82,13 @@ fn record(policy: &str, course: &Course) -> String {
 }
 
 fn lines<'a>(calls: impl Iterator<Item = &'a Call>) -> String {
-    calls.zip(1..).map(|(call, number)| call.line(number)).collect()
+    let mut text = String::new();
+    let mut number = 0;
+    for call in calls {
+        number += 1;
+        text += &call.line(number);
+    }
+    text + &end_line(number)
 }
 
 fn steady(quanta: usize) -> Course {
@@ -151,6 +157,8 @@ fn a_decision_that_was_tampered_with_is_found_by_its_line() {
 fn a_record_that_breaks_off_is_read_up_to_there() {
     let text = record("hmmsched", &steady(3));
     let whole = Record::parse("x", &text).unwrap();
+    let end = text.trim_end().rfind('\n').unwrap() + 1;
+    let text = &text[..end];
     let cut = &text[..text.len() - 20];
     let record = Record::parse("x", cut).unwrap();
     assert_eq!(record.calls, whole.calls[..whole.calls.len() - 1]);
@@ -163,9 +171,27 @@ fn a_record_that_breaks_off_is_read_up_to_there() {
 }
 
 #[test]
+fn a_record_cut_at_the_end_of_a_line_is_truncated() {
+    let text = record("hmmsched", &steady(3));
+    let whole = Record::parse("x", &text).unwrap();
+    assert_eq!((whole.decisions() > 3, whole.truncated), (true, None));
+    for calls in 0..whole.calls.len() {
+        let cut: String = text.split_inclusive('\n').take(1 + calls).collect();
+        let record = Record::parse("x", &cut).unwrap();
+        assert_eq!(record.calls, whole.calls[..calls]);
+        let said = format!("x: the record has no end line; calls after number {calls} may");
+        assert!(record.truncated.unwrap().starts_with(&said));
+    }
+    // An end line ends the record, after all of its calls.
+    let refused = |text: String| Record::parse("x", &text).unwrap_err().to_string();
+    assert!(refused(text.clone() + &end_line(99)).contains("a line after the end of the record"));
+    assert!(refused(text.replace("{\"end\":", "{\"end\":1")).contains("not "));
+}
+
+#[test]
 fn a_record_without_an_inner_call_is_refused() {
     let text = record("hmmsched", &steady(3));
-    let count = text.lines().count();
+    let count = text.lines().count() - 1;
     for removed in 1..count - 1 {
         let left = text.lines().enumerate().filter(|(line, _)| *line != removed);
         let cut: String = left.map(|(_, line)| format!("{line}\n")).collect();
@@ -185,10 +211,12 @@ fn written() -> String {
 fn a_record_of_version_1_is_read_without_numbers() {
     let text = record("os", &steady(2));
     let calls = Record::parse("x", &text).unwrap().calls;
+    // Without numbers and, as it has no comma, without the end line.
     let number = |line: &str| line.split_once(',').map(|(_, rest)| format!("{{{rest}\n"));
     let old: String = text.lines().skip(1).filter_map(number).collect();
     let header = text.lines().next().unwrap().replacen(&written(), ":1,", 1) + "\n";
-    assert_eq!(Record::parse("x", &(header + &old)).unwrap().calls, calls);
+    let read = Record::parse("x", &(header + &old)).unwrap();
+    assert_eq!((read.calls, read.truncated.is_some()), (calls, true));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! decisions of the scheduler.
 
 use std::collections::HashMap;
+use std::io;
 use std::path::PathBuf;
 
 use memweir_core::{BytesPerSec, JobId, Media, Nanos};
@@ -105,8 +106,13 @@ impl<'a> QuantumRecorder<'a> {
     /// Records calls to the scheduler.
     #[must_use]
     pub fn decided(&mut self, calls: &[Call]) -> Vec<String> {
+        self.log(|log| log.append(calls))
+    }
+
+    /// Writes to the record of decisions, and gives it up if that fails.
+    fn log(&mut self, write: impl FnOnce(&mut DecisionLog) -> io::Result<()>) -> Vec<String> {
         let Some(mut log) = self.decisions.take() else { return Vec::new() };
-        match log.append(calls) {
+        match write(&mut log) {
             Ok(()) => self.decisions = Some(log),
             Err(error) => {
                 let reason = format!("no more decisions are recorded: {error}");
@@ -132,16 +138,18 @@ impl<'a> QuantumRecorder<'a> {
         }
     }
 
-    /// Ends the timeline.
+    /// Ends the record of decisions and the timeline.
     #[must_use]
     pub fn finish(&mut self) -> Vec<String> {
-        let Some(timeline) = self.timeline.take() else { return Vec::new() };
+        let mut notices = self.log(DecisionLog::finish);
+        let Some(timeline) = self.timeline.take() else { return notices };
         let path = timeline.path().to_owned();
         let failure = timeline
             .finish()
             .err()
             .map(|error| self.lose(path, format!("the timeline could not be finished: {error}")));
-        failure.into_iter().collect()
+        notices.extend(failure);
+        notices
     }
 
     /// The files that could not be written to their end.
