@@ -71,6 +71,10 @@ fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Dr
         Style::Line => context
             .draw_series(LineSeries::new(envelope(&series.points), color.stroke_width(2)))
             .map(|_| ()),
+        Style::StepLine => {
+            let corners = steps(&envelope(&series.points), f64::NEG_INFINITY);
+            context.draw_series(LineSeries::new(corners, color.stroke_width(2))).map(|_| ())
+        }
         Style::Dashes => context
             .draw_series(DashedLineSeries::new(
                 envelope(&series.points),
@@ -110,7 +114,7 @@ fn entries(chart: &Chart) -> Vec<Entry<'_>> {
         let mark = match series.style {
             Style::Dots => Mark::Dot,
             Style::Dashes => Mark::Dashes,
-            Style::Line | Style::Steps => Mark::Line,
+            Style::Line | Style::Steps | Style::StepLine => Mark::Line,
         };
         Entry { name: &series.name, color: series.color, mark }
     });

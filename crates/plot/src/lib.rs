@@ -105,6 +105,8 @@ pub enum Style {
     Dashes,
     /// A filled step function: each value holds until the next point.
     Steps,
+    /// A step function without a fill, which ends at its last point.
+    StepLine,
     /// Single points.
     Dots,
 }

@@ -106,10 +106,12 @@ fn bandwidth(run: &Run, title: &str, x_end: f64, y_end: Option<f64>) -> Chart {
         style: Style::Steps,
         color: PALETTE[0],
     }];
-    let target = per_quantum(|row| row.target);
-    if !target.is_empty() {
+    let mut target = per_quantum(|row| row.target);
+    let last = run.rows.iter().rfind(|row| row.target.is_some());
+    if let (Some(row), Some((_, rate))) = (last, target.last().copied()) {
+        target.push((row.t_start_s + row.span_s, rate));
         let name = "target".to_owned();
-        series.push(Series { name, points: target, style: Style::Line, color: PALETTE[2] });
+        series.push(Series { name, points: target, style: Style::StepLine, color: PALETTE[2] });
     }
     let peak = run.peak.map(|peak| Level {
         name: "peak".to_owned(),
@@ -201,10 +203,11 @@ mod tests {
     }
 
     #[test]
-    fn the_chart_has_one_point_per_quantum() {
+    fn the_chart_has_a_step_per_quantum() {
         let chart = bandwidth(&run(), "", 0.2, None);
         assert_eq!(chart.series[0].points, vec![(0.0, 3.0), (0.1, 3.0), (0.2, 0.0)]);
-        assert_eq!(chart.series[1].points, vec![(0.0, 4.0), (0.1, 4.0)]);
+        assert_eq!(chart.series[1].points, vec![(0.0, 4.0), (0.1, 4.0), (0.2, 4.0)]);
+        assert_eq!(chart.series[1].style, Style::StepLine);
         assert_eq!(chart.levels[0].value, 40.0);
     }
 
