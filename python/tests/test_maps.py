@@ -26,7 +26,7 @@ def test_places_are_those_of_the_command(file: Path) -> None:
         check=True,
         stdout=subprocess.PIPE,
     )
-    expected = json.loads(shown.stdout)
+    expected = json.loads(shown.stdout)["places"]
     colors = read.color_of(PLACES)
     for place, color, told in zip(read.decode(PLACES), colors, expected):
         assert int(told.pop("address"), 16) == place.pop("address")

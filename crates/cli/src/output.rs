@@ -36,13 +36,13 @@ struct Described<'a, T> {
 
 /// The program and the arguments behind a result.
 #[derive(Serialize)]
-struct Provenance {
+pub(crate) struct Provenance {
     version: &'static str,
     arguments: Vec<String>,
 }
 
 impl Provenance {
-    fn of_this_run() -> Self {
+    pub(crate) fn of_this_run() -> Self {
         let arguments = std::env::args_os().skip(1);
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -56,17 +56,12 @@ pub(crate) fn file(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text).map_err(|error| Failure::write(path, error))
 }
 
-/// Writes `value`, a structure, as JSON to the file, or to standard output for `-`. Version and
-/// arguments of this run stand before its fields. A file appears whole or not at all.
+/// Writes `value`, a structure or a map, as JSON to the file, or to standard output for `-`.
+/// Version and arguments of this run stand before its fields. A file appears whole or not at all.
 pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     let described = Described { memweir: Provenance::of_this_run(), result: value };
-    plain_json(path, &described)
-}
-
-/// Writes `value` as JSON as it is: a list, or a file with a format of its own.
-pub(crate) fn plain_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     let fail = |error: io::Error| Failure::write(path, error);
-    let mut text = serde_json::to_string_pretty(value).map_err(|error| fail(error.into()))?;
+    let mut text = serde_json::to_string_pretty(&described).map_err(|error| fail(error.into()))?;
     text.push('\n');
     if is_stdout(Some(path)) {
         return print(&text);

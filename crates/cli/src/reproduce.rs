@@ -11,6 +11,7 @@ use std::time::Duration;
 use clap::builder::PossibleValue;
 use indicatif::ProgressBar;
 use memweir_reproduce::html;
+use memweir_reproduce::report::Results;
 use memweir_reproduce::score::Agreement;
 use memweir_reproduce::source::Value;
 use memweir_reproduce::{
@@ -19,7 +20,7 @@ use memweir_reproduce::{
 use memweir_run::files::{check_writable, write_atomically};
 
 use crate::failure::{Failure, Outcome};
-use crate::output;
+use crate::output::{self, Provenance};
 use crate::render::progress;
 use crate::render::text::{Table, shortened};
 use crate::shared::shards::Shards;
@@ -150,7 +151,8 @@ impl Desk {
             write_atomically(path, text.as_bytes()).map_err(|error| Failure::write(path, error))
         };
         write(REPORT, &html::page(report)?)?;
-        write(RESULTS, &report.json())
+        let memweir = serde_json::to_value(Provenance::of_this_run()).unwrap_or_default();
+        write(RESULTS, &Results { memweir, ..report.results() }.json())
     }
 
     /// Keeps the failure, and stops the reproduction if there is one.

@@ -1,5 +1,6 @@
 //! `memweir store`: shows the profile store and removes profiles from it.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -99,7 +100,8 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
 fn list(store: &Store, json: Option<PathBuf>) -> Result<(), Failure> {
     let entries = store.list()?;
     if let Some(path) = &json {
-        output::plain_json(path, &entries.iter().map(Listed::from).collect::<Vec<_>>())?;
+        let profiles: Vec<_> = entries.iter().map(Listed::from).collect();
+        output::json(path, &BTreeMap::from([("profiles", profiles)]))?;
     }
     if output::is_stdout(json.as_deref()) {
         return Ok(());

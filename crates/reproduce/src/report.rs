@@ -194,12 +194,13 @@ impl Comparison {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Results {
+    /// The `version` of memweir and, of a command, its `arguments`; the version alone in files of
+    /// earlier versions.
+    pub memweir: serde_json::Value,
     /// Numbers of comparisons that agree, by kind.
     pub score: Score,
     /// The paper, as the command calls it.
     pub paper: String,
-    /// The version of memweir.
-    pub memweir: String,
     /// Effort of the run.
     pub effort: Effort,
     /// Requested figures that are not done.
@@ -271,9 +272,9 @@ impl Report {
     #[must_use]
     pub fn results(&self) -> Results {
         Results {
+            memweir: serde_json::json!({ "version": env!("CARGO_PKG_VERSION") }),
             score: self.score(),
             paper: self.paper.name.clone(),
-            memweir: env!("CARGO_PKG_VERSION").to_owned(),
             effort: self.effort,
             missing: self.missing.clone(),
             comparisons: self.comparisons().cloned().collect(),
@@ -375,7 +376,7 @@ pub(crate) mod tests {
         let recorded = Results {
             score: Score::default(),
             paper: "iabw".to_owned(),
-            memweir: String::new(),
+            memweir: serde_json::Value::Null,
             effort: Effort::Full,
             missing: Vec::new(),
             comparisons: vec![line(3.0), line(-1.0), line(7.0)],
@@ -397,7 +398,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn json_leads_with_the_score_and_has_the_documented_fields() {
+    fn json_has_the_documented_fields() {
         let paper = Paper {
             name: "iabw".to_owned(),
             title: String::new(),
@@ -412,7 +413,7 @@ pub(crate) mod tests {
             .add(Section::new(&data(), Found { values: vec![("mean", 2.5)], ..Found::default() }));
         assert!(report.missing.is_empty());
         let text = report.json();
-        assert!(text.starts_with("{\n  \"score\""), "{text}");
+        assert!(text.starts_with("{\n  \"memweir\": {\n    \"version\""), "{text}");
         assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), report.results());
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         let line = json["comparisons"][0].as_object().unwrap();

@@ -134,7 +134,7 @@ impl Merged {
     pub fn truncated(&self) -> Vec<usize> {
         let column = self.manifest.columns.iter().position(|column| column.name == TRUNCATED);
         let is_truncated = |row: &Vec<Cell>| {
-            column.and_then(|at| row.get(at)).is_some_and(|cell| *cell == Cell::Truth(true))
+            column.and_then(|at| row.get(at)).is_some_and(|cell| *cell == Cell::Boolean(true))
         };
         let points = self.points.iter().filter(|point| point.rows.iter().any(is_truncated));
         points.map(|point| point.point).collect()

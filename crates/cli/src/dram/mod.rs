@@ -30,7 +30,7 @@ pub(crate) enum Action {
     /// Write a trace in another format
     Convert(convert::Args),
     /// List the memories that come with memweir
-    List,
+    List(list::Args),
     /// Show a memory: organization, timing, currents, and where the figures come from
     Show(show::Args),
 }
@@ -42,7 +42,7 @@ pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
         Action::Curve(args) => curve::execute(args),
         Action::Check(args) => check::execute(args),
         Action::Convert(args) => convert::execute(args),
-        Action::List => list::execute(),
+        Action::List(args) => list::execute(args),
         Action::Show(args) => show::execute(args),
     }
 }

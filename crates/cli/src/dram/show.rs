@@ -1,13 +1,17 @@
 //! `memweir dram show`: everything that is known of a memory.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use memweir_core::Cycles;
+use memweir_core::medium::MediumKind;
 use memweir_dram::MemorySpec;
-use memweir_dram::spec::{ArrayEnergy, Currents};
+use memweir_dram::spec::{ArrayEnergy, Currents, Organization};
+use serde::Serialize;
 
 use super::devices;
-use super::list::peak;
+use super::list::{channel, peak};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{Table, rate};
@@ -18,11 +22,68 @@ pub(crate) struct Args {
     /// A shipped memory or a device file
     #[arg(value_name = "NAME|FILE.toml")]
     memory: String,
+    /// Write the memory as JSON (`-`: to standard output instead of the text)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    json: Option<PathBuf>,
+}
+
+/// A memory in JSON.
+#[derive(Serialize)]
+struct Shown<'a> {
+    name: &'a str,
+    family: &'a str,
+    kind: MediumKind,
+    source: &'a str,
+    clock_ps: u64,
+    organization: Organization,
+    channel_bytes: u64,
+    peak_bandwidth: f64,
+    read_latency_cycles: u64,
+    write_latency_cycles: u64,
+    burst_cycles: u64,
+    timing_cycles: BTreeMap<&'a str, u64>,
+    currents: Option<&'a Currents>,
+    array: Option<ArrayEnergy>,
+    link: Option<Link>,
+}
+
+/// The link in front of a memory.
+#[derive(Serialize)]
+struct Link {
+    latency_ps: u64,
+    bandwidth: f64,
+}
+
+impl<'a> From<&'a MemorySpec> for Shown<'a> {
+    fn from(spec: &'a MemorySpec) -> Self {
+        let link = |link: &memweir_dram::spec::Link| Link {
+            latency_ps: link.latency.0,
+            bandwidth: link.bandwidth.0,
+        };
+        Self {
+            name: &spec.name,
+            family: &spec.family,
+            kind: spec.kind,
+            source: &spec.source,
+            clock_ps: spec.clock.0,
+            organization: spec.organization,
+            channel_bytes: channel(spec).0,
+            peak_bandwidth: peak(spec),
+            read_latency_cycles: spec.read_latency.0,
+            write_latency_cycles: spec.write_latency.0,
+            burst_cycles: spec.burst.0,
+            timing_cycles: spec.timing.iter().map(|(name, cycles)| (name, cycles.0)).collect(),
+            currents: spec.currents.as_ref(),
+            array: spec.array,
+            link: spec.link.as_ref().map(link),
+        }
+    }
 }
 
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
     let spec = devices::spec(&args.memory, "NAME|FILE.toml")?;
-    output::print(&text(&spec))?;
+    output::report(args.json.as_deref(), &Shown::from(&spec), || text(&spec))?;
     Ok(Outcome::Success)
 }
 

@@ -1,5 +1,6 @@
 //! `memweir map decode`.
 
+use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::path::PathBuf;
 
@@ -41,7 +42,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         .map(|address| Place::new(&map, &coloring, address))
         .collect::<Result<_, _>>()?;
     if let Some(path) = &args.json {
-        output::plain_json(path, &places)?;
+        output::json(path, &BTreeMap::from([("places", &places)]))?;
     }
     if !output::is_stdout(args.json.as_deref()) {
         output::print(&render(&map, &places))?;
@@ -82,7 +83,7 @@ struct Place {
     way: Option<u32>,
     /// By role, of those that the map has.
     #[serde(flatten)]
-    roles: std::collections::BTreeMap<&'static str, u32>,
+    roles: BTreeMap<&'static str, u32>,
     /// The bank among all: bit `i` is the value of the map's `i`th function.
     set: u64,
     row: Option<u64>,

@@ -232,7 +232,9 @@ impl Sharded<'_> {
             done: done.as_ref().map(|done| done.contains(&grid.number(at))),
         });
         match json {
-            Some(path) => output::plain_json(path, &points.collect::<Vec<_>>())?,
+            Some(path) => {
+                output::json(path, &BTreeMap::from([("points", points.collect::<Vec<_>>())]))?;
+            }
             None => {
                 let lines = points.enumerate().map(|(at, point)| line(&point, &grid.at(at)));
                 output::print(&lines.collect::<String>())?;

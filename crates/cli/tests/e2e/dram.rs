@@ -168,6 +168,15 @@ fn every_shipped_memory_is_listed_and_shown() {
     for needle in ["tRCD", "row hit 21 cycles", "idd4r", "source: "] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }
+    let list = json(world.memweir().args(["dram", "list", "--json"]), 0);
+    assert_eq!(list["memories"].as_array().map(Vec::len), Some(names.len()));
+    let shown = json(world.memweir().args(["dram", "show", "ddr4-2400", "--json", "-"]), 0);
+    assert_eq!(shown["memweir"]["arguments"][1], "show");
+    assert_eq!((&shown["clock_ps"], &shown["organization"]["banks"]), (&833.into(), &4.into()));
+    let listed = list["memories"].as_array().expect("a list");
+    let listed = listed.iter().find(|memory| memory["name"] == "ddr4-2400").expect("listed");
+    assert_eq!(shown["peak_bandwidth"], listed["peak_bandwidth"]);
+    assert!(shown["currents"]["rails"][0]["idd4r"].is_number(), "{shown}");
 }
 
 #[test]

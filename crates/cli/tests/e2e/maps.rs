@@ -47,6 +47,8 @@ fn addresses_are_decoded_by_role() {
     let file = world.file("i7-860.toml", I7_860);
     let file = file.to_str().expect("a path of text");
     let places = json(&world, &["map", "decode", file, "0x6000", "4194304", "--json", "-"]);
+    assert_eq!(places["memweir"]["arguments"][1], "decode");
+    let places = &places["places"];
     assert_eq!((&places[0]["bank"], &places[0]["channel"]), (&3.into(), &0.into()));
     assert_eq!((&places[1]["channel"], &places[1]["color"]), (&1.into(), &16.into()));
     assert!(places[0]["row"].is_null());

@@ -303,7 +303,7 @@ fn profiles_tell_media_apart_and_runs_follow_them() {
         assert!((0.3..0.5).contains(&share), "{whole}: {share}");
     }
     let listed = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
-    assert_eq!(lines_of(&listed[0]["media"], "pram"), (reads, writes));
+    assert_eq!(lines_of(&listed["profiles"][0]["media"], "pram"), (reads, writes));
     // The batch has the media in another order and knows them by name.
     let mut run = world.memweir();
     run.args(["run", "--policy", "hmmsched", "--media", "cxl,pram", "--meter", "declared"]);

@@ -41,7 +41,7 @@ fn entry(world: &World, command: &[&str]) -> Value {
             entry["command"].as_array().expect("words").iter().filter_map(Value::as_str).collect();
         words.ends_with(command)
     };
-    list.as_array().expect("a list").iter().find(ends).unwrap_or(&Value::Null).clone()
+    list["profiles"].as_array().expect("a list").iter().find(ends).unwrap_or(&Value::Null).clone()
 }
 
 /// 64-byte lines that a stored program moved.
@@ -119,7 +119,8 @@ fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
     assert!(text.contains(reason), "{text}");
     fs::remove_dir(world.path().join("once")).expect("the native run made it");
     let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
-    assert_eq!(list, Value::Array(Vec::new()));
+    assert_eq!(list["profiles"], Value::Array(Vec::new()));
+    assert_eq!(list["memweir"]["arguments"][0], "store");
 
     // A batch goes on without the profile of such a job.
     let run = ["run", "--policy", "os", "--profile-first", "--"];
@@ -151,7 +152,7 @@ fn the_programs_of_a_batch_are_emulated_at_once() {
         .map(|[own, its]| ["sh", "-c", meet, own, its, directory]);
     world.memweir().args(run).args(one).arg(":::").args(other).assert().code(0);
     let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
-    assert_eq!(list.as_array().map(Vec::len), Some(2), "{list}");
+    assert_eq!(list["profiles"].as_array().map(Vec::len), Some(2), "{list}");
 }
 
 #[test]
@@ -231,7 +232,7 @@ fn outputs_of_a_profile_that_cannot_be_written_cost_no_other() {
     full("--addresses");
     assert!(Path::new("/dev/full").metadata().is_ok_and(|there| !there.is_file()));
     let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
-    assert_eq!(list.as_array().map(Vec::len), Some(1), "and stored");
+    assert_eq!(list["profiles"].as_array().map(Vec::len), Some(1), "and stored");
     let wrong = ["profile", "--isolation", "box", "--", "true"];
     assert!(refusal(world.memweir().args(wrong), 2).contains("overlay, copy or none"));
 }

@@ -17,6 +17,8 @@ fn writes_a_report_and_the_results() {
     assert!(text.starts_with("0 of 0 judged comparisons agree"), "{text}");
     assert!(text.contains("9 match without being evidence"), "{text}");
     let results: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
+    assert_eq!(results["memweir"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(results["memweir"]["arguments"][1], "hmmsched");
     assert_eq!(results["score"]["input"]["no_evidence"], 6);
     assert_eq!(results["score"]["construction"]["no_evidence"], 3);
     assert_eq!((&results["paper"], &results["effort"]), (&"hmmsched".into(), &"full".into()));

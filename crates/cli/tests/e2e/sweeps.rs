@@ -56,7 +56,9 @@ fn sim(world: &World, more: &[&str]) -> assert_cmd::Command {
 /// The points of the list with their state.
 fn points(world: &World, sweep: &[&str], out: &str) -> Vec<Value> {
     let listed = stdout(sim(world, sweep).args(["--list-points", "--json", "-", "--out", out]));
-    serde_json::from_str(&listed).expect("JSON")
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!(listed["memweir"]["version"], env!("CARGO_PKG_VERSION"));
+    listed["points"].as_array().expect("points").clone()
 }
 
 fn done(points: &[Value]) -> usize {

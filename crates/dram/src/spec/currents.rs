@@ -1,7 +1,9 @@
 //! Parameters of the energy model.
 
+use serde::Serialize;
+
 /// A supply of a device and the currents that it delivers, in mA.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rail {
     /// Name in the data sheet: `VDD`.
     pub name: String,
@@ -28,7 +30,7 @@ pub struct Rail {
 }
 
 /// Currents of one device.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Currents {
     /// Its supplies.
     pub rails: Vec<Rail>,
@@ -38,7 +40,7 @@ pub struct Currents {
 }
 
 /// Energy that the cells of an NVM draw for each bit.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ArrayEnergy {
     /// Sensing a bit of the array into the row buffer, in pJ.
     pub read_pj_per_bit: f64,

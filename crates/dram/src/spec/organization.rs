@@ -2,9 +2,10 @@
 
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, LINE_BYTES};
+use serde::Serialize;
 
 /// Widths and counts, all of them powers of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Organization {
     /// Data width of one (sub-)channel in bits, without those for error correction.
     pub bus_bits: u32,

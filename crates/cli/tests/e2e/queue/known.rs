@@ -23,7 +23,7 @@ fn stored(daemon: &Daemon) -> Vec<Value> {
     let mut command = daemon.world.memweir();
     let output = command.args(["store", "list", "--json"]).assert().success();
     let list: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
-    list.as_array().expect("a list").clone()
+    list["profiles"].as_array().expect("a list").clone()
 }
 
 #[test]
