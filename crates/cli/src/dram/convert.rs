@@ -1,6 +1,6 @@
 //! `memweir dram convert`: a trace in another format.
 
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 
 use memweir_bank::cached_trace::CachedTrace;
@@ -102,8 +102,14 @@ fn copy(
     let mut writer = Writer::start(BufWriter::new(out), format, &header).map_err(fail)?;
     let mut taken = 0u64;
     while let Some(access) = trace.next_access()? {
-        writer.push(&access).map_err(fail)?;
         taken += 1;
+        writer.push(&access).map_err(|error| match error.kind() {
+            // The format cannot express the access.
+            ErrorKind::InvalidData => InputError::new(trace.trace().name(), error.to_string())
+                .key(format!("access {taken}"))
+                .into(),
+            _ => fail(error),
+        })?;
         if taken.is_multiple_of(1 << 14) {
             progress.show(trace.trace().progress().taken);
         }

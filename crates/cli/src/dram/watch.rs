@@ -11,6 +11,7 @@ use memweir_dram::command::Command;
 use memweir_dram::drive::PartObserver;
 use memweir_dram::energy::{EnergyMeter, EnergyReport};
 use memweir_dram::{MemoryConfig, Observer, drampower};
+use memweir_run::files::Replacement;
 
 use crate::failure::Failure;
 use crate::render::text::counted;
@@ -19,10 +20,17 @@ use crate::render::text::counted;
 pub(super) struct Watch {
     meter: EnergyMeter,
     checker: Option<Checker>,
-    commands: Option<(PathBuf, Commands)>,
+    commands: Option<CommandFile>,
 }
 
-/// A file of commands, in one of its formats.
+/// A file of commands, which appears when the replay has ended.
+struct CommandFile {
+    path: PathBuf,
+    writer: Commands,
+    replacements: Vec<Replacement>,
+}
+
+/// Writer of commands in one of the formats.
 enum Commands {
     Own(text::CommandWriter<BufWriter<File>>),
     Drampower(drampower::DrampowerWriter<BufWriter<File>>),
@@ -38,30 +46,39 @@ pub(super) enum CommandsFormat {
     Drampower,
 }
 
-impl Commands {
+impl CommandFile {
     fn create(path: &Path, format: CommandsFormat, config: &MemoryConfig) -> Result<Self, Failure> {
-        let file = |path: &Path| match File::create(path) {
-            Ok(file) => Ok(BufWriter::new(file)),
-            Err(error) => Err(Failure::write(path, error)),
+        let mut replacements = Vec::new();
+        let mut file = |path: &Path| {
+            let replacement = Replacement::of(path);
+            let file = replacement.and_then(|replacement| {
+                let file = replacement.file().try_clone()?;
+                replacements.push(replacement);
+                Ok(BufWriter::new(file))
+            });
+            file.map_err(|error| Failure::write(path, error))
         };
-        Ok(match format {
-            CommandsFormat::Memweir => Self::Own(text::CommandWriter::new(file(path)?)),
+        let writer = match format {
+            CommandsFormat::Memweir => Commands::Own(text::CommandWriter::new(file(path)?)),
             CommandsFormat::Drampower => {
                 let channels = config.controllers();
                 let files = (0..channels).map(|channel| file(&of_channel(path, channel, channels)));
-                Self::Drampower(drampower::DrampowerWriter::new(
-                    config,
-                    files.collect::<Result<_, _>>()?,
-                ))
+                let files = files.collect::<Result<_, _>>()?;
+                Commands::Drampower(drampower::DrampowerWriter::new(config, files))
             }
-        })
+        };
+        Ok(Self { path: path.to_owned(), writer, replacements })
     }
 
-    fn finish(self, end: Cycles) -> std::io::Result<()> {
-        match self {
-            Self::Own(writer) => writer.finish().map(drop),
-            Self::Drampower(writer) => writer.finish(end).map(drop),
-        }
+    fn finish(self, end: Cycles) -> Result<(), Failure> {
+        let written = match self.writer {
+            Commands::Own(writer) => writer.finish().map(drop),
+            Commands::Drampower(writer) => writer.finish(end).map(drop),
+        };
+        let mut replacements = self.replacements.into_iter();
+        written
+            .and_then(|()| replacements.try_for_each(Replacement::commit))
+            .map_err(|error| Failure::write(&self.path, error))
     }
 }
 
@@ -100,9 +117,7 @@ impl Watch {
     ) -> Result<Self, Failure> {
         let checker = check.then(|| Checker::new(config)).transpose();
         let checker = checker.map_err(|refusal| refusal.written_in("command line"))?;
-        let create = |path: &Path| -> Result<_, Failure> {
-            Ok((path.to_owned(), Commands::create(path, format, config)?))
-        };
+        let create = |path: &Path| CommandFile::create(path, format, config);
         Ok(Self {
             meter: EnergyMeter::new(config),
             checker,
@@ -118,8 +133,8 @@ impl Watch {
 
     /// Ends the command file and the check at the cycle `end`.
     pub(super) fn finish(self, end: Cycles) -> Result<Option<CheckResult>, Failure> {
-        if let Some((path, writer)) = self.commands {
-            writer.finish(end).map_err(|error| Failure::write(&path, error))?;
+        if let Some(file) = self.commands {
+            file.finish(end)?;
         }
         Ok(self.checker.map(|mut checker| {
             checker.finish(end);
@@ -136,9 +151,9 @@ impl Observer for Watch {
         if let Some(checker) = &mut self.checker {
             checker.check(command);
         }
-        match &mut self.commands {
-            Some((_, Commands::Own(writer))) => writer.write(command),
-            Some((_, Commands::Drampower(writer))) => writer.write(command),
+        match self.commands.as_mut().map(|file| &mut file.writer) {
+            Some(Commands::Own(writer)) => writer.write(command),
+            Some(Commands::Drampower(writer)) => writer.write(command),
             None => {}
         }
     }

@@ -303,8 +303,33 @@ fn a_failed_conversion_leaves_no_file() {
         let message = refusal(world.memweir().args(convert), 2);
         assert!(message.contains("ends within an access"), "{message}");
     }
+    // A write first, for which the format has no place.
+    world.file("w.txt", "ST 64\nLD 128\n");
+    let convert = ["dram", "convert", "w.txt", "new.txt", "--to", "simple-o3"];
+    let message = refusal(world.memweir().args(convert), 2);
+    assert!(message.contains("w.txt: access 1: a write without a read before it"), "{message}");
     assert!(!world.has("new.txt"));
     assert_eq!(world.read("kept.txt"), "LD 64\n");
+    let left = std::fs::read_dir(world.path()).expect("a directory").flatten();
+    assert_eq!(left.filter(|entry| entry.path().is_file()).count(), 3);
+}
+
+#[test]
+fn a_failed_replay_leaves_the_files_of_commands_as_they_were() {
+    let world = World::new();
+    world.file("bad.txt", "LD 64\nLD 128\nLD x\n");
+    world.file("kept.txt", "# cycle\n");
+    for (commands, format) in
+        [("new.txt", "memweir"), ("kept.txt", "memweir"), ("new.csv", "drampower")]
+    {
+        let replay = ["dram", "replay", "bad.txt", "--memory", "ddr4-2400", "--channels", "2"];
+        let mut command = world.memweir();
+        command.args(replay).args(["--commands", commands, "--commands-format", format]);
+        let output = command.assert().code(2);
+        let message = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        assert!(message.contains("bad.txt:3"), "{message}");
+    }
+    assert_eq!(world.read("kept.txt"), "# cycle\n");
     let left = std::fs::read_dir(world.path()).expect("a directory").flatten();
     assert_eq!(left.filter(|entry| entry.path().is_file()).count(), 2);
 }
