@@ -10,6 +10,7 @@ pub(crate) use args::Args;
 use args::Plan;
 
 use crate::failure::{Failure, Outcome};
+use crate::render::text::counted;
 use crate::render::{batch as render, comparison as render_comparison};
 use crate::shared::batch::{ended, outcome, plot_comparison, plot_run, whole, with_notes, worst};
 use crate::shared::watcher::Watcher;
@@ -104,9 +105,9 @@ fn show(report: &EmulationReport) -> String {
 
 fn machine(machine: &memweir_emulate::MachineReport) -> String {
     format!(
-        "emulated machine {}: {} cores, {}; times are virtual\n",
+        "emulated machine {}: {}, {}; times are virtual\n",
         machine.name,
-        machine.cores,
+        counted(u64::from(machine.cores), "core"),
         machine.memories.join(", ")
     )
 }

@@ -86,7 +86,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
         }
         Action::Forget { all: true, .. } => {
             let removed = store.forget_all()?;
-            output::print(&format!("removed {} profiles\n", text::count(removed as u64)))?;
+            output::print(&format!("removed {}\n", text::counted(removed as u64, "profile")))?;
         }
         Action::Forget { keys, .. } => {
             for key in keys {

@@ -187,16 +187,17 @@ fn places(config: &MemoryConfig) -> String {
 }
 
 fn shown(report: &Report, places: Option<String>) -> String {
-    let commands = count(report.commands);
+    let commands = counted(report.commands, "command");
     let end = count(report.end_cycle);
     if report.violations == 0 {
-        return format!("{commands} commands up to cycle {end} keep all rules\n");
+        let keep = if report.commands == 1 { "keeps" } else { "keep" };
+        return format!("{commands} up to cycle {end} {keep} all rules\n");
     }
     let table = Table::of(&report.by_rule)
         .left("rule", |(rule, _)| **rule)
         .right("violations", |(_, number)| count(**number));
     let mut text = format!(
-        "{} in {commands} commands up to cycle {end}\n\n{table}\n\n",
+        "{} in {commands} up to cycle {end}\n\n{table}\n\n",
         counted(report.violations, "violation"),
     );
     for found in &report.first {

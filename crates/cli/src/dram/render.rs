@@ -146,10 +146,10 @@ fn served(served: &Served, clock: Picos) -> Vec<(&'static str, String)> {
         (
             "requests",
             format!(
-                "{}: {} reads, {} writes",
+                "{}: {}, {}",
                 count(served.requests),
-                count(served.reads),
-                count(served.writes)
+                counted(served.reads, "read"),
+                counted(served.writes, "write")
             ),
         ),
         ("cycles", format!("{} ({:.6} s)", count(served.cycles), time)),

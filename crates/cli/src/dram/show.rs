@@ -14,7 +14,7 @@ use super::devices;
 use super::list::{channel, peak};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Table, rate};
+use crate::render::text::{Table, counted, rate};
 
 /// Options of `memweir dram show`.
 #[derive(Debug, clap::Args)]
@@ -110,6 +110,7 @@ fn text(spec: &MemorySpec) -> String {
 
 fn organization(spec: &MemorySpec) -> String {
     let built = &spec.organization;
+    let of = |noun, number: u32| counted(number.into(), noun);
     let nanos = spec.clock.as_f64() / 1e3;
     let rows = [
         ("family", spec.family.clone()),
@@ -124,13 +125,13 @@ fn organization(spec: &MemorySpec) -> String {
                 built.burst_length
             ),
         ),
-        ("channel", format!("{} sub-channels, {} ranks", built.sub_channels, built.ranks)),
+        ("channel", format!("{}, {}", of("sub-channel", built.sub_channels), of("rank", built.ranks))),
         (
             "rank",
             format!(
-                "{} bank groups of {} banks, {}",
-                built.bank_groups,
-                built.banks,
+                "{} of {}, {}",
+                of("bank group", built.bank_groups),
+                of("bank", built.banks),
                 built.rank_bytes()
             ),
         ),

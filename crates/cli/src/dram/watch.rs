@@ -170,10 +170,12 @@ impl PartObserver for Watches<'_> {
 
 impl fmt::Display for CheckResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commands = counted(self.commands, "command");
         match self.violations {
-            0 => write!(f, "{} commands keep all rules", self.commands),
+            0 if self.commands == 1 => write!(f, "{commands} keeps all rules"),
+            0 => write!(f, "{commands} keep all rules"),
             count => {
-                write!(f, "{} in {} commands:", counted(count, "violation"), self.commands)?;
+                write!(f, "{} in {commands}:", counted(count, "violation"))?;
                 self.first.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
             }
         }

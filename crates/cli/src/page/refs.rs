@@ -10,7 +10,7 @@ use memweir_swap::trace::{PageTrace, Sums, WINDOW};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::count;
+use crate::render::text::{count, counted};
 
 /// Options of `memweir page refs`.
 #[derive(Debug, clap::Args)]
@@ -48,11 +48,11 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 fn render(sums: &Sums) -> String {
     format!(
-        "{} pages ({}), {} of them written\n{} references, {} of them writes; {:.1} lines each\n",
-        count(u64::from(sums.pages)),
+        "{} ({}), {} of them written\n{}, {} of them writes; {:.1} lines each\n",
+        counted(u64::from(sums.pages), "page"),
         Bytes(u64::from(sums.pages) * PAGE.0),
         count(u64::from(sums.written_pages)),
-        count(sums.references),
+        counted(sums.references, "reference"),
         count(sums.writes),
         sums.lines_per_reference,
     )

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use memweir_run::report::{Band, BatchReport, JobReport, MediumReport, ProfileSource};
 
 use super::bars::bar;
-use super::text::{Table, age, count, known, percent, rate, seconds};
+use super::text::{Table, age, count, counted, known, percent, rate, seconds};
 
 /// Rows of the jobs' table that a person reads at once; longer batches show the slowest jobs.
 const ROWS_SHOWN: usize = 40;
@@ -17,8 +17,13 @@ const BAR_CELLS: usize = 40;
 /// The whole report.
 pub(crate) fn report(batch: &BatchReport) -> String {
     let mut text = format!(
-        "policy {}, predictor {}, meter {}, mechanism {}, {} cores, quantum {} ms\n\n",
-        batch.policy, batch.predictor, batch.meter, batch.mechanism, batch.cores, batch.quantum_ms
+        "policy {}, predictor {}, meter {}, mechanism {}, {}, quantum {} ms\n\n",
+        batch.policy,
+        batch.predictor,
+        batch.meter,
+        batch.mechanism,
+        counted(u64::from(batch.cores), "core"),
+        batch.quantum_ms
     );
     jobs(&batch.jobs, &mut text);
     limits(&batch.jobs, &mut text);
@@ -181,9 +186,10 @@ fn summary(batch: &BatchReport, text: &mut String) {
 pub(super) fn foreign_use(used: Option<f64>, cores: u32, what: &str) -> Option<String> {
     const NEGLIGIBLE: f64 = 0.05;
     let used = used.filter(|used| *used > NEGLIGIBLE * f64::from(cores))?;
+    let cores = if cores == 1 { "core".to_owned() } else { format!("{cores} cores") };
     Some(format!(
-        "something else used {used:.2} of the {cores} cores while {what} ran: other programs, or \
-         the host of a virtual machine"
+        "something else used {used:.2} of the {cores} while {what} ran: other programs, or the \
+         host of a virtual machine"
     ))
 }
 

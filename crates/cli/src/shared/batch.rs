@@ -9,6 +9,7 @@ use memweir_run::timeline::Row;
 
 use crate::failure::{self, Failure};
 use crate::render::plot;
+use crate::render::text::counted;
 
 /// Fails for a report with files that could not be written to their end.
 pub(crate) fn whole(report: &BatchReport) -> Result<(), Failure> {
@@ -72,9 +73,9 @@ fn drawn(report: &BatchReport, rows: Vec<Row>) -> plot::batch::Run {
 
 fn subtitle(report: &BatchReport) -> String {
     format!(
-        "{} jobs on {} cores, quantum {} ms, meter {}, predictor {}",
-        report.jobs.len(),
-        report.cores,
+        "{} on {}, quantum {} ms, meter {}, predictor {}",
+        counted(report.jobs.len() as u64, "job"),
+        counted(u64::from(report.cores), "core"),
         report.quantum_ms,
         report.meter,
         report.predictor

@@ -18,6 +18,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::progress::Counter;
+use crate::render::text::counted;
 use crate::value::{available_cores, refused};
 
 /// The exit code of a command that a second signal ends at once.
@@ -199,9 +200,10 @@ fn stop_at_a_signal() -> Result<Stop, Failure> {
 
 fn summary(shard: &Shard, ran: &Ran, kept: usize, partition: &Partition) -> String {
     let file: PathBuf = ran.file.clone().unwrap_or_else(|| partition.directory().to_owned());
-    let mut parts = vec![format!("{} points simulated", ran.simulated)];
+    let mut parts = vec![format!("{} simulated", counted(ran.simulated as u64, "point"))];
     if kept > 0 {
-        parts.push(format!("{kept} were there"));
+        let verb = if kept == 1 { "was" } else { "were" };
+        parts.push(format!("{kept} {verb} there"));
     }
     if ran.adopted > 0 {
         parts.push(format!("{} taken from another sweep of the directory", ran.adopted));

@@ -11,7 +11,7 @@ use memweir_flow::workload::mix::iabw::TABLE_1;
 use memweir_run::options::PINNED;
 use memweir_study::bank;
 
-use crate::render::text::rate;
+use crate::render::text::{counted, rate};
 use crate::shared::help::section;
 use crate::shared::names;
 
@@ -90,8 +90,8 @@ fn machines() -> Vec<(String, String)> {
             .iter()
             .map(|memory| format!("{} {}", memory.name, rate(memory.service.capacity.0)))
             .collect();
-        let about =
-            format!("{} cores; {} ({})", machine.cores(), memories.join(", "), hardware.source);
+        let cores = counted(u64::from(machine.cores()), "core");
+        let about = format!("{cores}; {} ({})", memories.join(", "), hardware.source);
         (machine.name.clone(), about)
     };
     shipped.map(row).collect()

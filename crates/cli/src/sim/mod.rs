@@ -30,6 +30,7 @@ use crate::render::plot;
 use crate::render::plot::sweep::Line;
 use crate::render::progress::Counter;
 use crate::render::sim as render;
+use crate::render::text::counted;
 use crate::shared::rows::Rows;
 use crate::shared::scenario::grid;
 use crate::value::available_cores;
@@ -117,8 +118,12 @@ fn draw(study: &Study, report: &Report) -> Result<plot::Figure, Failure> {
         policies.map(|policy| timeline::drawn(&first, policy)).collect::<Result<_, _>>()?;
     let point = &report.points[0];
     let subtitle = format!(
-        "{} tasks on {} cores of {}, quantum {} ms, predictor {}",
-        point.tasks, point.cores, point.machine, point.quantum_ms, point.predictor
+        "{} on {} of {}, quantum {} ms, predictor {}",
+        counted(point.tasks as u64, "task"),
+        counted(point.cores.into(), "core"),
+        point.machine,
+        point.quantum_ms,
+        point.predictor
     );
     Ok(match runs.as_slice() {
         [run] => plot::batch::timeline(run, subtitle),

@@ -180,6 +180,26 @@ fn every_shipped_memory_is_listed_and_shown() {
 }
 
 #[test]
+fn one_of_a_thing_is_singular() {
+    let world = World::new();
+    world.file("t.txt", "LD 64\n");
+    let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--check"];
+    let output = world.memweir().args(replay).args(["--commands", "c.txt"]).assert().success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    assert!(text.contains("1: 1 read, 0 writes"), "{text}");
+    let first: String = world.read("c.txt").split_inclusive('\n').take(2).collect();
+    world.file("c.txt", &first);
+    let check = ["dram", "check", "c.txt", "--memory", "ddr4-2400"];
+    let output = world.memweir().args(check).assert().success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    assert!(text.starts_with("1 command up to") && text.contains("keeps all rules"), "{text}");
+    let output = world.memweir().args(["dram", "show", "ddr3-1066"]).assert().success();
+    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    assert!(text.contains("1 sub-channel, 1 rank\n"), "{text}");
+    assert!(text.contains("1 bank group of 8 banks,"), "{text}");
+}
+
+#[test]
 fn a_curve_becomes_the_memory_of_a_simulated_machine() {
     let world = World::new();
     let arguments = [

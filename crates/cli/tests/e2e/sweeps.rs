@@ -331,7 +331,7 @@ fn figures_are_reproduced_in_shards() {
     assert!(text.ends_with("missing\tfigure=streamcluster\n"), "{text}");
     stdout(world.memweir().args(figures).args(["--shard", "1/1"]));
     let text = stdout(world.memweir().args(figures).args(["--resume"]));
-    assert!(text.contains("0 points simulated, 1 were there"), "{text}");
+    assert!(text.contains("0 points simulated, 1 was there"), "{text}");
     stdout(world.memweir().args(["sweep", "merge", "points", "--out", "all.csv"]));
     assert!(world.read("all.csv").starts_with("figure,item,quantity,paper,ours,"));
     let text = refusal(

@@ -294,7 +294,9 @@ fn put<'a>(
             match array.get_mut(*index) {
                 Some(element) => put(element, rest, value, depth + 1),
                 None => {
-                    Err((depth, format!("has {count} elements, counted from 0; none is [{index}]")))
+                    let elements = if count == 1 { "element" } else { "elements" };
+                    let reason = format!("has {count} {elements}, counted from 0; none is [{index}]");
+                    Err((depth, reason))
                 }
             }
         }

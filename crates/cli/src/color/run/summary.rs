@@ -7,7 +7,7 @@ use memweir_color::kernel::KernelCounts;
 use memweir_core::address_map::{Color, ColorSet};
 use serde::Serialize;
 
-use crate::render::text::{count, percent, seconds};
+use crate::render::text::{count, counted, percent, seconds};
 
 /// Colors up to which each is listed.
 const LISTED: usize = 16;
@@ -55,9 +55,9 @@ impl GivenPages {
             0 => String::new(),
             _ => format!(" ({})", percent(self.inside as f64 / all as f64)),
         };
-        let (inside, outside) = (count(self.inside), count(self.outside));
+        let (inside, outside) = (counted(self.inside, "page"), count(self.outside));
         let mut lines = vec![format!(
-            "{inside} pages in colors {colors}{share}, {outside} in others, in {}",
+            "{inside} in colors {colors}{share}, {outside} in others, in {}",
             seconds(time)
         )];
         lines.extend(self.by_color.as_ref().filter(|pages| !pages.is_empty()).map(by_color));
