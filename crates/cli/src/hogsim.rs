@@ -27,6 +27,7 @@ pub(crate) struct Args {
     burstiness: f64,
     /// Seed of a synthetic segment
     #[arg(long, value_name = "N", default_value_t = 1, requires = "synthetic")]
+    #[arg(value_parser = crate::value::seed)]
     seed: u64,
     /// The kernel whose steps replay a segment
     #[arg(long, value_name = "KERNEL", default_value = "copy", value_parser = kernels())]

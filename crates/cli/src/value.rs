@@ -10,6 +10,8 @@ use memweir_core::names::Named;
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
 use memweir_run::options::{self, Cores, Refusal};
 
+use crate::output::is_stdout;
+
 /// Cores that this process may use.
 pub(crate) fn available_cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
@@ -104,6 +106,11 @@ pub(crate) fn cache(text: &str) -> Result<CacheGeometry, String> {
     }
 }
 
+/// A seed of random numbers.
+pub(crate) fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no seed: a whole number from 0 to {}", u64::MAX))
+}
+
 /// A choice by its name.
 pub(crate) fn named<T: Named>(name: &str) -> Result<T, String> {
     T::named(name).map_err(refused)
@@ -131,6 +138,9 @@ pub(crate) fn quantum(text: &str) -> Result<Nanos, String> {
 /// The file of a plot. A name without an ending, such as a device's, is taken as it is.
 pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
+    if is_stdout(Some(&path)) {
+        return Err("a plot goes into a file; end its name in .svg".to_owned());
+    }
     match path.extension() {
         Some(ending) if !ending.eq_ignore_ascii_case("svg") => {
             Err(format!("plots are SVG, not {}; end the name in .svg", ending.display()))
@@ -182,6 +192,20 @@ mod tests {
             assert!(limit(wrong).is_err(), "{wrong}");
         }
         assert!(limit("sort=1kB/s").unwrap_err().contains("the lowest is 64e3"));
+    }
+
+    #[test]
+    fn a_seed_is_a_whole_number_that_is_not_negative() {
+        assert_eq!(seed("18446744073709551615"), Ok(u64::MAX));
+        for wrong in ["-1", "1.5", "x", "18446744073709551616"] {
+            assert!(seed(wrong).unwrap_err().contains("from 0 to 18446744073709551615"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_plot_has_a_file() {
+        assert_eq!(svg("x.svg"), Ok(PathBuf::from("x.svg")));
+        assert!(svg("-").unwrap_err().contains("goes into a file"));
     }
 
     #[test]

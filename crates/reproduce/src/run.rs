@@ -131,9 +131,13 @@ pub fn choose<'a>(suite: &'a Suite, wanted: &[String]) -> Result<Vec<&'a FigureD
     let names = suite.figures.iter().map(|figure| figure.id.as_str());
     for name in wanted {
         if !names.clone().any(|known| known == name) {
-            return Err(InputError::new("command line", format!("unknown figure `{name}`"))
-                .key("--figure")
-                .help(suggestion(name, names)));
+            let error = InputError::new("command line", format!("unknown figure `{name}`"));
+            // Another number is no misspelling.
+            let help = match name.parse::<u32>() {
+                Ok(_) => format!("valid: {}", names.collect::<Vec<_>>().join(", ")),
+                Err(_) => suggestion(name, names),
+            };
+            return Err(error.key("--figure").help(help));
         }
     }
     let chosen = |figure: &&FigureData| wanted.is_empty() || wanted.contains(&figure.id);

@@ -163,30 +163,51 @@ impl fmt::Display for Score {
             direction.agree,
             direction.agree + direction.misses(),
         )?;
-        if self.weak_misses() > 0 {
-            write!(
+        match self.weak_misses() {
+            0 => {}
+            1 => write!(f, " 1 misses although an input, the model or an assumption decides it.")?,
+            misses => write!(
                 f,
-                " {} miss although an input, the model or an assumption decides them.",
-                self.weak_misses()
-            )?;
+                " {misses} miss although an input, the model or an assumption decides them."
+            )?,
         }
         if self.no_evidence() > 0 {
-            let [input, construction, assumed] = [Kind::Input, Kind::Construction, Kind::Assumed]
-                .map(|kind| self.kind(kind).no_evidence);
+            let kinds = [
+                (Kind::Input, "is an input", "are inputs"),
+                (Kind::Construction, "holds by construction", "hold by construction"),
+                (Kind::Assumed, "follows from an assumption", "follow from an assumption"),
+            ];
+            let parts =
+                kinds.map(|(kind, one, several)| said(self.kind(kind).no_evidence, one, several));
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            let matches = if self.no_evidence() == 1 { "matches" } else { "match" };
             write!(
                 f,
-                " {} match without being evidence: {input} are inputs, {construction} hold by \
-                 construction, {assumed} follow from an assumption.",
+                " {} {matches} without being evidence: {}.",
                 self.no_evidence(),
+                parts.join(", ")
             )?;
         }
-        write!(
-            f,
-            " {} repeat a claim that is judged elsewhere, and for {} nothing is claimed.",
+        let repeated = said(
             self.kind(Kind::Repeated).all(),
-            self.kind(Kind::Unclaimed).all(),
-        )
+            "repeats a claim that is judged elsewhere",
+            "repeat a claim that is judged elsewhere",
+        );
+        match (repeated, self.kind(Kind::Unclaimed).all()) {
+            (None, 0) => Ok(()),
+            (Some(repeated), 0) => write!(f, " {repeated}."),
+            (None, unclaimed) => write!(f, " For {unclaimed} nothing is claimed."),
+            (Some(repeated), unclaimed) => {
+                write!(f, " {repeated}, and for {unclaimed} nothing is claimed.")
+            }
+        }
     }
+}
+
+/// Says something of a number of comparisons; `None` of none.
+fn said(number: usize, one: &str, several: &str) -> Option<String> {
+    let verb = if number == 1 { one } else { several };
+    (number > 0).then(|| format!("{number} {verb}"))
 }
 
 #[cfg(test)]
@@ -283,8 +304,16 @@ mod tests {
         assert_eq!(score.kind(Kind::Assumed).all(), 2);
         assert_eq!((score.agree(), score.judged()), (3, 6));
         assert_eq!((score.weak_misses(), score.no_evidence()), (1, 3));
+        assert!(Score::default().to_string().ends_with(" directions."));
         let text = score.to_string();
         assert!(text.starts_with("3 of 6 judged comparisons agree: 1 of 3 "), "{text}");
         assert!(text.contains("2 of 2 directions"), "{text}");
+        assert!(text.contains(" 1 misses although an input, "), "{text}");
+        assert!(
+            text.contains(" 3 match without being evidence: 1 is an input, 1 holds "),
+            "{text}"
+        );
+        let end = " 1 repeats a claim that is judged elsewhere, and for 1 nothing is claimed.";
+        assert!(text.ends_with(end), "{text}");
     }
 }

@@ -87,6 +87,9 @@ fn an_unknown_figure_is_refused_with_the_nearest() {
     let Failed::Input(error) = failed else { panic!("{failed:?}") };
     assert_eq!(error.key.as_deref(), Some("--figure"));
     assert!(error.to_string().contains("did you mean `table1`?"), "{error}");
+    // Another number is no misspelling.
+    let failed = reproduce(PaperName::Iabw, &options(&["99"]), &Unobserved).unwrap_err();
+    assert!(!failed.to_string().contains("did you mean"), "{failed}");
 }
 
 /// Hog and the segments come from the solver and the seeds alone.

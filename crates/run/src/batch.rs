@@ -117,9 +117,8 @@ pub fn run_batch(
         Some(limits) => blocker::open_limited("run", &options.guardian, limits)?,
     };
     let mechanism = blocker.mechanism();
-    match &meter {
-        Some(meter) => observer.event(Event::MeterChosen { kind: meter.kind(), reason: &reason }),
-        None => told.push(reason),
+    if let Some(meter) = &meter {
+        observer.event(Event::MeterChosen { kind: meter.kind(), reason: &reason });
     }
     let why = match options.mechanism {
         Some(_) => "it was asked for",

@@ -19,7 +19,11 @@ pub(crate) fn policy_names(
     let checked = |value: &Value<'_>| {
         let given = value.string()?;
         if !is_known(given) {
-            value.checked(policies::find(given))?;
+            let found = value.checked(policies::find(given));
+            found.map_err(|error| match given.contains(',') {
+                true => error.help(format!("several policies stand in brackets: `[{given}]`")),
+                false => error,
+            })?;
         }
         Ok(given.to_owned())
     };

@@ -50,6 +50,7 @@ pub(crate) struct Args {
     requests: u64,
     /// Of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = crate::value::seed)]
     seed: u64,
     /// Threads to run on [default: one per core]
     #[arg(long, value_name = "N")]
@@ -218,7 +219,8 @@ fn text(curve: &Curve, fit: Option<&Fit>) -> String {
         None => "latencies of the first / the second memory".to_owned(),
         Some(fit) => format!(
             "service curve ({}): capacity {}, a line written costs {:.2} lines read, \
-             who waits alone for each read waits {:.1} ns; the costs meet the saturated bandwidths within {}",
+             a program that waits alone for each read waits {:.1} ns for it; the costs match the \
+             saturated bandwidths within {}",
             fit.pattern,
             rate(fit.capacity.0),
             fit.write_cost,

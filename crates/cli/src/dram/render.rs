@@ -136,9 +136,18 @@ fn listed_rows(rows: Vec<(&str, String)>) -> String {
     rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
 }
 
+/// A time in the unit in which it has digits: replays take nanoseconds or hours.
+fn span(seconds: f64) -> String {
+    match seconds {
+        short if short < 1e-6 => format!("{:.1} ns", short * 1e9),
+        short if short < 1e-3 => format!("{:.1} us", short * 1e6),
+        _ => format!("{seconds:.6} s"),
+    }
+}
+
 /// Rows about the served requests.
 fn served(served: &Served, clock: Picos) -> Vec<(&'static str, String)> {
-    let time = served.cycles as f64 * clock.as_f64() * 1e-12;
+    let time = span(served.cycles as f64 * clock.as_f64() * 1e-12);
     let of_requests = |part: u64| {
         format!("{} ({})", count(part), percent(part as f64 / served.requests.max(1) as f64))
     };
@@ -152,7 +161,7 @@ fn served(served: &Served, clock: Picos) -> Vec<(&'static str, String)> {
                 counted(served.writes, "write")
             ),
         ),
-        ("cycles", format!("{} ({:.6} s)", count(served.cycles), time)),
+        ("cycles", format!("{} ({time})", count(served.cycles))),
         ("row hits", of_requests(served.row_hits)),
         ("row misses", of_requests(served.row_misses)),
         ("row conflicts", of_requests(served.row_conflicts)),
@@ -200,6 +209,11 @@ const BAR: usize = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_digits() {
+        assert_eq!([39.0 * 0.833e-9, 2.5e-5, 0.25].map(span), ["32.5 ns", "25.0 us", "0.250000 s"]);
+    }
 
     #[test]
     fn functions_are_listed_in_runs() {

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) shards: Shards,
     /// The directory of a sweep
-    #[arg(long, value_name = "DIR", requires = "sweep", help_heading = "Output")]
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
     pub(super) out: Option<PathBuf>,
     /// Hold every command against the rules of the standard; a violation fails the replay
     #[arg(long, help_heading = "Output")]
@@ -82,6 +82,11 @@ pub(crate) struct Args {
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if args.shards.is_wanted() || !args.sweep.is_empty() {
         return sweep::execute(args);
+    }
+    if args.out.is_some() {
+        let error = InputError::new("command line", "is the directory of a sweep").key("--out");
+        let help = "`--json FILE` writes the result of one replay; or add `--sweep OPTION=VALUES`";
+        return Err(error.help(help).into());
     }
     output::writable(args.json.as_deref())?;
     let systems = args.memory.systems()?;

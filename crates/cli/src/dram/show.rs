@@ -125,7 +125,10 @@ fn organization(spec: &MemorySpec) -> String {
                 built.burst_length
             ),
         ),
-        ("channel", format!("{}, {}", of("sub-channel", built.sub_channels), of("rank", built.ranks))),
+        (
+            "channel",
+            format!("{}, {}", of("sub-channel", built.sub_channels), of("rank", built.ranks)),
+        ),
         (
             "rank",
             format!(

@@ -12,7 +12,7 @@ use memweir_linux::Mechanism;
 use memweir_linux::qemu::QemuPaths;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
-use memweir_run::options::{BatchOptions, RunOptions, SoftwareMeterOptions};
+use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::shared::batch_args::{Ending, JobSource, confidence};
@@ -32,9 +32,15 @@ pub(crate) struct Args {
     /// The machine: iabw, hmmsched, two-node, cxl-server, or a file that ends in .toml
     #[arg(long, value_name = "NAME|FILE", help_heading = "Machine")]
     machine: String,
-    /// Cores that the batch may use [default: all of the machine]
-    #[arg(long, value_name = "N", help_heading = "Machine")]
-    cores: Option<u32>,
+    /// Cores that the batch may use [default: all of the machine]; `auto` leaves cores idle while
+    /// filling them costs more than it gains, `auto:N` of N
+    #[arg(
+        long,
+        value_name = "N|auto[:N]",
+        help_heading = "Machine",
+        allow_negative_numbers = true
+    )]
+    cores: Option<String>,
     /// Which pages lie where: pram, pram=70%, hot=64MiB, 0x1000-0x9000=pram
     #[arg(long, value_name = "WHERE", help_heading = "Machine")]
     #[arg(value_parser = parsed::<PlacementSpec>)]
@@ -57,6 +63,7 @@ pub(crate) struct Args {
     quantum: Option<Nanos>,
     /// Seed of everything random, what programs draw too [default: 1]
     #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
+    #[arg(value_parser = crate::value::seed)]
     seed: Option<u64>,
     /// The profile store, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE", help_heading = "Scheduling")]
@@ -162,7 +169,15 @@ impl Args {
             },
             ..RunOptions::default()
         };
-        let run = self.choices().over(of_file.over(base));
+        let cores = |text: &String| options::cores_or_auto(text, hardware.machine.cores());
+        let cores = self.cores.as_ref().map(cores).transpose();
+        let cores = cores.map_err(|refusal| refusal.written_in("command line").key("--cores"))?;
+        let choices = BatchOptions {
+            cores: cores.and_then(|cores| cores.limit),
+            core_use: cores.map(|cores| cores.core_use),
+            ..self.choices()
+        };
+        let run = choices.over(of_file.over(base));
         let run = self.programs.over(run, &self.choice, &self.compare)?;
         if self.compare.is_empty() {
             run.check_objective()?;
@@ -190,7 +205,6 @@ impl Args {
         BatchOptions {
             mechanism: self.mechanism,
             quantum: self.quantum,
-            cores: self.cores,
             on_exit: self.ending.on_exit,
             on_failure: self.ending.on_failure(),
             seed: self.seed,

@@ -35,6 +35,7 @@ pub(crate) struct Args {
     noise: NoiseName,
     /// Seed of what is chosen at random, and of a simulated machine
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(value_parser = crate::value::seed)]
     seed: u64,
     /// Time that measuring may take; simulated time on a simulated machine [default: 60s, or 30m
     /// with bpm, which reads each pair a million times]

@@ -76,6 +76,7 @@ pub(crate) struct Args {
     mechanism: Option<Mechanism>,
     /// Seed of everything random [default: 1]
     #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
+    #[arg(value_parser = crate::value::seed)]
     seed: Option<u64>,
 
     /// Meter that counts memory traffic: auto, perf or resctrl [default: auto]

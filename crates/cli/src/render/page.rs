@@ -28,13 +28,16 @@ fn one(point: &PagePoint) -> String {
     let _ = writeln!(text, "{}\n", rows(std::slice::from_ref(point)));
     for result in point.swaps.iter().filter(|result| result.mean.direct_reads > 0.0) {
         let mean = &result.mean;
-        let avoided = percent(mean.copies_avoided / mean.direct_reads);
+        let later = match mean.copies_avoided < mean.direct_reads {
+            true => "; the others were copied later",
+            false => "",
+        };
         let _ = writeln!(
             text,
-            "{}: of {} pages mapped in place, {avoided} were not written afterwards: so many copies \
-             were avoided, the others put off",
+            "{}: of {} pages mapped in place, {} were not written afterwards and never copied{later}",
             result.swap,
             whole(mean.direct_reads),
+            percent(mean.copies_avoided / mean.direct_reads),
         );
     }
     let _ = writeln!(text, "energy by the equations read `{}`", point.reading);

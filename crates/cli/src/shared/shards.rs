@@ -96,11 +96,14 @@ impl Shards {
     /// Refuses options that do not go together with results in a directory.
     pub(crate) fn check_directory(&self, output: &Output<'_>) -> Result<(), Failure> {
         if let Some((option, _)) = output.whole.iter().find(|(_, given)| *given) {
-            return refuse(
-                option,
-                "needs all points at once",
-                "leave out `--shard` and `--resume`",
-            );
+            return match (self.list_points, self.is_sharded()) {
+                (true, _) => refuse(option, "is for results", "leave out `--list-points`"),
+                (_, true) => {
+                    let help = "leave out `--shard` and `--resume`";
+                    refuse(option, "needs all points at once", help)
+                }
+                _ => refuse(option, "is for a single point", "leave out `--sweep`"),
+            };
         }
         if !self.list_points && output.json.is_some() {
             let help = "the rows of all shards: `memweir sweep merge DIR --out FILE`";

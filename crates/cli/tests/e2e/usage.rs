@@ -109,6 +109,48 @@ fn wrong_options_are_refused_with_the_nearest_choice() {
 }
 
 #[test]
+fn refusals_say_what_would_be_right() {
+    let world = World::new();
+    world.file("t.txt", "LD 64\n");
+    let scenario = "policies = \"os\"\n[[tasks]]\nname = \"a\"\nbandwidth = 1e9\nwork_s = 1\n";
+    world.file("s.toml", &format!("machine = \"iabw\"\n{scenario}"));
+    let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400"];
+    let cases: [(&[&str], &[&str], &str); 12] = [
+        (&replay, &["--sweep", "page=open,closed", "--check"], "leave out `--sweep`"),
+        (&replay, &["--shard", "1/2", "--check"], "leave out `--shard` and `--resume`"),
+        (&replay, &["--list-points", "--check"], "leave out `--list-points`"),
+        (&replay, &["--out", "x.csv"], "--out: is the directory of a sweep"),
+        (&["run"], &["--seed", "-1", "--", "true"], "from 0 to 18446744073709551615"),
+        (&["sim", "s.toml"], &["--set", "target=4GB/s"], "a number of bytes per second"),
+        (&["sim", "s.toml"], &["--set", "quantum_ms=100ms"], "quantum in milliseconds"),
+        (&["sim", "s.toml"], &["--set", "policies=os,random"], "`[os,random]`"),
+        (&["sim", "s.toml"], &["--svg", "-"], "a plot goes into a file"),
+        (&["reproduce", "iabw"], &["--figure", "99"], "help: valid: "),
+        (
+            &["emulate", "--machine", "iabw"],
+            &["--cores", "auto:99", "--", "true"],
+            "99 cores cannot be used",
+        ),
+        (
+            &["emulate", "--machine", "iabw"],
+            &["--cores", "atuo", "--", "true"],
+            "or `auto`, or `auto:",
+        ),
+    ];
+    for (command, options, said) in cases {
+        let message = refusal(world.memweir().args(command).args(options), 2);
+        assert!(message.contains(said), "{said} is missing in {message}");
+    }
+    assert!(!world.has("-"));
+    let list = world.memweir().args(["dram", "list"]).assert().success();
+    let list = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
+    assert!(!list.contains("see below"), "{list}");
+    let run = world.memweir().args(["run", "--policy", "os", "--", "true"]).assert().success();
+    let said = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+    assert!(!said.contains("no meter serves"), "{said}");
+}
+
+#[test]
 fn jobs_are_named_in_exactly_one_way() {
     let world = World::new();
     let file = world.file("list", "true\n");

@@ -292,17 +292,16 @@ impl<'a> Value<'a> {
     /// # Errors
     /// If it is not a number or out of range.
     pub fn number_in(&self, range: RangeInclusive<f64>, what: &str) -> Result<f64, InputError> {
+        let valid = format!("a number from {} to {}", short(*range.start()), short(*range.end()));
+        if self.text().is_some() {
+            return Err(self.expected("a number").help(format!("write the {what} as {valid}")));
+        }
         let number = self.number()?;
         // NaN is in no range.
-        if range.contains(&number) {
-            return Ok(number);
+        match range.contains(&number) {
+            true => Ok(number),
+            false => Err(self.refuse(format!("{} is no {what}", short(number))).help(valid)),
         }
-        let (from, to) = range.into_inner();
-        Err(self.refuse(format!("{} is no {what}", short(number))).help(format!(
-            "a number from {} to {}",
-            short(from),
-            short(to)
-        )))
     }
 
     /// Returns the elements of the array that this value must be; `what` is its name in messages.

@@ -295,7 +295,8 @@ fn put<'a>(
                 Some(element) => put(element, rest, value, depth + 1),
                 None => {
                     let elements = if count == 1 { "element" } else { "elements" };
-                    let reason = format!("has {count} {elements}, counted from 0; none is [{index}]");
+                    let reason =
+                        format!("has {count} {elements}, counted from 0; none is [{index}]");
                     Err((depth, reason))
                 }
             }

@@ -175,9 +175,12 @@ fn without_meter(
              and `read_bandwidth` in the jobs file",
         )));
     }
-    // The reasons of each meter would bury the result of a policy that asks for none.
-    let reason = "no meter serves every job; `memweir doctor` says why".to_owned();
-    Ok(Chosen { meter: None, reason, notices: Vec::new() })
+    // The reasons of each meter would bury the result. A policy of the table that comes here needs
+    // no meter; a program may.
+    let notice = options
+        .program(policy)
+        .map(|_| "no meter serves every job; `memweir doctor` says why".to_owned());
+    Ok(Chosen { meter: None, reason: String::new(), notices: notice.into_iter().collect() })
 }
 
 fn reason(why: &str, passed_over: &[String]) -> String {

@@ -2,6 +2,7 @@
 //! its own, or a single value.
 
 use memweir_core::input::{InputError, Value};
+use memweir_core::names::suggestion;
 use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec};
 use memweir_policy::TargetCurve;
 
@@ -13,8 +14,15 @@ const KEYS: [&str; 3] = ["coefficients", "from", "to"];
 /// Reads `target`: `"none"`, `"paper"`, a bandwidth in bytes per second, or a table of
 /// `coefficients` (constant first, in GB/s as in `platform.toml`), `from` and `to`.
 pub(super) fn read(value: Value<'_>, peak: BytesPerSec) -> Result<Option<TargetCurve>, InputError> {
-    if value.text().is_some() {
-        return value.choose("target", [("none", None), ("paper", Some(paper_scaled_to(peak)))]);
+    match value.text() {
+        Some("none") => return Ok(None),
+        Some("paper") => return Ok(Some(paper_scaled_to(peak))),
+        Some(other) => {
+            let valid = suggestion(other, ["none", "paper"]);
+            let help = format!("{valid}, or a number of bytes per second, such as 4e9");
+            return Err(value.refuse(format!("unknown target `{other}`")).help(help));
+        }
+        None => {}
     }
     if value.is_table() {
         return curve(value).map(Some);
