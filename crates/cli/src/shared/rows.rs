@@ -76,8 +76,12 @@ fn table(
 ) -> Result<(PathBuf, Table), Failure> {
     let format = Format::of(path).map_err(|r| r.written_in("command line").key("--out"))?;
     let swept = sweeps.iter().zip(kinds).map(|(s, kind)| (s.path.to_string(), *kind));
-    let swept = swept.map(|(name, kind)| Column { name, kind });
-    let columns = swept.chain(columns).collect();
+    // As in the files of sweeps in shards.
+    let swept = swept.map(|(name, kind)| match columns.iter().any(|column| column.name == name) {
+        true => Column { name: format!("at.{name}"), kind },
+        false => Column { name, kind },
+    });
+    let columns = swept.collect::<Vec<_>>().into_iter().chain(columns).collect();
     let table = Table::create(path, format, columns).map_err(|e| Failure::write(path, e))?;
     Ok((path.to_owned(), table))
 }

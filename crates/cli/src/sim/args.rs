@@ -46,8 +46,8 @@ pub(crate) struct Args {
     /// Write everything as JSON (`-`: to standard output instead of the table)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
-    /// Write one row per run, as Parquet or CSV by the ending; with `--shard` or `--resume` the
-    /// directory of the sweep
+    /// Write one row per run, at bank level per program or job of a run, as Parquet or CSV by the
+    /// ending; with `--shard` or `--resume` the directory of the sweep
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub(super) out: Option<PathBuf>,
     /// Write one row per task and quantum of the first repetition, as Parquet or CSV by the ending;

@@ -99,6 +99,9 @@ fn a_batch_has_a_row_per_policy_and_one_per_job() {
     let rows = world.read("rows.csv");
     assert!(rows.starts_with("at.seed,policy,program,"), "{rows}");
     assert_eq!(rows.lines().count(), 1 + 2 * 2 * 3, "{rows}");
+    let arguments = ["sim", "--sweep", "seed=1,2", "--out", "one.csv"];
+    world.memweir().args(arguments).arg(&file).assert().success();
+    assert_eq!(world.read("one.csv"), rows);
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn what_cannot_be_simulated_is_refused_before_it_starts() {
     let file = mix(&world);
     let refused =
         |arguments: &[&str]| refusal(world.memweir().arg("sim").args(arguments).arg(&file), 2);
-    assert!(refused(&["--out", "rows.csv"]).contains("fidelity"));
+    assert!(refused(&["--timeline", "rows.csv"]).contains("fidelity"));
     assert!(refused(&["--set", "fidelity=banks"]).contains("did you mean `bank`"));
     let message = refused(&["--set", "programs[0].trace=missing.txt"]);
     assert!(message.contains("missing.txt: cannot be read"), "{message}");

@@ -50,8 +50,15 @@ fn fields<'a>() -> [Field<Row<'a>>; 24] {
     ]
 }
 
+/// Returns the rows of a point, in the columns of the study.
+#[must_use]
+pub fn rows(point: &BankPoint) -> Vec<Vec<Cell>> {
+    let programs = point.partitions.iter().flat_map(|run| program_rows(point, run));
+    programs.chain(point.policies.iter().flat_map(|run| job_rows(point, run))).collect()
+}
+
 /// Returns the rows of a partition, one per program.
-fn rows(point: &BankPoint, run: &PartitionRun) -> Vec<Vec<Cell>> {
+fn program_rows(point: &BankPoint, run: &PartitionRun) -> Vec<Vec<Cell>> {
     let programs = run.outcome.programs.iter().zip(&run.colors);
     let rows = programs.map(|(program, colors)| Row { point, run, program, colors });
     rows.map(|row| cells(&fields(), &row)).collect()
@@ -111,11 +118,7 @@ impl Simulation for BankStudy {
         threads: NonZeroUsize,
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
-        let simulated = |point: &BankPoint| {
-            let programs = point.partitions.iter().flat_map(|run| rows(point, run));
-            let jobs = point.policies.iter().flat_map(|run| job_rows(point, run));
-            Simulated::new(programs.chain(jobs).collect(), point)
-        };
+        let simulated = |point: &BankPoint| Simulated::new(rows(point), point);
         let report = unless_stopped(stop, self.only(point).run_until(stop, threads, || ()))?;
         Ok(report.and_then(|report| report.points.first().map(simulated)))
     }
