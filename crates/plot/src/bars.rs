@@ -2,7 +2,7 @@
 
 use plotters::prelude::*;
 
-use super::chart::{Entry, LEFT, Mark, RIGHT, legend, tick, vertical_label};
+use super::chart::{Entry, LEFT, Mark, RIGHT, heading, tick, vertical_label};
 use super::{Area, Arrangement, Bars, Drawn, FAINT, FONT, INK, draw_error, text, text_width};
 
 /// Share of a category's width that its bars fill.
@@ -10,15 +10,15 @@ const FILLED: f64 = 0.78;
 
 /// Draws `bars` with title, legend, axes, names and values.
 pub(super) fn draw(bars: &Bars, area: &Area<'_, '_>) -> Drawn {
-    text(area, &bars.title, (20, 6), 15, INK)?;
     let sets =
         bars.sets.iter().map(|set| Entry { name: &set.name, color: set.color, mark: Mark::Box });
-    legend(&sets.chain(bars.levels.iter().map(Entry::level)).collect::<Vec<_>>(), area)?;
-    vertical_label(&bars.y_label, area)?;
+    let entries: Vec<_> = sets.chain(bars.levels.iter().map(Entry::level)).collect();
+    let heading = heading(&bars.title, &entries, area)?;
+    vertical_label(&bars.y_label, heading, area)?;
     let count = bars.categories.len().max(1) as f64;
     let (low, high) = extent(bars);
     let mut context = ChartBuilder::on(area)
-        .margin_top(32)
+        .margin_top(heading)
         .margin_right(RIGHT)
         .set_label_area_size(LabelAreaPosition::Left, LEFT)
         .set_label_area_size(LabelAreaPosition::Bottom, 46)

@@ -5,7 +5,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{
-    Area, Chart, Drawn, FAINT, FONT, INK, Level, Series, Style, WIDTH, draw_error, text, text_width,
+    Area, Chart, Drawn, FAINT, FONT, INK, Level, PlotError, Series, Style, WIDTH, draw_error, text,
+    text_width,
 };
 
 /// Space on the left, equal in charts, bars and lanes, so that those of one figure share their time
@@ -22,12 +23,11 @@ type Context<'a, 'b> =
 
 /// Draws `chart` with its title, legend, axes and data.
 pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
-    text(area, &chart.title, (20, 6), 15, INK)?;
-    legend(&entries(chart), area)?;
-    vertical_label(&chart.y_label, area)?;
+    let heading = heading(&chart.title, &entries(chart), area)?;
+    vertical_label(&chart.y_label, heading, area)?;
     let (x_end, y_start, y_end) = extent(chart);
     let mut context = ChartBuilder::on(area)
-        .margin_top(32)
+        .margin_top(heading)
         .margin_right(RIGHT)
         .set_label_area_size(LabelAreaPosition::Left, LEFT)
         .set_label_area_size(LabelAreaPosition::Bottom, 46)
@@ -96,15 +96,16 @@ fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Dr
     .map_err(draw_error)
 }
 
-/// Draws the name of the vertical axis beside the middle of the axis.
-pub(super) fn vertical_label(label: &str, area: &Area<'_, '_>) -> Drawn {
+/// Draws the name of the vertical axis beside the middle of the axis, below a heading of this
+/// height.
+pub(super) fn vertical_label(label: &str, heading: u32, area: &Area<'_, '_>) -> Drawn {
     let (_, height) = area.dim_in_pixel();
     let style = (FONT, 13)
         .into_font()
         .transform(FontTransform::Rotate270)
         .color(&INK)
         .pos(Pos::new(HPos::Center, VPos::Center));
-    let middle = 32 + (height as i32 - 32 - 46) / 2;
+    let middle = (heading + (height - heading - 46) / 2) as i32;
     area.draw(&Text::new(label.to_owned(), (LEFT as i32 - 62, middle), style)).map_err(draw_error)
 }
 
@@ -129,6 +130,11 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// Returns its width: that of its name, its mark, and the space before it.
+    fn width(&self) -> i32 {
+        text_width(self.name, NAME) + 44
+    }
+
     /// Returns the entry of a level.
     pub(super) fn level(level: &'a Level) -> Self {
         Self { name: &level.name, color: level.color, mark: Mark::Dashes }
@@ -144,15 +150,64 @@ pub(super) enum Mark {
     Box,
 }
 
-/// Draws the entries that have a name, right-aligned beside the title.
-pub(super) fn legend(entries: &[Entry<'_>], area: &Area<'_, '_>) -> Drawn {
-    const SIZE: u32 = 12;
+/// Height of a heading of one row.
+const HEADING: u32 = 32;
+/// Height of a further row.
+const ROW: u32 = 20;
+/// Size of the names in a legend.
+const NAME: u32 = 12;
+
+/// Draws the title, and the entries that have a name, right-aligned: beside the title if they fit
+/// there, else in rows below it. Returns the height of all.
+pub(super) fn heading(
+    title: &str,
+    entries: &[Entry<'_>],
+    area: &Area<'_, '_>,
+) -> Result<u32, PlotError> {
+    const TITLE: u32 = 15;
+    text(area, title, (20, 6), TITLE, INK)?;
+    let room = (WIDTH - RIGHT) as i32 - 20;
+    let named: Vec<&Entry<'_>> = entries.iter().filter(|entry| !entry.name.is_empty()).collect();
+    let rows = rows(&named, room);
+    let beside = match rows[..] {
+        [] => true,
+        [row] => {
+            text_width(title, TITLE) + row.iter().map(|entry| entry.width()).sum::<i32>() <= room
+        }
+        _ => false,
+    };
+    let above = if beside { 0 } else { ROW };
+    for (row, y) in rows.iter().zip((above..).step_by(ROW as usize)) {
+        legend(row, y as i32, area)?;
+    }
+    let below = (rows.len() as u32).saturating_sub(1) * ROW;
+    Ok(HEADING + above + below)
+}
+
+/// Divides entries into rows of at most this width.
+fn rows<'a, 'b>(entries: &'b [&'a Entry<'a>], room: i32) -> Vec<&'b [&'a Entry<'a>]> {
+    let mut rows = Vec::new();
+    let mut rest = entries;
+    while !rest.is_empty() {
+        let ends = rest.iter().scan(0, |end, entry| {
+            *end += entry.width();
+            Some(*end)
+        });
+        let (row, later) = rest.split_at(ends.take_while(|end| *end <= room).count().max(1));
+        rows.push(row);
+        rest = later;
+    }
+    rows
+}
+
+/// Draws entries beside each other, right-aligned, this far below the top.
+fn legend(entries: &[&Entry<'_>], top: i32, area: &Area<'_, '_>) -> Drawn {
     let mut x = WIDTH as i32 - RIGHT as i32;
-    for Entry { name, color, mark } in entries.iter().rev().filter(|entry| !entry.name.is_empty()) {
-        x -= text_width(name, SIZE);
-        text(area, name, (x, 8), SIZE, INK)?;
+    for Entry { name, color, mark } in entries.iter().rev() {
+        x -= text_width(name, NAME);
+        text(area, name, (x, top + 8), NAME, INK)?;
         x -= 26;
-        let y = 14;
+        let y = top + 14;
         let line = |from: i32, to: i32, width: u32| {
             PathElement::new([(x + from, y), (x + to, y)], color.stroke_width(width))
         };
@@ -249,6 +304,18 @@ fn steps(points: &[(f64, f64)], x_end: f64) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_legend_stands_in_rows() {
+        let entry = |name| Entry { name, color: INK, mark: Mark::Box };
+        // Each is 19 * 12 * 0.56 = 128 wide, and 44 for the mark: five in a row of 956.
+        let entries: Vec<_> = (0..12).map(|_| entry("available-bandwidth")).collect();
+        let entries: Vec<_> = entries.iter().collect();
+        let lengths: Vec<usize> = rows(&entries, 956).into_iter().map(<[_]>::len).collect();
+        assert_eq!(lengths, [5, 5, 2]);
+        assert_eq!(rows(&entries[..1], 10).len(), 1, "wider than a row");
+        assert!(rows(&[], 956).is_empty());
+    }
 
     #[test]
     fn steps_hold_each_value_until_the_next() {

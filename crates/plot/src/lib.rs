@@ -25,8 +25,9 @@ const FAINT: RGBColor = RGBColor(225, 225, 225);
 /// A color, by its red, green and blue components.
 pub use plotters::style::RGBColor;
 
-/// The palette of Okabe and Ito, which people with any color vision can tell apart.
-pub const PALETTE: [RGBColor; 7] = [
+/// The palette of Okabe and Ito, which people with any color vision can tell apart, with gray and a
+/// darker yellow.
+pub const PALETTE: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
     RGBColor(0, 158, 115),
@@ -34,6 +35,8 @@ pub const PALETTE: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(213, 94, 0),
     RGBColor(110, 110, 110),
+    RGBColor(0, 0, 0),
+    RGBColor(215, 200, 30),
 ];
 
 /// One drawing: a title and panels below each other.

@@ -63,9 +63,7 @@ fn fields<'a>() -> [Field<Row<'a>>; 20] {
         ("row_conflicts", Kind::Integer, |row| row.served.row_conflicts.into()),
         ("activates", Kind::Integer, |row| row.served.activates.into()),
         ("refreshes", Kind::Integer, |row| row.served.refreshes.into()),
-        ("read_latency_mean_cycles", Kind::Float, |row| {
-            row.served.read_latency_cycles.mean.into()
-        }),
+        ("read_latency_mean_cycles", Kind::Float, |row| row.served.read_latency_cycles.mean.into()),
         ("read_latency_p50_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p50.into()),
         ("read_latency_p90_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p90.into()),
         ("read_latency_p99_cycles", Kind::Integer, |row| row.served.read_latency_cycles.p99.into()),
