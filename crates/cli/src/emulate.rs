@@ -69,7 +69,7 @@ fn several(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
 fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, Failure> {
     let options = EmulateOptions {
         run: RunOptions {
-            logs: plan.options.run.logs.join("verify"),
+            logs_of_run: "verify".into(),
             timeline: None,
             record: None,
             ..plan.options.run.clone()

@@ -125,13 +125,22 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// # Errors
 /// The path is such a link.
 pub fn no_foreign_link(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
+    // A slash at the end would follow the link.
+    match fs::symlink_metadata(path.components().as_path()) {
         Ok(found) if found.is_symlink() => owned(&found, &[user()]),
         _ => Ok(()),
     }
 }
 
 /// Opens without following a link at the end of `path`, and without waiting for a FIFO's other end.
+/// Refuses a directory of another user. A path with nothing at its end is accepted.
+///
+/// # Errors
+/// The directory belongs to another user.
+pub fn no_foreign_directory(path: &Path) -> io::Result<()> {
+    fs::metadata(path).map_or(Ok(()), |found| owned(&found, &[user()]))
+}
+
 fn without_trust(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
     options.open(path).map_err(|error| match error.raw_os_error() {
@@ -151,6 +160,7 @@ fn owned(found: &Metadata, owners: &[u32]) -> io::Result<()> {
         return Ok(());
     }
     let (owner, this) = (found.uid(), user());
+    let what = if found.is_symlink() { "it is a symbolic link that" } else { "it" };
     Err(refused(&format!("it belongs to user {owner}, and memweir runs as user {this}")))
 }
 

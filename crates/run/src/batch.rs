@@ -151,14 +151,14 @@ impl Outputs {
             let path = path.to_owned();
             move |source| RunError::Output { path, source }
         };
-        let directory = &plan.options.logs;
         let timeline =
             |(path, format): &(PathBuf, _)| Timeline::create(path, *format).map_err(failed(path));
         let names = plan.batch.jobs.iter().map(|job| job.name.clone()).collect();
         let header = Header::new(config.clone(), names);
         let decisions = |path: &PathBuf| DecisionLog::create(path, &header).map_err(failed(path));
         Ok(Self {
-            logs: Logs::create(directory).map_err(failed(directory))?,
+            logs: Logs::create(&plan.options.logs, &plan.options.logs_of_run)
+                .map_err(|(path, source)| RunError::Output { path, source })?,
             timeline: plan.timeline.as_ref().map(timeline).transpose()?,
             decisions: plan.options.record.as_ref().map(decisions).transpose()?,
         })

@@ -98,7 +98,7 @@ pub fn compare_with(
 fn of_run(options: &RunOptions, variant: &str, round: u32) -> RunOptions {
     RunOptions {
         policy: variant.to_owned(),
-        logs: options.logs.join(format!("round-{}", round + 1)).join(variant),
+        logs_of_run: Path::new(&format!("round-{}", round + 1)).join(variant),
         timeline: options.timeline.as_deref().map(|path| file_of(path, variant, round)),
         record: options.record.as_deref().map(|path| file_of(path, variant, round)),
         ..options.clone()
@@ -519,7 +519,8 @@ mod tests {
             ..RunOptions::default()
         };
         let options = of_run(&options, "os", 1);
-        assert_eq!(options.logs, Path::new("logs/round-2/os"));
+        assert_eq!(options.logs, Path::new("logs"));
+        assert_eq!(options.logs_of_run, Path::new("round-2/os"));
         assert_eq!(options.timeline.as_deref(), Some(Path::new("out/batch.os-2.csv")));
     }
 }

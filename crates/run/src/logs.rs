@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use memweir_linux::private;
@@ -22,15 +23,23 @@ pub struct JobLogs {
 }
 
 impl Logs {
-    /// Logs in `directory`, which is made if it does not exist.
+    /// Logs in the directory `part` of `logs`; both are made if they do not exist.
     ///
     /// # Errors
-    /// The directory cannot be made, or is a link that another user made: it could lead anywhere.
-    pub fn create(directory: &Path) -> io::Result<Self> {
-        private::no_foreign_link(directory)?;
-        fs::create_dir_all(directory)?;
+    /// A directory cannot be made, or is a link that another user made, which could lead anywhere;
+    /// with the path of that directory. The parents of `logs` are the user's choice.
+    pub fn create(logs: &Path, part: &Path) -> Result<Self, (PathBuf, io::Error)> {
+        let mut directory = logs.to_owned();
+        for name in iter::once(None).chain(part.iter().map(Some)) {
+            directory.extend(name);
+            private::no_foreign_link(&directory).map_err(|error| (directory.clone(), error))?;
+        }
+        let made = fs::create_dir_all(&directory);
         // Reports name the files; their reader may be in another directory.
-        Ok(Self { directory: fs::canonicalize(directory)? })
+        match made.and_then(|()| fs::canonicalize(&directory)) {
+            Ok(directory) => Ok(Self { directory }),
+            Err(error) => Err((directory, error)),
+        }
     }
 
     /// The file for the standard output of the job called `name`.
@@ -72,7 +81,7 @@ mod tests {
     #[test]
     fn a_second_run_starts_with_empty_files() {
         let directory = tempfile::tempdir().expect("a directory");
-        let logs = Logs::create(&directory.path().join("a/b")).expect("made");
+        let logs = Logs::create(&directory.path().join("a"), Path::new("b/c")).expect("made");
         logs.open("job").expect("opens").stdout.write_all(b"first").expect("space");
         let mut second = logs.open("job").expect("opens");
         second.stdout.write_all(b"2").expect("space");
@@ -84,7 +93,7 @@ mod tests {
     #[test]
     fn what_lies_in_the_way_of_a_log_is_left_alone() {
         let directory = tempfile::tempdir().expect("a directory");
-        let logs = Logs::create(directory.path()).expect("made");
+        let logs = Logs::create(directory.path(), Path::new("")).expect("made");
         let precious = directory.path().join("precious");
         fs::write(&precious, "content").expect("space");
         std::os::unix::fs::symlink(&precious, logs.stdout_path("link")).expect("a link");
@@ -100,6 +109,35 @@ mod tests {
     #[test]
     fn a_directory_that_is_a_file_is_refused() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        assert!(Logs::create(file.path()).is_err());
+        assert!(Logs::create(file.path(), Path::new("")).is_err());
+    }
+
+    #[test]
+    fn no_directory_of_the_logs_is_a_link_of_another_user() {
+        if !nix::unistd::geteuid().is_root() {
+            return memweir_test_support::skip!(Privilege, "links of another user need root");
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let (logs, elsewhere) = (directory.path().join("logs"), directory.path().join("elsewhere"));
+        let foreign = |path: &Path| {
+            std::os::unix::fs::symlink(&elsewhere, path).expect("a link");
+            std::os::unix::fs::lchown(path, Some(65534), None).expect("root gives links away");
+        };
+        let refused = |link: &Path| {
+            let (path, error) = Logs::create(&logs, Path::new("round-1/os")).expect_err("refused");
+            assert_eq!(path, link);
+            assert!(error.to_string().contains("symbolic link"), "{error}");
+            assert!(!elsewhere.exists());
+        };
+        foreign(&logs);
+        refused(&logs);
+        fs::remove_file(&logs).expect("the link");
+        fs::create_dir(&logs).expect("a directory");
+        foreign(&logs.join("round-1"));
+        refused(&logs.join("round-1"));
+        // The user's own links lead where the user wants.
+        let own = directory.path().join("own");
+        std::os::unix::fs::symlink(directory.path(), &own).expect("a link");
+        Logs::create(&own, Path::new("part")).expect("made");
     }
 }

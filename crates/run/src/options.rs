@@ -114,6 +114,8 @@ pub struct RunOptions {
     pub on_failure: OnFailure,
     /// Directory for the jobs' output, made if it does not exist.
     pub logs: PathBuf,
+    /// The run's own directory below `logs`; empty for a single run.
+    pub logs_of_run: PathBuf,
     /// File for one row per job and quantum, Parquet or CSV by its ending.
     pub timeline: Option<PathBuf>,
     /// Seed of everything random.
@@ -155,6 +157,7 @@ impl Default for RunOptions {
             on_exit: OnExit::default(),
             on_failure: OnFailure::default(),
             logs: PathBuf::from("memweir-logs"),
+            logs_of_run: PathBuf::new(),
             timeline: None,
             seed: 1,
             platform: None,

@@ -1,12 +1,13 @@
 //! Results that cannot be written, figures that nothing measured, and comparisons of failed jobs.
 
+use std::path::Path;
 use std::process::Output;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, send, wait_until};
+use crate::support::{SPIN, World, json, root, send, wait_until};
 
 fn output(world: &World, arguments: &[&str]) -> Output {
     world.memweir().args(arguments).output().expect("memweir runs")
@@ -78,6 +79,37 @@ fn files_that_cannot_be_made_end_with_4_before_anything_runs() {
         assert_eq!(output.status.code(), Some(4), "{option}: {output:?}");
         assert!(!world.has("ran"), "{option}");
     }
+}
+
+/// A link of another user that leads to `to`.
+fn foreign_link(to: &Path, link: &Path) {
+    std::os::unix::fs::symlink(to, link).expect("a link");
+    std::os::unix::fs::lchown(link, Some(65534), None).expect("root gives links away");
+}
+
+#[test]
+fn logs_of_a_comparison_follow_no_link_of_another_user() {
+    if !root("links of another user") {
+        return;
+    }
+    let world = World::new();
+    let victim = world.path().join("victim");
+    let refused = |link: &str| {
+        let run = ["run", "--compare", "os,round-robin", "--repeat", "1", "--", "true"];
+        let output = output(&world, &run);
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        let said = text(&output.stderr);
+        let reason = format!("cannot write {link}: it is a symbolic link that belongs to user");
+        assert!(said.contains(&reason), "{said}");
+        assert!(!victim.exists(), "the link was followed");
+    };
+    let logs = world.path().join("memweir-logs");
+    foreign_link(&victim, &logs);
+    refused("memweir-logs");
+    std::fs::remove_file(&logs).expect("the link");
+    std::fs::create_dir(&logs).expect("a directory");
+    foreign_link(&victim, &logs.join("round-1"));
+    refused("memweir-logs/round-1");
 }
 
 #[test]

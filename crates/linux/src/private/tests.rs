@@ -132,6 +132,14 @@ fn links_of_other_users_are_told_from_own_ones() {
     }
     if root() {
         std::os::unix::fs::lchown(&link, Some(NOBODY), None).unwrap();
-        assert!(reason(no_foreign_link(&link)).contains("belongs to user 65534"));
+        for path in [link.clone(), link.join("")] {
+            assert!(
+                reason(no_foreign_link(&path)).contains("symbolic link that belongs to user 65534")
+            );
+        }
+        no_foreign_directory(folder.path()).unwrap();
+        no_foreign_directory(&folder.path().join("missing")).unwrap();
+        chown(folder.path(), Some(NOBODY), None).unwrap();
+        assert!(reason(no_foreign_directory(folder.path())).contains("belongs to user 65534"));
     }
 }

@@ -86,7 +86,7 @@ mod tests {
     /// Makes the command of one job. If `blocked`, a directory is in the way of its log.
     fn launch(job: Job, blocked: bool) -> Result<(Launch, Option<io::Error>), Failure> {
         let directory = tempfile::tempdir().expect("a directory");
-        let logs = Logs::create(directory.path()).expect("made");
+        let logs = Logs::create(directory.path(), std::path::Path::new("")).expect("made");
         if blocked {
             std::fs::create_dir(logs.stderr_path(&job.name)).expect("made");
         }
