@@ -9,6 +9,7 @@ use memweir_linux::hog::Kernel;
 use memweir_run::calibrate::{
     CalibrateError, CalibrateOptions, CalibrateProgress, Stage, calibrate, partial_path,
 };
+use memweir_run::files;
 use memweir_run::hog::array_size;
 use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 
@@ -60,7 +61,12 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.platform.as_deref())?;
     let path = match &args.platform {
         Some(path) => path.clone(),
-        None => Platform::default_path().map_err(|error| Failure::Machine(error.to_string()))?,
+        None => {
+            let path = Platform::default_path();
+            let path = path.map_err(|error| Failure::Machine(error.to_string()))?;
+            files::own_data_dir().map_err(|error| Failure::write(&path, error))?;
+            path
+        }
     };
     let machine = Machine::here();
     let cpus = allowed(&args.cpus)?;

@@ -124,7 +124,7 @@ fn predicted(
         InputError::new("memweir fit", "the peak bandwidth of this machine is not known")
             .help("run `memweir calibrate` once, or add --measure")
     })?;
-    let store = Store::open(args.store.as_deref()).ok();
+    let store = Store::read(args.store.as_deref()).ok();
     let knowledge = Knowledge::of_batch(batch, store.as_ref())?;
     for notice in &knowledge.notices {
         eprintln!("memweir: {notice}");

@@ -68,7 +68,7 @@ impl From<StoreError> for Failure {
 
 /// Lists, shows or removes.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
-    let store = Store::open(args.store.as_deref())?;
+    let store = Store::read(args.store.as_deref())?;
     match args.action {
         Action::List { json } => list(&store, json)?,
         Action::Show { key, svg, recording } => {

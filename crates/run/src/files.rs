@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
+use memweir_linux::private;
 use tempfile::NamedTempFile;
 
 /// memweir's directory below the XDG data directory: `$XDG_DATA_HOME/memweir`, by default
@@ -14,6 +15,30 @@ pub fn data_dir() -> io::Result<PathBuf> {
     etcetera::choose_base_strategy()
         .map(|strategy| strategy.data_dir().join("memweir"))
         .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))
+}
+
+/// Returns [`data_dir`], which need not exist.
+///
+/// # Errors
+/// It belongs to another user, or a link of another user leads to it from the home directory: files
+/// that memweir writes there could land anywhere.
+pub fn own_data_dir() -> io::Result<PathBuf> {
+    let directory = data_dir()?;
+    let home = etcetera::home_dir().unwrap_or_default();
+    refuse_foreign(&directory, &home)?;
+    Ok(directory)
+}
+
+fn refuse_foreign(directory: &Path, home: &Path) -> io::Result<()> {
+    // The user chose the home directory and, if it is elsewhere, that of the data.
+    let below_home = |path: &Path| path.starts_with(home) && path != home;
+    let named_by_memweir = |path: &&Path| *path == directory || below_home(path);
+    directory.ancestors().take_while(named_by_memweir).try_for_each(|path| {
+        private::no_foreign_link(path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    })?;
+    private::no_foreign_directory(directory)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", directory.display())))
 }
 
 /// Writes `contents` to `path` by a [`Replacement`], making the directory first.
@@ -128,6 +153,46 @@ mod tests {
         let full = write_atomically(Path::new("/dev/full"), b"x").unwrap_err();
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
         write_atomically(Path::new("/dev/null"), b"x").unwrap();
+    }
+
+    #[test]
+    fn a_data_directory_of_another_user_is_refused() {
+        if !nix::unistd::geteuid().is_root() {
+            return memweir_test_support::skip!(Privilege, "files of another user need root");
+        }
+        let home = tempfile::tempdir().unwrap();
+        let share = home.path().join(".local/share");
+        let (data, elsewhere) = (share.join("memweir"), home.path().join("elsewhere"));
+        let refusal = |directory: &Path| {
+            refuse_foreign(directory, home.path()).expect_err("refused").to_string()
+        };
+        let foreign_link = |path: &Path| {
+            std::os::unix::fs::symlink(&elsewhere, path).unwrap();
+            std::os::unix::fs::lchown(path, Some(65534), None).unwrap();
+        };
+        fs::create_dir_all(elsewhere.join("memweir")).unwrap();
+        fs::create_dir(home.path().join(".local")).unwrap();
+        refuse_foreign(&data, home.path()).unwrap();
+        foreign_link(&share);
+        assert!(
+            refusal(&data).contains(".local/share: it is a symbolic link"),
+            "{}",
+            refusal(&data)
+        );
+        fs::remove_file(&share).unwrap();
+        fs::create_dir(&share).unwrap();
+        foreign_link(&data);
+        assert!(refusal(&data).contains("memweir: it is a symbolic link"), "{}", refusal(&data));
+        fs::remove_file(&data).unwrap();
+        fs::create_dir(&data).unwrap();
+        refuse_foreign(&data, home.path()).unwrap();
+        std::os::unix::fs::chown(&data, Some(65534), None).unwrap();
+        assert!(refusal(&data).contains("belongs to user 65534"));
+        // Parents of a directory outside the home are the user's choice; the directory is not.
+        let link = home.path().join("link");
+        foreign_link(&link);
+        refuse_foreign(&link.join("memweir"), Path::new("/nonexistent")).unwrap();
+        assert!(refuse_foreign(&link, Path::new("/nonexistent")).is_err());
     }
 
     #[test]

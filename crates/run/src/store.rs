@@ -233,17 +233,29 @@ impl Store {
     /// Opens the store at `path`, by default [`Store::default_path`], making it if it is absent
     /// and bringing an older schema up to date. Any number of processes may do so at once.
     pub fn open(path: Option<&Path>) -> Result<Self, StoreError> {
-        let path = match path {
-            Some(path) => path.to_owned(),
-            None => own_default()
-                .map_err(|source| StoreError::Io { path: "profiles.sqlite".into(), source })?,
-        };
+        let path = path.map_or_else(own_default, |path| Ok(path.to_owned()))?;
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)
                 .map_err(|source| StoreError::Io { path: path.clone(), source })?;
         }
-        let connection = Connection::open(&path)
-            .map_err(|source| StoreError::Database { path: path.clone(), source })?;
+        let connection = Connection::open(&path);
+        Self::of(connection, path)
+    }
+
+    /// Opens the store at `path` for reading, by default [`Store::default_path`]. It makes no file:
+    /// where none is, the store is empty and nothing that is put into it stays.
+    pub fn read(path: Option<&Path>) -> Result<Self, StoreError> {
+        let path = path.map_or_else(own_default, |path| Ok(path.to_owned()))?;
+        match path.try_exists() {
+            Ok(true) => Self::of(Connection::open(&path), path),
+            Ok(false) => Self::of(Connection::open_in_memory(), path),
+            Err(source) => Err(StoreError::Io { path, source }),
+        }
+    }
+
+    fn of(opened: rusqlite::Result<Connection>, path: PathBuf) -> Result<Self, StoreError> {
+        let connection =
+            opened.map_err(|source| StoreError::Database { path: path.clone(), source })?;
         let mut store = Self { connection, path };
         store.connection.busy_timeout(BUSY_TIMEOUT).map_err(|error| store.database(error))?;
         store.migrate()?;
@@ -398,15 +410,21 @@ impl Store {
     }
 }
 
-/// Returns the default path. A file that is there has to be this user's, because no user named it.
-fn own_default() -> io::Result<PathBuf> {
-    let path = Store::default_path()?;
-    match private::open(&path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            let reason = format!("{}: {error}; name it with --store", path.display());
-            Err(io::Error::new(error.kind(), reason))
+/// Returns the default path. The file and its directory have to be this user's if they are there,
+/// because no user named them.
+fn own_default() -> Result<PathBuf, StoreError> {
+    let path = Store::default_path()
+        .map_err(|source| StoreError::Io { path: "profiles.sqlite".into(), source })?;
+    let file = || match private::open(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    match files::own_data_dir().and_then(|_| file()) {
+        Ok(()) => Ok(path),
+        Err(error) => {
+            let reason = format!("{error}; name it with --store");
+            Err(StoreError::Io { path, source: io::Error::new(error.kind(), reason) })
         }
-        _ => Ok(path),
     }
 }
 

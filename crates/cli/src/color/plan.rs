@@ -58,7 +58,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let map = map::read(&args.map)?;
     let file = JobsFile::read(&args.jobs, Limits { cores: Machine::here().cores })?;
-    let store = Store::open(args.store.as_deref())?;
+    let store = Store::read(args.store.as_deref())?;
     let knowledge = Knowledge::of_batch(&file.batch, Some(&store))?;
     let supply = Supply::of_map(&map, BASE_PAGE_BITS, args.cache.as_ref());
     let sets = colors::plan(&file.batch, &knowledge, args.policy, &supply, args.cache_use)

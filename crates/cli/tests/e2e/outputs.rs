@@ -113,6 +113,30 @@ fn logs_of_a_comparison_follow_no_link_of_another_user() {
 }
 
 #[test]
+fn a_store_is_neither_behind_a_link_of_another_user_nor_made_by_a_reader() {
+    if !root("links of another user") {
+        return;
+    }
+    let world = World::new();
+    let share = world.path().join("home/.local/share");
+    std::fs::create_dir_all(&share).expect("directories");
+    let run = || {
+        let mut memweir = world.memweir();
+        memweir.env_remove("XDG_DATA_HOME").env("HOME", world.path().join("home"));
+        memweir.args(["run", "--policy", "os", "--", "true"]).output().expect("memweir runs")
+    };
+    assert_eq!(run().status.code(), Some(0));
+    assert!(!share.join("memweir").exists(), "a run without a store makes none");
+    let victim = world.path().join("victim");
+    std::fs::create_dir(&victim).expect("a directory");
+    foreign_link(&victim, &share.join("memweir"));
+    let output = run();
+    let said = text(&[output.stdout, output.stderr].concat());
+    assert!(said.contains("a symbolic link that belongs to user 65534"), "{said}");
+    assert_eq!(std::fs::read_dir(&victim).expect("a directory").count(), 0);
+}
+
+#[test]
 fn what_was_not_measured_is_null() {
     let world = World::new();
     let run = ["run", "--policy", "os", "--json", "-", "--", "sh", "-c", SPIN];

@@ -301,7 +301,7 @@ fn check_pinning(batch: &Batch, pinning: Pinning, cpus: &[usize]) -> Result<(), 
 
 /// Opens the profile store, if there is one. A store that was named must be there.
 fn open_store(options: &RunOptions, notices: &mut Vec<String>) -> Result<Option<Store>, RunError> {
-    match Store::open(options.store.as_deref()) {
+    match Store::read(options.store.as_deref()) {
         Ok(store) => Ok(Some(store)),
         Err(error) if options.store.is_some() => Err(error.into()),
         Err(error) => {
