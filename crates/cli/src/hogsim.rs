@@ -24,10 +24,11 @@ pub(crate) struct Args {
     synthetic: Option<BytesPerSec>,
     /// Amplitude of a synthetic segment about its mean, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5, requires = "synthetic")]
+    #[arg(conflicts_with = "file")]
     burstiness: f64,
     /// Seed of a synthetic segment
     #[arg(long, value_name = "N", default_value_t = 1, requires = "synthetic")]
-    #[arg(value_parser = crate::value::seed)]
+    #[arg(value_parser = crate::value::seed, conflicts_with = "file")]
     seed: u64,
     /// The kernel whose steps replay a segment
     #[arg(long, value_name = "KERNEL", default_value = "copy", value_parser = kernels())]

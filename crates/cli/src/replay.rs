@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(value_parser = parsed::<PolicyProgram>)]
     policy_program: Option<PolicyProgram>,
     /// Time limit of each of its answers [default: 10s]
-    #[arg(long, value_name = "TIME", requires = "policy_program")]
+    #[arg(long, value_name = "TIME", requires = "policy_program", conflicts_with = "policy")]
     #[arg(value_parser = duration)]
     policy_timeout: Option<Nanos>,
     /// Differences that are shown

@@ -15,7 +15,7 @@ use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
-use crate::shared::batch_args::{Ending, JobSource, confidence};
+use crate::shared::batch_args::{Ending, JobSource, comparison, confidence};
 use crate::value::{duration, named, parsed, quantum};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
@@ -91,15 +91,15 @@ pub(crate) struct Args {
     #[arg(conflicts_with = "policy")]
     compare: Vec<String>,
     /// Rounds of a comparison, each with another seed [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Comparing", requires = "compare")]
+    #[arg(long, value_name = "N", help_heading = "Comparing")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: Option<u32>,
-    /// Level of the confidence intervals
-    #[arg(long, value_name = "LEVEL", help_heading = "Comparing", requires = "compare")]
-    #[arg(default_value = "0.95", value_parser = confidence)]
-    confidence: f64,
+    /// Level of the confidence intervals [default: 0.95]
+    #[arg(long, value_name = "LEVEL", help_heading = "Comparing")]
+    #[arg(value_parser = confidence)]
+    confidence: Option<f64>,
     /// Append each run of a comparison to a file as it ends, one JSON object per line
-    #[arg(long, value_name = "FILE", help_heading = "Comparing", requires = "compare")]
+    #[arg(long, value_name = "FILE", help_heading = "Comparing")]
     results: Option<PathBuf>,
 
     /// Write the report as JSON (`-`: to standard output instead of the tables)
@@ -183,12 +183,18 @@ impl Args {
             run.check_objective()?;
         }
         let grain = Grain { epoch: self.epoch, step: self.step.min(self.epoch) };
-        let compare = (!self.compare.is_empty()).then(|| CompareOptions {
+        let compare = CompareOptions {
             variants: self.compare.clone(),
             rounds: self.repeat.unwrap_or(1),
-            confidence: self.confidence,
+            confidence: self.confidence.unwrap_or(0.95),
             results: self.results.clone(),
-        });
+        };
+        let of_comparison = [
+            ("repeat", self.repeat.is_some()),
+            ("confidence", self.confidence.is_some()),
+            ("results", self.results.is_some()),
+        ];
+        let compare = comparison(compare, of_comparison)?;
         let options = EmulateOptions {
             tell: |text| eprintln!("memweir: {text}"),
             ..EmulateOptions::new(hardware, grain, run)

@@ -14,7 +14,7 @@ use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, Softw
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::export::ExportArgs;
-use crate::shared::batch_args::{Ending, JobSource, confidence};
+use crate::shared::batch_args::{Ending, JobSource, comparison, confidence};
 use crate::shared::profiling::QemuArgs;
 use crate::value::{available_cores, cores_or_auto, limit, named, parsed, quantum};
 
@@ -107,15 +107,15 @@ pub(crate) struct Args {
     #[arg(conflicts_with_all = ["policy", "timeline"])]
     compare: Vec<String>,
     /// Rounds of a comparison [default: 3]
-    #[arg(long, value_name = "N", help_heading = "Comparing", requires = "compare")]
+    #[arg(long, value_name = "N", help_heading = "Comparing")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: Option<u32>,
-    /// Level of the confidence intervals
-    #[arg(long, value_name = "LEVEL", help_heading = "Comparing", requires = "compare")]
-    #[arg(default_value = "0.95", value_parser = confidence)]
-    confidence: f64,
+    /// Level of the confidence intervals [default: 0.95]
+    #[arg(long, value_name = "LEVEL", help_heading = "Comparing")]
+    #[arg(value_parser = confidence)]
+    confidence: Option<f64>,
     /// Append each run of a comparison to a file as it ends, one JSON object per line
-    #[arg(long, value_name = "FILE", help_heading = "Comparing", requires = "compare")]
+    #[arg(long, value_name = "FILE", help_heading = "Comparing")]
     pub(super) results: Option<PathBuf>,
 
     /// Write the report as JSON (`-`: to standard output instead of the tables)
@@ -171,12 +171,18 @@ impl Args {
         if self.compare.is_empty() {
             options.check_objective()?;
         }
-        let compare = (!self.compare.is_empty()).then(|| CompareOptions {
+        let compare = CompareOptions {
             variants: self.compare.clone(),
             rounds: self.repeat.unwrap_or(3),
-            confidence: self.confidence,
+            confidence: self.confidence.unwrap_or(0.95),
             results: self.results.clone(),
-        });
+        };
+        let of_comparison = [
+            ("repeat", self.repeat.is_some()),
+            ("confidence", self.confidence.is_some()),
+            ("results", self.results.is_some()),
+        ];
+        let compare = comparison(compare, of_comparison)?;
         Ok(Plan { batch, options, compare })
     }
 

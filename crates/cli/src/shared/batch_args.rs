@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
+use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::{Batch, JobsFile, Limits};
 use memweir_run::options::{BatchOptions, OnExit, OnFailure};
 
@@ -91,4 +92,25 @@ pub(crate) fn confidence(text: &str) -> Result<f64, String> {
         Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
         _ => Err("a level lies between 0 and 1, for example 0.95".to_owned()),
     }
+/// Returns the comparison, if it has policies. `given` names the options that are for comparisons
+/// alone, and says which the command line has.
+///
+/// # Errors
+/// One of these options without a policy to compare. This is no `requires` of clap, which does not
+/// hold beside options that conflict with `--compare`.
+pub(crate) fn comparison(
+    options: CompareOptions,
+    given: [(&str, bool); 3],
+) -> Result<Option<CompareOptions>, InputError> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        _ if !options.variants.is_empty() => Ok(Some(options)),
+        None => Ok(None),
+        Some((name, _)) => {
+            let reason = format!("--{name} is an option of comparisons, and there is none");
+            Err(InputError::new("command line", reason)
+                .help("name two or more policies: `--compare os,max-weight`"))
+        }
+    }
+}
+
 }

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE", conflicts_with_all = ["watch", "socket"])]
     file: Option<PathBuf>,
     /// Show a batch in progress: read on in FILE, the CSV that `run --timeline FILE` writes
-    #[arg(long, requires = "file")]
+    #[arg(long, requires = "file", conflicts_with_all = ["watch", "socket"])]
     follow: bool,
     /// Watch control groups, as `memweir watch` does, instead of the daemon
     #[arg(long, conflicts_with = "socket")]

@@ -151,6 +151,32 @@ fn refusals_say_what_would_be_right() {
 }
 
 #[test]
+fn options_that_would_have_no_effect_are_refused() {
+    let world = World::new();
+    let refused = |arguments: &[&str]| refusal(world.memweir().args(arguments), 2);
+    for command in [&["run"][..], &["emulate", "--machine", "iabw"]] {
+        for option in [["--repeat", "3"], ["--confidence", "0.9"], ["--results", "r"]] {
+            for other in [&["--policy", "os"][..], &["--record", "d"], &[]] {
+                let message = refused(&[command, other, &option, &["--", "true"]].concat());
+                assert!(message.contains(option[0]), "{message}");
+                assert!(message.contains("--compare"), "{message}");
+            }
+        }
+    }
+    let paging = ["page", "run", "--dram", "1M", "--nvm", "memfd:1G", "--swap", "x", "--", "true"];
+    for (arguments, option) in [
+        (&paging[..], "--swap"),
+        (&["replay", "x", "--policy", "os", "--policy-timeout", "1s"], "--policy-timeout"),
+        (&["hogsim", "x", "--seed", "3"], "--seed"),
+        (&["hogsim", "x", "--burstiness", "0.1"], "--burstiness"),
+        (&["top", "--watch", "--follow"], "--follow"),
+    ] {
+        let message = refused(arguments);
+        assert!(message.contains(option), "{message}");
+    }
+}
+
+#[test]
 fn jobs_are_named_in_exactly_one_way() {
     let world = World::new();
     let file = world.file("list", "true\n");

@@ -41,7 +41,7 @@ pub(crate) struct Args {
         "times", "energy"])]
     pub(super) kernel: bool,
     /// A device with a swap area, used for this run alone
-    #[arg(long, value_name = "DEVICE", requires = "kernel")]
+    #[arg(long, value_name = "DEVICE", requires = "kernel", conflicts_with = "nvm")]
     pub(super) swap: Option<PathBuf>,
     /// Copy a page to DRAM when it is read, too, for comparison
     #[arg(long)]
