@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, TableStyle};
+use comfy_table::{
+    Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width,
+};
 
 /// Seconds with the digits that matter: `0.004 s`, `3.14 s`, `125 s`.
 pub(crate) fn seconds(value: f64) -> String {
@@ -70,8 +72,9 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A table with a rule under its head, as wide as the terminal allows, plain when piped. Its
-/// columns are added from left to right.
+/// A table with a rule under its head, plain when piped. Its columns are added from left to right.
+/// One that is wider than the terminal breaks names between words; numbers and words stay whole,
+/// even if the table is too wide then.
 pub(crate) struct Table<T> {
     rows: Vec<T>,
     columns: Vec<Column>,
@@ -85,12 +88,25 @@ struct Column {
     expendable: u8,
 }
 
+/// Columns of the terminal around the text of a column of a table.
+const GAP: usize = 3;
+
 impl Column {
     /// Returns its width if nothing in it is wrapped.
     fn width(&self) -> usize {
-        const GAP: usize = 3;
         let width = |text: &String| text.chars().count();
         self.cells.iter().chain([&self.head]).map(width).max().unwrap_or(0) + GAP
+    }
+
+    /// Returns its width if all that may be wrapped is: the head, and names.
+    fn least_width(&self) -> usize {
+        let word =
+            |text: &String| text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+        let cell = |text: &String| match self.alignment {
+            CellAlignment::Right => text.chars().count(),
+            _ => word(text),
+        };
+        self.cells.iter().map(cell).max().unwrap_or(0).max(word(&self.head)) + GAP
     }
 }
 
@@ -134,6 +150,20 @@ impl<T> Table<T> {
         self
     }
 
+    /// Returns the widths of the columns in a table that fits into `room` if words allow it: the
+    /// widest columns give way.
+    fn widths(&self, room: usize) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(Column::width).collect();
+        let least: Vec<usize> = self.columns.iter().map(Column::least_width).collect();
+        // No gap follows the last column.
+        while widths.iter().sum::<usize>() > room + 1 {
+            let wide = (0..widths.len()).filter(|index| widths[*index] > least[*index]);
+            let Some(widest) = wide.max_by_key(|index| widths[*index]) else { break };
+            widths[widest] -= 1;
+        }
+        widths
+    }
+
     /// Removes expendable columns until the others fit into `room`.
     pub(crate) fn within(mut self, room: Option<usize>) -> Self {
         let columns = &mut self.columns;
@@ -150,23 +180,39 @@ impl<T> Table<T> {
 
 impl<T> fmt::Display for Table<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.drawn(terminal_width()))
+    }
+}
+
+impl<T> Table<T> {
+    /// Returns the table in `room` columns, as far as its words allow.
+    fn drawn(&self, room: Option<usize>) -> String {
         let cell = |column: &Column, text: &String| Cell::new(text).set_alignment(column.alignment);
         let rule = LineStyle::none().fill('─').junction('─');
         let mut drawn = comfy_table::Table::new();
         drawn
             .load_style(TableStyle::new().header_separator(rule))
-            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_content_arrangement(ContentArrangement::Disabled)
             .set_header(self.columns.iter().map(|column| cell(column, &column.head)));
         for row in 0..self.rows.len() {
             drawn.add_row(self.columns.iter().map(|column| cell(column, &column.cells[row])));
         }
-        f.write_str(&drawn.trim_fmt())
+        let widths = room.map_or_else(Vec::new, |room| self.widths(room));
+        for (index, (column, width)) in self.columns.iter().zip(widths).enumerate() {
+            // Of the gap, one is the border, which a constraint does not include.
+            if let (true, Some(drawn)) = (width < column.width(), drawn.column_mut(index)) {
+                let width = Width::Fixed(u16::try_from(width - 1).unwrap_or(u16::MAX));
+                drawn.set_constraint(ColumnConstraint::Absolute(width));
+            }
+        }
+        drawn.trim_fmt()
     }
 }
 
-/// Columns of the terminal that standard output is, if it is one.
+/// Columns of the terminal that standard output is, if it is one and knows them: a terminal that
+/// does not has 0.
 pub(crate) fn terminal_width() -> Option<usize> {
-    comfy_table::Table::new().width().map(usize::from)
+    comfy_table::Table::new().width().map(usize::from).filter(|width| *width > 0)
 }
 
 #[cfg(test)]
@@ -184,6 +230,37 @@ mod tests {
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("abcd", 4), "abcd");
         assert_eq!(percent(0.0345), "3.5 %");
+    }
+
+    #[test]
+    fn a_narrow_table_breaks_between_words_alone() {
+        let rows = [("18f883605e", "sort --parallel 2 a", "18.3 GB/s"), ("1", "cat", "1 MB/s")];
+        let table = Table::of(rows)
+            .left("key", |row| row.0)
+            .left("command line", |row| row.1)
+            .right("mean bandwidth", |row| row.2);
+        let lines = |room| -> Vec<String> {
+            table.drawn(room).lines().map(|line| line.trim_end().to_owned()).collect()
+        };
+        let whole = [
+            " key          command line          mean bandwidth",
+            "───────────────────────────────────────────────────",
+            " 18f883605e   sort --parallel 2 a        18.3 GB/s",
+            " 1            cat                           1 MB/s",
+        ];
+        assert_eq!(lines(None), whole);
+        assert_eq!(lines(Some(51)), whole);
+        let least = [
+            " key          command           mean",
+            "              line         bandwidth",
+            "─────────────────────────────────────",
+            " 18f883605e   sort         18.3 GB/s",
+            "              --parallel",
+            "              2 a",
+            " 1            cat             1 MB/s",
+        ];
+        assert_eq!(lines(Some(37)), least);
+        assert_eq!(lines(Some(1)), least);
     }
 
     #[test]
