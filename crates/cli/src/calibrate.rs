@@ -86,12 +86,13 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         Err(CalibrateError::Interrupted) => return interrupted(&partial_path(&path)),
         platform => platform?,
     };
-    if let Some(path) = &args.svg {
-        plot::calibration::figure(&platform).write(path)?;
-    }
-    output::report(args.json.as_deref(), &platform, || {
+    let svg = args.svg.as_ref();
+    let figure =
+        svg.map_or(Ok(()), |path| output::figure(path, &plot::calibration::figure(&platform)));
+    let shown = output::report(args.json.as_deref(), &platform, || {
         format!("{}\nwritten to {}\n", text(&platform), path.display())
-    })?;
+    });
+    output::both(figure, shown)?;
     Ok(Outcome::Success)
 }
 

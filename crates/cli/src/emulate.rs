@@ -38,7 +38,7 @@ fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
         output::report(args.json.as_deref(), &report, || with_notes(&notes, &show(&report)));
     let plot = args.plot.as_ref().zip(timelines.pop());
     let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report.batch, rows, path));
-    let written = shown.and(plot).and(whole(&report.batch));
+    let written = output::each([shown, plot, whole([&report.batch])]);
     let outcome = outcome(&report.batch).and_then(|outcome| match outcome {
         Outcome::Interrupted => Ok(outcome),
         _ if args.verify => verify(args, plan, &report),
@@ -60,9 +60,8 @@ fn several(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     });
     let plot = args.plot.as_ref();
     let plot = plot.map_or(Ok(()), |path| plot_comparison(comparison, timelines, options, path));
-    let written = shown.and(plot);
-    let whole = output::each(comparison.runs.iter().map(|run| whole(&run.report)));
-    ended(worst(comparison), written.and(whole))
+    let whole = whole(comparison.runs.iter().map(|run| &run.report));
+    ended(worst(comparison), output::each([shown, plot, whole]))
 }
 
 /// Emulates the batch once more and compares.

@@ -8,6 +8,7 @@ use memweir_run::files;
 use serde::Serialize;
 
 use crate::failure::Failure;
+use crate::render::plot::Figure;
 
 /// The file name that stands for standard output.
 const STDOUT: &str = "-";
@@ -17,13 +18,28 @@ pub(crate) fn is_stdout(path: Option<&Path>) -> bool {
     path.is_some_and(|path| path.as_os_str() == STDOUT)
 }
 
-/// Prints to standard output. A reader that has gone away (`memweir ... | head`) is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+/// The reader of standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// It may read on.
+    There,
+    /// It has gone away (`memweir ... | head`), which is no failure.
+    Gone,
+}
+
+/// Prints to standard output, and returns its reader's state, for commands that print on and on.
+pub(crate) fn show(text: &str) -> Result<Reader, Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Failure::stdout(error)),
-        _ => Ok(()),
+        Ok(()) => Ok(Reader::There),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
+        Err(error) => Err(Failure::stdout(error)),
     }
+}
+
+/// Prints to standard output, whether it is read or not.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    show(text).map(drop)
 }
 
 /// A result with the command that gave it.
@@ -59,14 +75,25 @@ pub(crate) fn file(path: &Path, text: &str) -> Result<(), Failure> {
 /// Writes `value`, a structure or a map, as JSON to the file, or to standard output for `-`.
 /// Version and arguments of this run stand before its fields. A file appears whole or not at all.
 pub(crate) fn json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    shown_json(path, value).map(drop)
+}
+
+fn shown_json(path: &Path, value: &impl Serialize) -> Result<Reader, Failure> {
     let described = Described { memweir: Provenance::of_this_run(), result: value };
     let fail = |error: io::Error| Failure::write(path, error);
     let mut text = serde_json::to_string_pretty(&described).map_err(|error| fail(error.into()))?;
     text.push('\n');
     if is_stdout(Some(path)) {
-        return print(&text);
+        return show(&text);
     }
-    files::write_atomically(path, text.as_bytes()).map_err(fail)
+    files::write_atomically(path, text.as_bytes()).map_err(fail)?;
+    Ok(Reader::There)
+}
+
+/// Draws a figure into a file, which appears whole or not at all.
+pub(crate) fn figure(path: &Path, figure: &Figure) -> Result<(), Failure> {
+    let svg = figure.to_svg()?;
+    files::write_atomically(path, svg.as_bytes()).map_err(|error| Failure::write(path, error))
 }
 
 /// Writes a result as JSON to the file of `--json`, if there is one, and shows it as text unless
@@ -76,15 +103,41 @@ pub(crate) fn report(
     value: &impl Serialize,
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
-    let written = json.map_or(Ok(()), |path| self::json(path, value));
-    let shown = if is_stdout(json) { Ok(()) } else { print(&text()) };
-    written.and(shown)
+    shown_report(json, value, text).map(drop)
 }
 
-/// Writes every result, and returns the first failure after all were tried: a result that cannot be
-/// written does not cost the others.
+/// Does as [`report`], and returns the state of standard output's reader.
+pub(crate) fn shown_report(
+    json: Option<&Path>,
+    value: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> Result<Reader, Failure> {
+    let written = json.map_or(Ok(Reader::There), |path| shown_json(path, value));
+    match is_stdout(json) {
+        true => written,
+        false => both(written.map(drop), show(&text())),
+    }
+}
+
+/// Returns the failure of one of two results; reports the first failure if there are two.
+pub(crate) fn both<T>(
+    first: Result<(), Failure>,
+    second: Result<T, Failure>,
+) -> Result<T, Failure> {
+    match (first, second) {
+        (Ok(()), second) => second,
+        (Err(failure), Ok(_)) => Err(failure),
+        (Err(first), Err(second)) => {
+            eprintln!("memweir: {first}");
+            Err(second)
+        }
+    }
+}
+
+/// Writes every result: one that cannot be written does not cost the others. Reports every failure,
+/// except for the last, which it returns.
 pub(crate) fn each(results: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
-    results.into_iter().fold(Ok(()), Result::and)
+    results.into_iter().fold(Ok(()), both)
 }
 
 /// Refuses a result file that cannot be written, before the work that fills it. Leaves no empty

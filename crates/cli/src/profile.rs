@@ -17,6 +17,7 @@ use memweir_run::store::Invocation;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::profile as render;
+use crate::shared::batch::lost_output;
 use crate::shared::profiling::{QemuArgs, keep, show, spinner};
 use crate::value::{duration, named, parsed};
 
@@ -142,11 +143,13 @@ fn write(
     let shown = output::report(args.json.as_deref(), &profiled.report, || {
         notice + &render::report(profiled)
     });
-    let figure = args.svg.as_ref().map(|path| Ok(render::figure(&profiled.recording).write(path)?));
+    let svg = args.svg.as_ref();
+    let figure = svg.map(|path| output::figure(path, &render::figure(&profiled.recording)));
     let recording = args.recording.as_ref().filter(|_| usable).map(|path| {
         let saved = profiled.recording.save(path);
         saved.map_err(|error| Failure::write(path, io::Error::other(error)))
     });
     let stored = (!args.no_store).then(|| keep(args.store.as_deref(), invocation, profiled));
-    output::each([Some(shown), figure, recording, stored].into_iter().flatten())
+    let lost = profiled.lost.as_ref().map(lost_output);
+    output::each([Some(shown), figure, recording, lost, stored].into_iter().flatten())
 }

@@ -75,7 +75,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
             let stored = store.show(&key)?;
             output::print(&profile::recording(&stored))?;
             if let Some(path) = svg {
-                profile::figure(&stored.recording).write(&path)?;
+                output::figure(&path, &profile::figure(&stored.recording))?;
             }
             if let Some(path) = recording {
                 stored

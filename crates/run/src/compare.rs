@@ -10,6 +10,7 @@ pub use memweir_core::verdict::{Difference, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{self, RunError, run_batch};
+use crate::files;
 use crate::jobs::Batch;
 use crate::observer::{Event, Observer};
 use crate::options::RunOptions;
@@ -144,7 +145,13 @@ impl CompareOptions {
         let append = || {
             let mut line = serde_json::to_vec(run)?;
             line.push(b'\n');
-            OpenOptions::new().create(true).append(true).open(path)?.write_all(&line)
+            let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+            let before = file.metadata()?.len();
+            file.write_all(&line).inspect_err(|_| match before {
+                0 => files::remove_unfinished(path),
+                // Half a line would spoil the lines before it for their readers.
+                _ => drop(file.set_len(before)),
+            })
         };
         append().map_err(|error| (path.as_path(), error))
     }

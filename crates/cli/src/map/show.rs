@@ -37,7 +37,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let view = |page: &Bytes| view::page_view(&map, *page, args.cache.as_ref());
     let pages: Vec<PageView> = view::PAGES.iter().map(view).collect();
     if let Some(path) = &args.svg {
-        render::figure(&map).write(path)?;
+        output::figure(path, &render::figure(&map))?;
     }
     output::report(args.json.as_deref(), &Shown::new(&map, pages.clone()), || {
         render::show(&map, &pages)

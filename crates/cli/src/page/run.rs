@@ -5,6 +5,7 @@ mod figure;
 mod kernel;
 mod show;
 
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -56,10 +57,8 @@ pub(super) fn execute(args: &Args) -> Result<failure::Outcome, Failure> {
     let (status, last) = (status?, last?);
     let report = report(args, nvm, &media, &paged, &last, status);
     tell(args, &report, status);
-    if let Some(path) = &args.json {
-        output::json(path, &report)?;
-    }
-    watcher.finish(args, &report)?;
+    let json = args.json.as_ref().map_or(Ok(()), |path| output::json(path, &report));
+    output::both(json, watcher.finish(args, &report))?;
     Ok(foreground::outcome(status))
 }
 
@@ -69,7 +68,7 @@ struct Watcher {
     every: Duration,
     timeline: Option<Timeline>,
     written: Option<Instant>,
-    trouble: Option<std::io::Error>,
+    trouble: Option<io::Error>,
     line: Line,
 }
 
@@ -105,7 +104,8 @@ impl Watcher {
     fn row(&mut self, look: &Look) {
         self.written = Some(Instant::now());
         if let Some(Err(error)) = self.timeline.as_mut().map(|timeline| timeline.append(look.row)) {
-            self.timeline = None;
+            let kept = self.timeline.take().map(Timeline::abandon).unwrap_or_default();
+            let error = io::Error::new(error.kind(), format!("{error}{kept}"));
             self.trouble.get_or_insert(error);
         }
     }
@@ -117,9 +117,7 @@ impl Watcher {
         }
         let Some(timeline) = self.timeline else { return Ok(()) };
         timeline.finish(|rows| {
-            figure::timeline(rows, report, args.every.as_secs_f64())
-                .write(path)
-                .map_err(Failure::from)
+            output::figure(path, &figure::timeline(rows, report, args.every.as_secs_f64()))
         })
     }
 }

@@ -128,7 +128,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     rows.finish(results::rows(&report))?;
     output::report(args.json.as_deref(), &report, || render::report(&report))?;
     if let Some(path) = &args.svg {
-        figure::of(&report, study.grid()).write(path)?;
+        output::figure(path, &figure::of(&report, study.grid()))?;
     }
     Ok(Outcome::Success)
 }

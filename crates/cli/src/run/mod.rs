@@ -72,8 +72,7 @@ fn once(
     });
     let plot = args.plot.as_ref().zip(timelines.pop());
     let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report, rows, path));
-    let written = shown.and(plot);
-    ended(outcome(&report), written.and(whole(&report)))
+    ended(outcome(&report), output::each([shown, plot, whole([&report])]))
 }
 
 fn several(
@@ -92,7 +91,6 @@ fn several(
     });
     let plot = args.plot.as_ref();
     let plot = plot.map_or(Ok(()), |path| plot_comparison(&comparison, timelines, options, path));
-    let written = shown.and(plot);
-    let whole = output::each(comparison.runs.iter().map(|run| whole(&run.report)));
-    ended(worst(&comparison), written.and(whole))
+    let whole = whole(comparison.runs.iter().map(|run| &run.report));
+    ended(worst(&comparison), output::each([shown, plot, whole]))
 }

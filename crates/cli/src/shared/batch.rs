@@ -1,20 +1,29 @@
 //! The end of a command that ran a batch: its outcome, its notes, its figure.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
 use memweir_run::compare::{CompareOptions, Comparison};
-use memweir_run::report::{self, BatchReport};
+use memweir_run::report::{self, BatchReport, LostOutput};
 use memweir_run::timeline::Row;
 
 use crate::failure::{self, Failure};
+use crate::output;
 use crate::render::plot;
 use crate::render::text::counted;
 
-/// Fails for a report with files that could not be written to their end.
-pub(crate) fn whole(report: &BatchReport) -> Result<(), Failure> {
-    let lost = report.lost.first();
-    lost.map_or(Ok(()), |lost| Err(Failure::write(&lost.path, io::Error::other(&*lost.reason))))
+/// Fails for reports with files that could not be written to their end. A file of several runs is
+/// named once.
+pub(crate) fn whole<'a>(reports: impl IntoIterator<Item = &'a BatchReport>) -> Result<(), Failure> {
+    let mut named = HashSet::new();
+    let lost = reports.into_iter().flat_map(|report| &report.lost);
+    output::each(lost.filter(|lost| named.insert(&lost.path)).map(lost_output))
+}
+
+/// The failure that is behind a lost file.
+pub(crate) fn lost_output(lost: &LostOutput) -> Result<(), Failure> {
+    Err(Failure::write(&lost.path, io::Error::other(&*lost.reason)))
 }
 
 /// Outcome of a command whose results were `written`. An interruption and a failed policy outrank a
@@ -34,8 +43,7 @@ pub(crate) fn ended(
 
 /// Draws one run.
 pub(crate) fn plot_run(report: &BatchReport, rows: Vec<Row>, path: &Path) -> Result<(), Failure> {
-    plot::batch::timeline(&drawn(report, rows), subtitle(report)).write(path)?;
-    Ok(())
+    output::figure(path, &plot::batch::timeline(&drawn(report, rows), subtitle(report)))
 }
 
 /// Draws the first round of a comparison, which has every policy: one round is enough.
@@ -53,8 +61,7 @@ pub(crate) fn plot_comparison(
             ..drawn(&run.report, rows)
         })
         .collect();
-    plot::batch::comparison(&runs, subtitle(&run.report)).write(path)?;
-    Ok(())
+    output::figure(path, &plot::batch::comparison(&runs, subtitle(&run.report)))
 }
 
 fn drawn(report: &BatchReport, rows: Vec<Row>) -> plot::batch::Run {

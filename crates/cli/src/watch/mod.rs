@@ -15,10 +15,11 @@ use memweir_watch::{MeterFailure, Metrics, Row, Watch};
 pub(crate) use args::Args;
 
 use crate::failure::{Failure, Outcome};
+use crate::output::Reader;
 use crate::shared::subjects;
 use crate::{export, interrupt, output};
 use record::Record;
-use screen::{Reader, Screen};
+use screen::Screen;
 
 /// Longest sleep before a signal is noticed.
 const ATTENTION: Duration = Duration::from_millis(50);

@@ -1,13 +1,14 @@
 //! Showing a watch: a table that redraws itself on a terminal, JSON lines elsewhere.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use memweir_watch::Row;
 use serde::Serialize;
 use terminal_size::terminal_size;
 
 use crate::failure::Failure;
+use crate::output::{self, Reader};
 use crate::render::watch::{HEAD_LINES, table};
 use crate::shared::subjects::busiest_first;
 
@@ -16,13 +17,6 @@ const REDRAW: &str = "\x1b[H\x1b[J";
 
 /// Notes below the table.
 const MOST_NOTES: usize = 4;
-
-/// Presence of a reader at standard output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reader {
-    There,
-    Gone,
-}
 
 /// Standard output of a watch.
 pub(super) struct Screen {
@@ -74,12 +68,7 @@ impl Screen {
             true => self.drawn(&rows, subjects),
             false => lines(unix_s, &rows).map_err(|error| Failure::stdout(error.into()))?,
         };
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Ok(()) => Ok(Reader::There),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
-            Err(error) => Err(Failure::stdout(error)),
-        }
+        output::show(&text)
     }
 
     /// Draws as many rows as the terminal has room for: one that scrolls cannot be redrawn.

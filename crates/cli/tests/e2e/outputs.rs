@@ -137,6 +137,39 @@ fn a_store_is_neither_behind_a_link_of_another_user_nor_made_by_a_reader() {
 }
 
 #[test]
+fn every_file_that_a_full_disk_loses_is_named_and_leaves_nothing() {
+    let world = World::new();
+    let Some(disk) = FullDisk::mount(&world) else { return };
+    let run = |options: &[&str], files: &[&str]| {
+        let mut arguments = vec!["run".to_owned()];
+        for (option, file) in options.iter().zip(files) {
+            arguments.extend([(*option).to_owned(), format!("full/{file}")]);
+        }
+        let mut memweir = world.memweir();
+        memweir.args(arguments).args(["--store", "store", "--quantum", "20ms"]);
+        memweir
+    };
+    let spin = ["--", "sh", "-c", SPIN];
+    let check = |output: Output, files: &[&str]| {
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        let said = text(&output.stderr);
+        for file in files {
+            assert_eq!(said.matches(&format!("cannot write full/{file}: ")).count(), 1, "{said}");
+        }
+        let left = std::fs::read_dir(&disk.0).expect("the disk").flatten();
+        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["filler"]);
+    };
+    let files = ["t.csv", "p.svg", "r.json"];
+    let mut single = run(&["--timeline", "--plot", "--json"], &files);
+    check(single.args(["--policy", "os"]).args(spin).output().expect("it runs"), &files);
+    let files = ["results", "p.svg"];
+    let mut comparison = run(&["--results", "--plot"], &files);
+    comparison.args(["--compare", "os,round-robin", "--repeat", "1"]).args(spin);
+    check(comparison.output().expect("it runs"), &files);
+}
+
+#[test]
 fn what_was_not_measured_is_null() {
     let world = World::new();
     let run = ["run", "--policy", "os", "--json", "-", "--", "sh", "-c", SPIN];

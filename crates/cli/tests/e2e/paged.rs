@@ -37,6 +37,29 @@ fn paged(
     (report["exit_code"].as_i64().map(|code| code as i32), output.stdout, report)
 }
 
+#[test]
+fn a_timeline_and_a_report_are_both_written_or_named() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    let run = |files: [&str; 2]| {
+        let mut run = Command::new(MEMWEIR);
+        run.args(["page", "run", "--nvm", "memfd:64M", "--dram", "8M", "--timeline", files[0]]);
+        run.args(["--json", files[1], "--", "true"]).current_dir(world.path());
+        let output = run.output().expect("memweir starts");
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = run(["t.svg", "/dev/full"]);
+    assert!(said.contains("cannot write /dev/full"), "{said}");
+    assert!(world.has("t.svg") && !world.has("t.svg.partial.csv"), "{said}");
+    let full = world.path().join("full.csv");
+    std::os::unix::fs::symlink("/dev/full", &full).expect("a link");
+    let said = run(["full.csv", "/dev/full"]);
+    assert!(said.contains("cannot write /dev/full") && said.contains("write full.csv"), "{said}");
+}
+
 /// The least DRAM that a test gives a program.
 const LEAST: u64 = 2 << 20;
 

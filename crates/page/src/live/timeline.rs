@@ -83,6 +83,19 @@ impl Timeline {
         self.journal.append(&[row])
     }
 
+    /// Gives the timeline up after a failure. Removes a file without a whole row; otherwise returns
+    /// a clause that names the file with the rows so far, unless that is the timeline's own.
+    #[must_use]
+    pub fn abandon(self) -> String {
+        let journal = self.journal.path().to_owned();
+        match self.journal.abandon() {
+            true if self.rows.is_some() => {
+                format!("; the rows so far are in {}", journal.display())
+            }
+            _ => String::new(),
+        }
+    }
+
     /// Ends the timeline. For a figure `draw` draws the rows, and the file that kept them is
     /// removed when it has.
     ///
@@ -141,6 +154,23 @@ mod tests {
         };
         assert_eq!(start().finish(draw), Ok(()));
         assert!(!kept.exists());
+    }
+
+    #[test]
+    fn a_timeline_that_is_given_up_leaves_rows_or_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |name: &str| {
+            let path = folder.path().join(name);
+            Timeline::create(&path, Format::of(&path).unwrap()).unwrap()
+        };
+        for name in ["t.csv", "t.svg"] {
+            assert_eq!(start(name).abandon(), "");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{name}");
+        }
+        let mut timeline = start("t.svg");
+        timeline.append(row(0.5, 3)).unwrap();
+        assert!(timeline.abandon().contains("t.svg.partial.csv"));
+        assert_eq!(rows_of(&folder.path().join("t.svg.partial.csv")), [row(0.5, 3)]);
     }
 
     #[test]

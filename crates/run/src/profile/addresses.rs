@@ -11,6 +11,8 @@ use memweir_dram::request::Direction;
 use memweir_dram::trace::{Access, AddressSpace, Format, Header, ThreadId, Totals, Writer};
 
 use super::types::ProfileError;
+use crate::files;
+use crate::report::LostOutput;
 
 /// A trace that is being recorded.
 pub(super) struct Recorder {
@@ -54,15 +56,18 @@ impl Recorder {
         }
     }
 
-    /// Ends the file.
-    pub(super) fn finish(self) -> Result<(PathBuf, Totals), ProfileError> {
+    /// Ends the file. One that could not be written is removed: a trace without its end is none.
+    pub(super) fn finish(self) -> Result<(PathBuf, Totals), LostOutput> {
         let ended = match self.error {
             Some(error) => Err(error),
             None => self.writer.finish(),
         };
         match ended {
             Ok((_, totals)) => Ok((self.path, totals)),
-            Err(source) => Err(failed(&self.path, source)),
+            Err(error) => {
+                files::remove_unfinished(&self.path);
+                Err(LostOutput { path: self.path, reason: error.to_string() })
+            }
         }
     }
 }

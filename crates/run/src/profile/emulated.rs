@@ -23,6 +23,7 @@ use super::types::{
 use super::workspace::{self, Counting, Isolation, Workspace};
 use super::{command, natively, report};
 use crate::platform::Machine;
+use crate::report::LostOutput;
 use crate::store::{InputFile, Invocation};
 
 /// Programs that take longer natively are recorded in coarser chunks, at least one per millisecond
@@ -122,8 +123,9 @@ impl<'a> Timed<'a> {
         }
         let mut run = self.run.clone();
         run.notices.extend(recorded.notices);
-        if let Some(recorder) = addresses {
-            run.notices.push(told(recorder)?);
+        let trace = addresses.map(told).transpose();
+        if let Ok(Some(told)) = &trace {
+            run.notices.push(told.clone());
         }
         run.slices = recorded.chunks.into_iter().map(slice).collect();
         let counted = report::Counted {
@@ -136,7 +138,8 @@ impl<'a> Timed<'a> {
         let inputs = self.inputs.clone();
         let around = report::Circumstances { workspace: &self.workspace, emulated: ends, inputs };
         let here = Machine::here();
-        Ok(report::build(self.invocation, options.interval, run, counted, around, &here))
+        let built = report::build(self.invocation, options.interval, run, counted, around, &here);
+        Ok(Profiled { lost: trace.err(), ..built })
     }
 
     fn emulate(
@@ -251,7 +254,7 @@ fn name(invocation: &Invocation) -> String {
 }
 
 /// Ends the trace, and describes its content.
-fn told(recorder: Recorder) -> Result<String, ProfileError> {
+fn told(recorder: Recorder) -> Result<String, LostOutput> {
     let (path, totals) = recorder.finish()?;
     Ok(format!(
         "{} holds {} lines read and {} written back, with virtual addresses",

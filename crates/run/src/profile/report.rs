@@ -83,5 +83,5 @@ pub(super) fn build(
         media: counted.media,
         profile,
     };
-    Profiled { report, recording, inputs: around.inputs }
+    Profiled { report, recording, inputs: around.inputs, lost: None }
 }

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::ends::DifferentEnd;
 use super::workspace::Isolation;
 use crate::recording::Recording;
+use crate::report::LostOutput;
 use crate::store::{InputFile, MediumLines, ProgramKey, Provenance, Store, StoreError};
 
 /// Options of a profile.
@@ -104,6 +105,8 @@ pub struct Profiled {
     pub recording: Recording,
     /// The files that the program was given and did not write to.
     pub inputs: Vec<InputFile>,
+    /// The trace of addresses, if it could not be written to its end.
+    pub lost: Option<LostOutput>,
 }
 
 impl Profiled {
