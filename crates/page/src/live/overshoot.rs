@@ -57,6 +57,11 @@ impl Run<'_> {
         let counted = |counter| self.counters.get(counter);
         let late_micros = counted(PageCounter::LatestWake) / 1000;
         let came_meanwhile = late_micros * self.processors * BYTES_PER_MICRO;
+        // The helper can be late in any run, so that it is a cause only of what the known amounts
+        // leave unexplained, and only if at least half of that can have come meanwhile.
+        let explained = self.unpaged.0 + counted(PageCounter::UnpageableBytes);
+        let unexplained = (self.peak.0 - self.budget.0).saturating_sub(explained);
+        let late = unexplained > tolerated && came_meanwhile >= unexplained / 2;
         let paused = counted(PageCounter::ForkPauseNanos) as f64 / 1e9;
         let found = [
             (Cause::UnpagedPrograms, self.unpaged.0 > tolerated),
@@ -64,7 +69,7 @@ impl Run<'_> {
             (Cause::UnpageableMemory, counted(PageCounter::UnpageableBytes) > tolerated),
             (Cause::PinnedPages, counted(PageCounter::Skipped) > 0),
             (Cause::ForkedChildren, paused > SHORT * self.seconds),
-            (Cause::LateHelper, came_meanwhile > tolerated),
+            (Cause::LateHelper, late),
         ];
         found.into_iter().filter(|(_, is_so)| *is_so).map(|(cause, _)| cause).collect()
     }
@@ -103,13 +108,23 @@ mod tests {
     }
 
     #[test]
+    fn a_late_helper_is_no_cause_of_what_others_explain() {
+        let late = (PageCounter::LatestWake, 5_000_000);
+        assert_eq!(causes(80 * MIB, 39 * MIB, &[late]), [Cause::UnpagedPrograms]);
+        let both = [Cause::UnpagedPrograms, Cause::LateHelper];
+        assert_eq!(causes(80 * MIB, 30 * MIB, &[late]), both);
+        let locked = [late, (PageCounter::UnpageableBytes, 39 * MIB)];
+        assert_eq!(causes(80 * MIB, 0, &locked), [Cause::UnpageableMemory]);
+    }
+
+    #[test]
     fn only_what_is_large_enough_to_matter_is_a_cause() {
         assert_eq!(causes(80 * MIB, 2 * MIB, &[]), []);
         assert_eq!(causes(80 * MIB, 3 * MIB, &[]), [Cause::UnpagedPrograms]);
-        // In 256 us two processors fill 512 pages: the 2 MiB that are tolerated.
+        // In 2.56 ms two processors fill 5120 pages: half of the 40 MiB that are too many.
         let late = |nanos| causes(80 * MIB, 0, &[(PageCounter::LatestWake, nanos)]);
-        assert_eq!(late(256_999), []);
-        assert_eq!(late(257_000), [Cause::LateHelper]);
+        assert_eq!(late(2_559_999), []);
+        assert_eq!(late(2_560_000), [Cause::LateHelper]);
         // A hundredth of ten seconds.
         let paused = |nanos| causes(80 * MIB, 0, &[(PageCounter::ForkPauseNanos, nanos)]);
         assert_eq!(paused(100_000_000), []);

@@ -99,7 +99,7 @@ fn unpaged_programs(report: &Report) -> String {
 /// A cause as a clause.
 fn because(cause: Cause, report: &Report) -> String {
     let counted = |name: &str| report.counters.get(name).copied().unwrap_or(0);
-    let time = |name: &str| seconds(counted(name) as f64 / 1e9);
+    let time = |name: &str| nanos(counted(name));
     match cause {
         Cause::UnpagedPrograms => "programs that cannot be paged had it".to_owned(),
         Cause::NvmFull => "the NVM was full".to_owned(),

@@ -85,7 +85,7 @@ fn what_did_not_go_as_asked_is_told() {
     assert!(told[0].contains("ran as ever"), "{told:?}");
     assert!(told[1].contains("the NVM of 1 GiB was full"), "{told:?}");
     assert!(told[2].contains("16 MiB above the budget of 64 MiB: the NVM was full; 9 times"));
-    assert!(told[2].contains("for up to 0.012 s at a time"), "{told:?}");
+    assert!(told[2].contains("for up to 12 ms at a time"), "{told:?}");
 }
 
 #[test]
