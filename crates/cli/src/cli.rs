@@ -27,7 +27,7 @@ bits that choose a DRAM bank, gives programs banks of their own, and simulates a
 const AFTER: &str = "\
 Examples:
   memweir doctor                                    what this machine offers
-  memweir run -- gzip -k a ::: xz -k b ::: sort c   three jobs, one batch
+  memweir run --profile-first -- gzip -k a ::: xz -k b ::: sort c   three jobs, one batch
   memweir run --compare os,max-weight --repeat 5 --profile-first jobs.toml
   memweir watch --top 10                            who moves how much over the memory bus
   memweir daemon &  memweir submit -- gzip -k a     jobs that come at any time

@@ -204,7 +204,8 @@ impl Args {
 
     /// Files that will be written.
     pub(super) fn files(&self) -> impl Iterator<Item = Option<&Path>> {
-        [&self.json, &self.plot, &self.results].into_iter().map(|path| path.as_deref())
+        let files = [&self.json, &self.plot, &self.results, &self.record, &self.timeline];
+        files.into_iter().map(|path| path.as_deref())
     }
 
     fn choices(&self) -> BatchOptions {

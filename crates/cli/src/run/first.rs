@@ -9,7 +9,7 @@ use indicatif::{MultiProgress, ProgressBar};
 use memweir_abi::softpmu::Sampling;
 use memweir_linux::MeterKind;
 use memweir_linux::launch::Signals;
-use memweir_run::batch::{invocation, unknown_jobs};
+use memweir_run::batch::{RunError, invocation, unknown_jobs};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
 use memweir_run::profile::{Isolation, ProfileOptions, ProfileReport, Timed};
@@ -18,7 +18,7 @@ use memweir_study::parallel::for_each;
 
 use crate::failure::Failure;
 use crate::render::profile::isolation;
-use crate::shared::profiling::{keep, show, spinner};
+use crate::shared::profiling::{keep, not_kept, show, spinner};
 use crate::value::available_cores;
 
 /// A program of the batch that has no profile.
@@ -72,7 +72,12 @@ fn unknown_programs<'a>(
 ) -> Result<Vec<Program<'a>>, Failure> {
     let mut keys: Vec<ProgramKey> = Vec::new();
     let mut programs = Vec::new();
-    for index in unknown_jobs(batch, options.store.as_deref())? {
+    // The store is opened to be written to.
+    let unknown = unknown_jobs(batch, options.store.as_deref()).map_err(|error| match error {
+        RunError::Store(error) => not_kept(error),
+        error => error.into(),
+    })?;
+    for index in unknown {
         let job = &batch.jobs[index];
         let invocation = invocation_of(job)?;
         let key = ProgramKey::of(&invocation)

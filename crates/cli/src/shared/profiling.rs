@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 use memweir_linux::qemu::QemuPaths;
 use memweir_run::profile::{ProfileProgress, Profiled};
-use memweir_run::store::{Invocation, ProgramKey, Store};
+use memweir_run::store::{Invocation, ProgramKey, Store, StoreError};
 
 use crate::failure::Failure;
 use crate::render::{progress, text};
@@ -38,10 +38,12 @@ pub(crate) fn keep(
     let key = ProgramKey::of(invocation)
         .map_err(|error| Failure::Machine(format!("{}: {error}", invocation.program.display())))?;
     let stored = Store::open(store).and_then(|store| profiled.keep(&store, &key));
-    stored.map_err(|error| Failure::Write {
-        what: "the profile".to_owned(),
-        source: io::Error::other(error),
-    })
+    stored.map_err(not_kept)
+}
+
+/// The failure behind a store that takes no profile.
+pub(crate) fn not_kept(error: StoreError) -> Failure {
+    Failure::Write { what: "the profile".to_owned(), source: io::Error::other(error) }
 }
 
 /// A line at the foot of the terminal, hidden where standard error is not a terminal.

@@ -170,6 +170,19 @@ fn every_file_that_a_full_disk_loses_is_named_and_leaves_nothing() {
 }
 
 #[test]
+fn profiles_for_a_batch_are_not_made_for_files_that_cannot_be_written() {
+    let world = World::new();
+    let Some(_disk) = FullDisk::mount(&world) else { return };
+    for lost in [["--timeline", "absent/x.csv"], ["--store", "full/store"]] {
+        let run = [&["run", "--profile-first"], &lost[..], &["--", "true"]].concat();
+        let output = output(&world, &run);
+        assert_eq!(output.status.code(), Some(4), "{lost:?}: {output:?}");
+        assert!(text(&output.stderr).contains("cannot write"), "{output:?}");
+        assert!(!world.has("data/memweir"), "no profile was stored");
+    }
+}
+
+#[test]
 fn what_was_not_measured_is_null() {
     let world = World::new();
     let run = ["run", "--policy", "os", "--json", "-", "--", "sh", "-c", SPIN];
