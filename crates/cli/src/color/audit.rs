@@ -1,7 +1,7 @@
 //! `memweir color audit`.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use memweir_color::audit::{Audit, audit, order_of};
@@ -9,7 +9,7 @@ use memweir_core::address_map::ColorSet;
 use memweir_core::input::InputError;
 
 use crate::failure::{Failure, Outcome};
-use crate::output;
+use crate::output::{self, Reader};
 use crate::render::text::Table;
 use crate::shared::map;
 
@@ -29,11 +29,19 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COLORS", value_parser = super::colors)]
     colors: Option<ColorSet>,
     /// Look again every so many seconds until the process ends
-    #[arg(long, value_name = "SECONDS")]
-    watch: Option<f64>,
+    #[arg(long, value_name = "SECONDS", value_parser = interval)]
+    watch: Option<Duration>,
     /// Write the audit as JSON (`-`: to standard output instead of the table)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
+}
+
+/// An interval between two looks: shorter ones would be one look without end.
+fn interval(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("`{text}` is no interval: write seconds, from 0.01 to 86400")),
+    }
 }
 
 /// Looks at the process.
@@ -43,6 +51,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let coloring = match (&args.map, &order) {
         (Some(path), _) => map::read(path)?.coloring(12),
         (None, Some(order)) => order.coloring.clone(),
+        (None, None) if !Path::new(&format!("/proc/{}", args.pid)).exists() => {
+            return Err(Failure::Machine(format!("there is no process {}", args.pid)));
+        }
         (None, None) => {
             let reason = format!("process {} was not started by `memweir color run`", args.pid);
             return Err(InputError::new("command line", reason)
@@ -62,12 +73,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
             Err(error) => return Err(error.into()),
         };
         seen = true;
-        output::report(args.json.as_deref(), &found, || text(&found))?;
+        let reader = output::shown_report(args.json.as_deref(), &found, || text(&found))?;
         match args.watch {
-            Some(seconds) => {
-                std::thread::sleep(Duration::from_secs_f64(seconds.clamp(0.01, 86_400.0)))
-            }
-            None => return Ok(Outcome::Success),
+            Some(interval) if reader == Reader::There => std::thread::sleep(interval),
+            _ => return Ok(Outcome::Success),
         }
     }
 }

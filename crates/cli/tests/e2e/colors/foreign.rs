@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{MAP, possible};
-use crate::support::{World, refusal};
+use crate::support::{World, refusal, wait_until};
 
 /// Earlier place of memweir's counters, where every user can write.
 const SHARED: &str = "/dev/shm";
@@ -83,6 +83,24 @@ fn logs_do_not_follow_what_other_users_plant() {
     let said = run("etc");
     assert!(said.contains("belongs to user 65534"), "{said}");
     assert!(!Path::new("/etc/true.out").exists());
+}
+
+#[test]
+fn an_audit_without_a_reader_ends() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    for more in [&[][..], &["--json", "-"]] {
+        let own = std::process::id().to_string();
+        let mut audit = world.without_input();
+        audit.args(["color", "audit", "--map", "map.toml", "--watch", "0.01", &own]).args(more);
+        let mut audit = audit.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+        drop(audit.stdout.take());
+        wait_until("the audit ends", || audit.try_wait().is_ok_and(|ended| ended.is_some()));
+        assert!(audit.wait().is_ok_and(|status| status.success()));
+    }
 }
 
 #[test]
