@@ -27,7 +27,7 @@ const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
 #[command(override_usage = USAGE)]
 pub(crate) struct Args {
     #[command(flatten)]
-    jobs: JobSource,
+    pub(super) jobs: JobSource,
 
     #[command(flatten)]
     choice: ChoiceArgs,

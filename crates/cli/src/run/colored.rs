@@ -4,6 +4,7 @@ use std::path::Path;
 
 use memweir_abi::preload::Shortage;
 use memweir_color::{Colored, Request};
+use memweir_core::address_map::BASE_PAGE_BITS;
 use memweir_core::input::InputError;
 use memweir_linux::meter::{MeterChoice, MeterKind};
 use memweir_run::jobs::{Batch, Command};
@@ -15,10 +16,12 @@ use crate::shared;
 /// Pages that are gathered for each colored job before it starts: 1 MiB.
 const POOL_PAGES: u64 = 256;
 
-/// Prepares the colors of the jobs with `colors`, and adds to their environment. The caller keeps
-/// the returned values until the batch has ended.
+/// Prepares the colors of the jobs with `colors`, and adds to their environment. `source` names
+/// the file or command line of the batch. The caller keeps the returned values until the batch has
+/// ended.
 pub(super) fn prepare(
     batch: &mut Batch,
+    source: &str,
     map: Option<&Path>,
     choices: &RunOptions,
 ) -> Result<Vec<Colored>, Failure> {
@@ -39,6 +42,7 @@ pub(super) fn prepare(
         return Err(refuse(reason, "choose another --meter, or leave `colors` out").into());
     }
     let map = shared::map::read(map)?;
+    let all = map.coloring(BASE_PAGE_BITS).colors();
     let mut colored = Vec::new();
     for job in &mut batch.jobs {
         let Some(colors) = job.colors.clone() else { continue };
@@ -50,6 +54,9 @@ pub(super) fn prepare(
             let program = options::program(&argv[0], directory).map_err(wrong)?;
             memweir_linux::preload::check_program(program.as_os_str()).map_err(wrong)?;
         }
+        colors.within(all).map_err(|refusal| {
+            refusal.written_in(source).key(format!("job `{}`: colors", job.name))
+        })?;
         let request = Request {
             map: map.clone(),
             colors,

@@ -29,7 +29,8 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
         true => first::profile(&plan.batch, &plan.options, args.sample)?,
         false => Vec::new(),
     };
-    let colored = colored::prepare(&mut plan.batch, args.map.as_deref(), &plan.options)?;
+    let (source, map) = (args.jobs.name(), args.map.as_deref());
+    let colored = colored::prepare(&mut plan.batch, &source, map, &plan.options)?;
     interrupt::block()?;
     let metrics = Metrics::default();
     let export = args.export.start(&metrics)?;

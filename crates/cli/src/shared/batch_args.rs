@@ -30,6 +30,12 @@ pub(crate) struct JobSource {
 }
 
 impl JobSource {
+    /// Returns the name of the place that names the jobs, for messages.
+    pub(crate) fn name(&self) -> String {
+        let file = self.jobs_file.as_ref().or(self.from_file.as_ref());
+        file.map_or_else(|| "command line".to_owned(), |path| path.display().to_string())
+    }
+
     /// Returns the jobs, from the one place that names them, and the options of a jobs file for all
     /// of them. `cores` is the number of cores, and `command` the one whose help tells more.
     pub(crate) fn read(
@@ -86,12 +92,6 @@ impl Ending {
     }
 }
 
-/// A level of confidence.
-pub(crate) fn confidence(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
-        _ => Err("a level lies between 0 and 1, for example 0.95".to_owned()),
-    }
 /// Returns the comparison, if it has policies. `given` names the options that are for comparisons
 /// alone, and says which the command line has.
 ///
@@ -113,4 +113,10 @@ pub(crate) fn comparison(
     }
 }
 
+/// A level of confidence.
+pub(crate) fn confidence(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
+        _ => Err("a level lies between 0 and 1, for example 0.95".to_owned()),
+    }
 }

@@ -177,6 +177,18 @@ fn options_that_would_have_no_effect_are_refused() {
 }
 
 #[test]
+fn colors_outside_the_map_are_refused_with_the_file_and_the_job() {
+    let world = World::new();
+    world.file("map.toml", crate::colors::MAP);
+    let jobs = "[[jobs]]\nname = \"a\"\ncommand = [\"true\"]\ncolors = \"32\"\n";
+    world.file("jobs.toml", jobs);
+    let mut run = world.memweir();
+    let message = refusal(run.args(["run", "--map", "map.toml", "jobs.toml"]), 2);
+    let place = "jobs.toml: job `a`: colors: color 32 is outside the map";
+    assert!(message.contains(place), "{message}");
+}
+
+#[test]
 fn jobs_are_named_in_exactly_one_way() {
     let world = World::new();
     let file = world.file("list", "true\n");
