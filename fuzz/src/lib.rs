@@ -109,6 +109,7 @@ pub static TARGETS: &[&Target] = &[
     &traces::INSTRUCTIONS,
     &traces::COMMANDS,
     &requests::REQUESTS,
+    &requests::POLICY_ANSWERS,
     &lists::COLOR_ORDER,
     &lists::PAGE_ORDER,
 ];

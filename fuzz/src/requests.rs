@@ -1,9 +1,11 @@
-//! Requests to the daemon: lines that any user of the machine may send.
+//! Lines from other processes: requests to the daemon, which any user of the machine may send, and
+//! the answers of policy programs.
 
 use memweir_daemon::protocol::{parse_request, write_request};
+use memweir_policy::protocol::PolicyAnswer;
 
 use crate::Seeds::Texts;
-use crate::Target;
+use crate::{Target, text};
 
 pub(crate) static REQUESTS: Target = Target::new(
     "requests",
@@ -25,4 +27,24 @@ fn requests(data: &[u8]) {
         let written = write_request(&request);
         assert_eq!(parse_request(&written), Ok(request));
     }
+}
+
+pub(crate) static POLICY_ANSWERS: Target = Target::new(
+    "policy-answers",
+    policy_answers,
+    &[Texts(&[
+        "{\"jobs\": [3, 1]}\n",
+        r#"{"jobs":[],"target":2.5e9}"#,
+        r#"{"error":"the model has no such job"}"#,
+        r#"{"jobs":[0,4294967295],"target":null}"#,
+        r#"{"jobs":[1],"error":"both"}"#,
+    ])],
+);
+
+fn policy_answers(data: &[u8]) {
+    text(data, |line| {
+        if let Ok(answer) = PolicyAnswer::parse(line) {
+            assert_eq!(PolicyAnswer::parse(&answer.line()), Ok(answer));
+        }
+    });
 }
