@@ -9,6 +9,7 @@ use memweir_flow::SimError;
 use memweir_linux::preload::NotStarted;
 use memweir_run::batch::RunError;
 use memweir_run::policy_program::FailedPolicy;
+use memweir_run::recording::RecordingError;
 use memweir_sweep::SweepError;
 
 /// The exit codes, as every `--help` lists them.
@@ -94,6 +95,14 @@ impl Failure {
     /// A file that could not be written.
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {
         Self::Write { what: path.display().to_string(), source }
+    }
+
+    /// A recording that could not be written to `path`.
+    pub(crate) fn recording(path: &Path, error: RecordingError) -> Self {
+        match error {
+            RecordingError::Io { source, .. } => Self::write(path, source),
+            error => Self::write(path, io::Error::other(error)),
+        }
     }
 
     /// Standard output that could not be written.

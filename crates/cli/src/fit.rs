@@ -121,7 +121,7 @@ fn predicted(
     model: Option<SpeedModel>,
 ) -> Result<(Vec<JobKind>, Vec<Point>), Failure> {
     let model = model.ok_or_else(|| {
-        InputError::new("memweir fit", "the peak bandwidth of this machine is not known")
+        InputError::new("fit", "the peak bandwidth of this machine is not known")
             .help("run `memweir calibrate` once, or add --measure")
     })?;
     let store = Store::read(args.store.as_deref()).ok();
@@ -132,7 +132,7 @@ fn predicted(
     let kind = |(job, known): (&Job, &memweir_run::batch::Known)| {
         let figures = known.bandwidth.zip(known.time.or((batch.jobs.len() == 1).then_some(ONE)));
         let (bandwidth, time) = figures.ok_or_else(|| {
-            InputError::new("memweir fit", format!("nothing is known of `{}`", job.name))
+            InputError::new("fit", format!("nothing is known of `{}`", job.name))
                 .help("record it by `memweir profile -- CMD`, or add --measure")
         })?;
         Ok(JobKind { name: job.name.clone(), cores: job.cores, bandwidth, time })

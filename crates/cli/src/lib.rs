@@ -36,10 +36,12 @@ mod top;
 mod value;
 mod watch;
 
+use std::error::Error;
+use std::num::{ParseFloatError, ParseIntError};
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use cli::command;
 use cli::{Cli, Command};
 use failure::{Failure, Outcome};
@@ -55,7 +57,8 @@ pub fn main() -> ExitCode {
     } else if first.is_some_and(|name| name == queue::daemon::SUPERVISOR) {
         queue::daemon::supervise()
     } else {
-        let matches = command().try_get_matches().unwrap_or_else(|error| advised(error).exit());
+        let matches =
+            command().try_get_matches().unwrap_or_else(|error| numbered(advised(error)).exit());
         match Cli::from_arg_matches(&matches) {
             Ok(cli) => execute(cli.command),
             Err(error) => error.exit(),
@@ -83,6 +86,22 @@ fn advised(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, advice);
     }
     error
+}
+
+/// Says which number an option takes, in place of the error of Rust's parser.
+fn numbered(error: clap::Error) -> clap::Error {
+    let expected = match error.source() {
+        Some(source) if source.is::<ParseIntError>() => "write a whole number",
+        Some(source) if source.is::<ParseFloatError>() => "write a number such as 0.5",
+        _ => return error,
+    };
+    // An error of this kind has no place for the parser's.
+    let mut plain = clap::Error::new(ErrorKind::InvalidValue).with_cmd(&command());
+    for (kind, value) in error.context() {
+        plain.insert(kind, value.clone());
+    }
+    plain.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![expected.into()]));
+    plain
 }
 
 fn execute(command: Command) -> Result<Outcome, Failure> {

@@ -147,7 +147,7 @@ fn write(
     let figure = svg.map(|path| output::figure(path, &render::figure(&profiled.recording)));
     let recording = args.recording.as_ref().filter(|_| usable).map(|path| {
         let saved = profiled.recording.save(path);
-        saved.map_err(|error| Failure::write(path, io::Error::other(error)))
+        saved.map_err(|error| Failure::recording(path, error))
     });
     let stored = (!args.no_store).then(|| keep(args.store.as_deref(), invocation, profiled));
     let lost = profiled.lost.as_ref().map(lost_output);

@@ -1,7 +1,6 @@
 //! `memweir store`: shows the profile store and removes profiles from it.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -78,10 +77,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
                 output::figure(&path, &profile::figure(&stored.recording))?;
             }
             if let Some(path) = recording {
-                stored
-                    .recording
-                    .save(&path)
-                    .map_err(|error| Failure::write(&path, io::Error::other(error)))?;
+                stored.recording.save(&path).map_err(|error| Failure::recording(&path, error))?;
             }
         }
         Action::Forget { all: true, .. } => {

@@ -29,7 +29,7 @@ pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
         text.parse().map_err(|_| format!("`{text}` is not a time: {help}"))?;
     match std::time::Duration::try_from(parsed) {
         Ok(duration) if !duration.is_zero() => Ok(duration.into()),
-        _ => Err(format!("`{text}` is not more than no time: {help}")),
+        _ => Err(format!("`{text}` is no time longer than 0: {help}")),
     }
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn size(text: &str) -> Result<Bytes, String> {
     let bytes = parse_size::Config::new()
         .with_binary()
         .parse_size(text)
-        .map_err(|error| format!("`{text}` is not a size: {error} (for example `64M`)"))?;
+        .map_err(|_| format!("`{text}` is not a size: write bytes, or a number such as `64M`"))?;
     if bytes == 0 {
         return Err("a size must be more than nothing".to_owned());
     }
@@ -69,7 +69,7 @@ pub(crate) fn bandwidth(text: &str) -> Result<BytesPerSec, String> {
     let bytes = parse_size::Config::new()
         .with_decimal()
         .parse_size(amount)
-        .map_err(|error| format!("`{text}` is not a bandwidth: {error}; {help}"))?;
+        .map_err(|_| format!("`{text}` is not a bandwidth: {help}"))?;
     if bytes == 0 {
         return Err(format!("a bandwidth must be more than nothing; {help}"));
     }

@@ -13,7 +13,7 @@ use crate::plan::Request;
 use crate::{ColorError, machine};
 
 /// The remedy where the run-time directory cannot be used.
-const RUNTIME_DIRECTORY: &str = "its directory must be writable, of mode 0700, and of this user";
+const RUNTIME_DIRECTORY: &str = "their directory must be writable, and this user's alone";
 
 /// A program that can be started colored: put [`environment`](Self::environment) into it, keep
 /// this until it has ended, and read [`totals`](Self::totals).

@@ -76,13 +76,12 @@ impl Hog {
         }
         let length = usize::try_from(lines * LINE_BYTES)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        Ok(Self {
-            kernel,
-            source: resident(length)?,
-            target: resident(length)?,
-            lines,
-            position: 0,
-        })
+        let lacking = |error: io::Error| {
+            let what = format!("no memory for two arrays of {array}: {error}");
+            io::Error::new(error.kind(), what)
+        };
+        let array = || resident(length).map_err(lacking);
+        Ok(Self { kernel, source: array()?, target: array()?, lines, position: 0 })
     }
 
     /// Returns the kernel that this hog runs.

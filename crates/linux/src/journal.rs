@@ -35,7 +35,10 @@ impl Journal {
     /// If it cannot be written.
     pub fn beside(path: &Path) -> io::Result<Self> {
         let path = with_ending(path, ".partial.csv");
-        let writer = csv::Writer::from_writer(private::create(&path)?);
+        // The caller knows the result's name alone.
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let writer = csv::Writer::from_writer(private::create(&path).map_err(named)?);
         Ok(Self { path, writer })
     }
 
@@ -111,6 +114,15 @@ mod tests {
         half.write_all(b"1,half of a n").unwrap();
         assert!(journal.abandon());
         assert_eq!(fs::read_to_string(&kept).unwrap(), "quantum,name\n0,\"a,b\"\n");
+    }
+
+    #[test]
+    fn what_is_in_the_way_beside_a_result_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("t.svg");
+        std::os::unix::fs::symlink("/dev/null", with_ending(&path, ".partial.csv")).unwrap();
+        let refused = Journal::beside(&path).unwrap_err().to_string();
+        assert!(refused.ends_with("t.svg.partial.csv: it is a symbolic link"), "{refused}");
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl RuntimeDirectory {
         }
         owned(&found, &[user()])?;
         if found.mode() & OTHERS != 0 {
-            return Err(refused("it lets other users in (its mode must be 0700)"));
+            let closed = format!("`chmod 700 {}` closes it", path.display());
+            return Err(refused(&format!("it lets other users in; {closed}")));
         }
         Ok(Self(path.to_owned()))
     }
@@ -132,7 +133,6 @@ pub fn no_foreign_link(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens without following a link at the end of `path`, and without waiting for a FIFO's other end.
 /// Refuses a directory of another user. A path with nothing at its end is accepted.
 ///
 /// # Errors
@@ -141,6 +141,7 @@ pub fn no_foreign_directory(path: &Path) -> io::Result<()> {
     fs::metadata(path).map_or(Ok(()), |found| owned(&found, &[user()]))
 }
 
+/// Opens without following a link at the end of `path`, and without waiting for a FIFO's other end.
 fn without_trust(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
     options.open(path).map_err(|error| match error.raw_os_error() {
@@ -159,9 +160,9 @@ fn owned(found: &Metadata, owners: &[u32]) -> io::Result<()> {
     if owners.contains(&found.uid()) {
         return Ok(());
     }
-    let (owner, this) = (found.uid(), user());
     let what = if found.is_symlink() { "it is a symbolic link that" } else { "it" };
-    Err(refused(&format!("it belongs to user {owner}, and memweir runs as user {this}")))
+    let (owner, this) = (found.uid(), user());
+    Err(refused(&format!("{what} belongs to user {owner}, and memweir runs as user {this}")))
 }
 
 fn refused(reason: &str) -> io::Error {

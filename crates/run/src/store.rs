@@ -199,7 +199,7 @@ pub enum StoreError {
     #[error("profile store: {0}")]
     Damaged(String),
     /// No entry, or more than one, has a key that begins so.
-    #[error("profile store: {} a key that begins with `{prefix}`", match matches {
+    #[error("{} a key that begins with `{prefix}`", match matches {
         0 => "no entry has".to_owned(),
         _ => format!("{matches} entries have"),
     })]

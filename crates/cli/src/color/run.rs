@@ -21,6 +21,7 @@ use serde::Serialize;
 use summary::GivenPages;
 
 use crate::failure::{Failure, Outcome};
+use crate::render::text;
 use crate::shared::map;
 use crate::{foreground, guardian, output};
 
@@ -217,17 +218,18 @@ fn tell(args: &Args, status: ExitStatus, colored: &Colored, totals: &Totals) {
     let told = [
         (
             Counter::Refused,
-            "page faults found no page of these colors, which ended the program (--on-shortage refuse)",
+            "page fault",
+            "found no page of these colors, which ended the program (--on-shortage refuse)",
         ),
-        (Counter::Spilled, "pages have other colors because the pool was short"),
-        (Counter::Waited, "page faults waited for pages of these colors"),
-        (Counter::Uncolored, "processes could not be placed and ran as ever"),
-        (Counter::Failed, "pages could not be placed"),
+        (Counter::Spilled, "page", "got other colors because the pool was short"),
+        (Counter::Waited, "page fault", "waited for pages of these colors"),
+        (Counter::Uncolored, "process", "could not be placed and ran as ever"),
+        (Counter::Failed, "page", "could not be placed"),
     ];
-    for (counter, what) in told {
+    for (counter, noun, what) in told {
         let count = totals.get(counter);
         if count > 0 {
-            eprintln!("memweir: {count} {what}");
+            eprintln!("memweir: {} {what}", text::counted(count, noun));
         }
     }
     if colored.delivery() == Delivery::Recycle {

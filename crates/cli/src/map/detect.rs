@@ -121,6 +121,9 @@ fn run(args: &Args, oracle: &mut dyn LatencyOracle) -> Detection {
     detection
 }
 
+/// The reason of an interrupted detection.
+const INTERRUPTED: &str = "a signal ended the measurements";
+
 /// An oracle that fails once a signal has come.
 struct Interruptible<'a> {
     oracle: &'a mut dyn LatencyOracle,
@@ -134,7 +137,7 @@ impl LatencyOracle for Interruptible<'_> {
 
     fn measure(&mut self, a: PhysAddr, b: PhysAddr, rounds: u32) -> Result<Latency, OracleError> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(OracleError("a signal ended the measurements".to_owned()));
+            return Err(OracleError(INTERRUPTED.to_owned()));
         }
         self.oracle.measure(a, b, rounds)
     }

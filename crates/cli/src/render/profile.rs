@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use memweir_core::Nanos;
 use memweir_core::profile::Profile;
+use memweir_core::{Lines, Nanos};
 use memweir_run::profile::{Isolation, PhaseReport, ProfileReport, Profiled, SamplingReport};
 use memweir_run::recording::Recording;
 use memweir_run::store::{InputState, MediumLines, ProgramState, StoredProfile};
@@ -57,18 +57,14 @@ fn by_medium(recording: &Recording) -> String {
     format!("\n{table}\n")
 }
 
-/// A new profile: its totals, its shape, its phases, and its sampling.
+/// A new profile: its totals, its shape, its phases, and its sampling. Runs that make no profile
+/// and counted nothing have none of that.
 pub(crate) fn report(profiled: &Profiled) -> String {
     let report = &profiled.report;
     let mut text = format!("{}\nby the {} meter\n", report.command.join(" "), report.meter);
     let _ = writeln!(text, "{}\n", isolation(report));
-    text += &shape(&profiled.recording.profile);
-    text += &by_medium(&profiled.recording);
-    if !report.phases.is_empty() {
-        text += &format!("\n{}\n", phases(&report.phases));
-    }
-    if let Some(sampling) = &report.sampling {
-        let _ = writeln!(text, "\n{}", sampled(sampling));
+    if report.unusable.is_none() || profiled.recording.profile.total().lines() != Lines(0) {
+        text += &figures(profiled);
     }
     for notice in &report.notices {
         let _ = writeln!(text, "note: {notice}");
@@ -77,6 +73,19 @@ pub(crate) fn report(profiled: &Profiled) -> String {
         let _ = writeln!(text, "not stored: {reason}");
     } else if report.exit_code != 0 {
         let _ = writeln!(text, "the program ended with exit code {}", report.exit_code);
+    }
+    text
+}
+
+/// The figures of a new profile.
+fn figures(profiled: &Profiled) -> String {
+    let report = &profiled.report;
+    let mut text = shape(&profiled.recording.profile) + &by_medium(&profiled.recording);
+    if !report.phases.is_empty() {
+        text += &format!("\n{}\n", phases(&report.phases));
+    }
+    if let Some(sampling) = &report.sampling {
+        let _ = writeln!(text, "\n{}", sampled(sampling));
     }
     text
 }
@@ -111,7 +120,7 @@ fn sampled(sampling: &SamplingReport) -> String {
     if sampling.used != sampling.requested {
         let _ = write!(
             text,
-            "; the sample was extended to {}, since a smaller one of this program is too uncertain",
+            "; the sample is {}, since a smaller one of this program is too uncertain",
             sampling.used
         );
     }
@@ -211,7 +220,7 @@ fn milliseconds(interval: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_core::{Counts, Lines};
+    use memweir_core::Counts;
 
     fn profile() -> Profile {
         // 1 ms each: 1,000 lines are 64 MB/s, 3,000 are 192 MB/s.
@@ -248,7 +257,7 @@ mod tests {
             measured_error: None,
         };
         let text = sampled(&sampling);
-        for needle in ["31.0 %", "10% asked for", "extended to 30%", "±8.0 % (±120.0 MB/s"] {
+        for needle in ["31.0 %", "10% asked for", "the sample is 30%", "±8.0 % (±120.0 MB/s"] {
             assert!(text.contains(needle), "{needle} is missing in {text}");
         }
         (sampling.estimated_error, sampling.error_bandwidth) = (None, None);

@@ -69,7 +69,10 @@ impl Observer for Screen {
             }
             Event::Notice(notice) => self.note(notice.to_owned()),
             Event::QuantumEnded(progress) if self.live => {
-                self.bar.set_message(format!("{}{}", self.run, line(progress)));
+                // The time that is left is that of one run.
+                let of_run = if self.run.is_empty() { "" } else { " of this run" };
+                let shown = format!("{}{}", self.run, line(progress, of_run));
+                self.bar.set_message(shown);
                 self.bar.tick();
             }
             // The comparison's report sums up the failures; a person who watches sees the first at
@@ -133,8 +136,8 @@ impl Line {
     }
 }
 
-/// Jobs done, the system's bandwidth now, and the time that is left.
-fn line(progress: &Progress) -> String {
+/// Jobs done, the system's bandwidth now, and the time that is left, `of_run` behind it.
+fn line(progress: &Progress, of_run: &str) -> String {
     let mut line = format!(
         "{} of {} jobs done, {}",
         progress.jobs_done,
@@ -145,7 +148,7 @@ fn line(progress: &Progress) -> String {
         line += &format!(", {} now", rate(bandwidth.0));
     }
     if let Some(remaining) = progress.remaining {
-        line += &format!(", about {:.0} s left", remaining.as_secs_f64());
+        line += &format!(", about {:.0} s left{of_run}", remaining.as_secs_f64());
     }
     line
 }
@@ -191,10 +194,14 @@ mod tests {
             jobs: 8,
             remaining: Some(Nanos::from_millis(12_400)),
         };
-        assert_eq!(line(&progress), "3 of 8 jobs done, 0.700 s, 12.3 GB/s now, about 12 s left");
+        assert_eq!(
+            line(&progress, ""),
+            "3 of 8 jobs done, 0.700 s, 12.3 GB/s now, about 12 s left"
+        );
+        assert!(line(&progress, " of this run").ends_with("about 12 s left of this run"));
         progress.bandwidth = None;
         progress.remaining = None;
-        assert_eq!(line(&progress), "3 of 8 jobs done, 0.700 s");
+        assert_eq!(line(&progress, ""), "3 of 8 jobs done, 0.700 s");
     }
 
     #[test]

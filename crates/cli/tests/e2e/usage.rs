@@ -177,6 +177,27 @@ fn options_that_would_have_no_effect_are_refused() {
 }
 
 #[test]
+fn wrong_numbers_are_refused_in_words() {
+    let world = World::new();
+    let told = |arguments: &[&str], code| refusal(world.memweir().args(arguments), code);
+    for (arguments, code, said) in [
+        (&["color", "audit", "abc"][..], 2, "write a whole number"),
+        (&["color", "audit", "--watch", "x", "1"], 2, "`x` is no interval"),
+        (&["color", "audit", "--watch", "0", "1"], 2, "0.01 to 86400"),
+        (&["color", "audit", "4000000"], 3, "there is no process 4000000"),
+        (&["hogsim", "--synthetic", "1GB/s", "--burstiness", "x"], 2, "a number such as 0.5"),
+        (&["hog", "--array", "16X"], 2, "`16X` is not a size: write"),
+        (&["hog", "--array", "100000T"], 3, "no memory for two arrays of"),
+        (&["store", "show", "zzz"], 2, "memweir: command line: no entry has a key"),
+        (&["fit", "--", "true"], 2, "memweir: fit: "),
+    ] {
+        let message = told(arguments, code);
+        assert!(message.contains(said), "{said} is missing in {message}");
+        assert!(!message.contains("invalid digit") && !message.contains("float"), "{message}");
+    }
+}
+
+#[test]
 fn colors_outside_the_map_are_refused_with_the_file_and_the_job() {
     let world = World::new();
     world.file("map.toml", crate::colors::MAP);

@@ -107,9 +107,10 @@ impl Workspace {
         }
         let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
         match (wanted, reason) {
-            (Some(Isolation::Overlay | Isolation::Copy), Some(reason)) => {
+            (Some(wanted @ (Isolation::Overlay | Isolation::Copy)), Some(reason)) => {
                 let error = InputError::new("profile", reason).key("isolation");
-                Err(error.help("overlay, copy, none, or leave it out").into())
+                let other = if wanted == Isolation::Overlay { "copy" } else { "overlay" };
+                Err(error.help(format!("{other}, none, or leave it out")).into())
             }
             (_, reason) => {
                 Ok(Self { isolation: Isolation::None, directory, private: None, reason })

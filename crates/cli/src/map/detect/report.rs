@@ -60,7 +60,11 @@ impl From<&XorFunction> for BitOrSum {
 impl Report {
     pub(super) fn new(detection: &Detection) -> Self {
         Self {
-            verdict: detection.verdict.clone().map_err(|refused| refused.to_string()),
+            verdict: detection.verdict.clone().map_err(|refused| match &*refused.reason {
+                // The step at which a signal came is no part of the reason.
+                super::INTERRUPTED => refused.reason,
+                _ => refused.to_string(),
+            }),
             possible: true,
             measurements: detection.measurements,
             seconds: detection.elapsed.as_secs_f64(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use memweir_abi::preload::page::{DirectRead, Slowdown, UnpagedPrograms, WhenFull};
 use memweir_core::input::{InputError, Refusal, key_and_value};
-use memweir_core::names::suggestion;
+use memweir_core::names::{choose, suggestion};
 use memweir_core::{Bytes, Nanos};
 use memweir_energy::{BusMemory, Reading};
 use memweir_page::kernel::KernelRequest;
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     no_direct_read: bool,
     /// Policy that selects the page to evict
     #[arg(long, value_name = "POLICY", default_value = "fifo")]
-    #[arg(value_parser = |name: &str| find(name).map_err(refused))]
+    #[arg(value_parser = victims)]
     victims: &'static VictimEntry,
     /// A medium so many times slower than DRAM: each page that is read from it or written to it
     /// takes that many times as long (drswap: read=2x,write=12x)
@@ -111,10 +111,21 @@ pub(super) struct Media {
     pub(super) nvm: BusMemory,
 }
 
+/// The policies for running programs. The others are for the simulator: a running program is not
+/// scanned for writes.
+fn live_victims() -> impl Iterator<Item = &'static VictimEntry> + Clone {
+    VICTIM_POLICIES.iter().filter(|entry| entry.learns_by == LearnsBy::Faults)
+}
+
+/// Parses a policy's name. One for the simulator is accepted here, and refused with the reason when
+/// the program is prepared.
+fn victims(name: &str) -> Result<&'static VictimEntry, String> {
+    let valid = live_victims().map(|entry| (entry.name, entry));
+    find(name).or_else(|_| choose("victim policy", name, valid)).map_err(refused)
+}
+
 fn after() -> String {
-    // The other policies are for the simulator: a running program is not scanned for writes.
-    let live = VICTIM_POLICIES.iter().filter(|entry| entry.learns_by == LearnsBy::Faults);
-    let policies = live.map(|entry| format!("  {:<6} {}", entry.name, entry.summary));
+    let policies = live_victims().map(|entry| format!("  {:<6} {}", entry.name, entry.summary));
     let policies: Vec<String> = policies.collect();
     format!(
         "Policies:\n{}\n\n\
@@ -285,6 +296,13 @@ mod tests {
         ] {
             assert!(nvm(wrong).unwrap_err().contains(told), "{wrong}: {}", nvm(wrong).unwrap_err());
         }
+    }
+
+    #[test]
+    fn only_policies_for_running_programs_are_offered() {
+        let refused = victims("lru").unwrap_err();
+        assert!(refused.contains("clock") && !refused.contains("scan"), "{refused}");
+        assert_eq!(victims("clock").unwrap().name, "clock");
     }
 
     #[test]
