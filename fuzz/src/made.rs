@@ -1,15 +1,15 @@
 //! Seeds in formats that have a writer.
 
 use memweir_core::profile::Profile;
-use memweir_core::{Bytes, BytesPerSec, Counts, JobId, Lines, Media, Nanos};
-use memweir_dram::request::Direction;
-use memweir_dram::trace::{self, Access, AddressSpace, Format, ThreadId, Writer};
+use memweir_core::{Bytes, BytesPerSec, Counts, Direction, JobId, Lines, Media, Nanos};
 use memweir_linux::hog::Kernel;
 use memweir_policy::record::{self, RecordingScheduler};
 use memweir_policy::scheduler::{JobSpec, Observation, QuantumScheduler, SchedulerConfig};
 use memweir_run::platform::{Effort, HogPoint, Machine, Peak, Platform, Target};
 use memweir_run::recording::Recording;
 use memweir_run::table::{Cell, Column, Kind, parquet};
+use memweir_trace as trace;
+use memweir_trace::{Access, AddressSpace, Format, ThreadId, Writer};
 
 pub(crate) fn platforms() -> Vec<Vec<u8>> {
     let machine = Machine {

@@ -13,8 +13,8 @@ use memweir_core::{Bytes, Cycles};
 use memweir_dram::check::{Checker, text as command_text};
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::spec::MemorySpec;
-use memweir_dram::trace::{Format, Trace};
 use memweir_swap::trace::PageTrace;
+use memweir_trace::{Format, Trace};
 
 use crate::Seeds::{Files, Made, Texts};
 use crate::{Target, made, text};
@@ -42,7 +42,7 @@ formats! {
 pub(crate) static LACKEY: Target = Target::new(
     "trace-lackey",
     |data| drained(data, Some(Format::Lackey)),
-    &[Files("crates/dram/tests/data/lackey.txt")],
+    &[Files("crates/trace/tests/data/lackey.txt")],
 );
 
 pub(crate) static DRMEMTRACE: Target = Target::new(
@@ -59,7 +59,7 @@ pub(crate) static DRMEMTRACE: Target = Target::new(
 pub(crate) static CACHED: Target = Target::new(
     "trace-cached",
     cached,
-    &[Files("crates/dram/tests/data/lackey.txt*"), Made(|| made::trace(Format::Memweir))],
+    &[Files("crates/trace/tests/data/lackey.txt*"), Made(|| made::trace(Format::Memweir))],
 );
 
 fn cached(data: &[u8]) {
@@ -79,7 +79,7 @@ pub(crate) static RECOGNIZED: Target = Target::new(
             let formats = Format::ALL.iter().filter(|format| format.is_writable());
             formats.flat_map(|format| made::trace(*format)).collect()
         }),
-        Files("crates/dram/tests/data/lackey.txt*"),
+        Files("crates/trace/tests/data/lackey.txt*"),
     ],
 );
 

@@ -13,7 +13,7 @@
 //! use memweir_bank::cached_trace::CachedTrace;
 //! use memweir_core::Bytes;
 //! use memweir_core::cache::{CacheGeometry, CacheHierarchy};
-//! use memweir_dram::trace::Trace;
+//! use memweir_trace::Trace;
 //!
 //! // Two loads of one line, three instructions apart.
 //! let text = "I  0400,4\n L 1000,8\nI  0404,4\nI  0408,4\n L 1008,8\n";
@@ -28,11 +28,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use memweir_core::LINE_BYTES;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
-use memweir_dram::request::Direction;
-use memweir_dram::trace::{Access, ThreadId, Trace};
+use memweir_core::{Direction, LINE_BYTES};
+use memweir_trace::{Access, ThreadId, Trace};
 
 use crate::cache::{Cache, Line, Victim};
 

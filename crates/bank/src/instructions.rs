@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::input::InputError;
-use memweir_dram::trace::decompressed;
+use memweir_trace::decompressed;
 
 use crate::packed::{Reader, put, unzigzag, zigzag};
 use crate::stream::{Access, AccessKind, Stream};

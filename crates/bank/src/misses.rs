@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use memweir_core::Direction;
 use memweir_core::input::InputError;
-use memweir_dram::request::Direction;
-use memweir_dram::trace::{self, AddressSpace, Side, ThreadId, Trace};
+use memweir_trace as trace;
+use memweir_trace::{AddressSpace, Side, ThreadId, Trace};
 
 use crate::machine::Addressing;
 use crate::packed::{Reader, put, unzigzag, zigzag};
@@ -160,7 +161,7 @@ impl Stream for MissStream {
 
 #[cfg(test)]
 mod tests {
-    use memweir_dram::trace::{Format, Header, Writer};
+    use memweir_trace::{Format, Header, Writer};
 
     use super::*;
 

@@ -1,6 +1,7 @@
 //! Counters of each program while the machine runs.
 
-use memweir_dram::request::{Completion, Direction, RowOutcome};
+use memweir_core::Direction;
+use memweir_dram::request::{Completion, RowOutcome};
 
 use crate::clock::Time;
 

@@ -9,6 +9,7 @@
 pub mod address_map;
 pub mod cache;
 pub mod counts;
+mod direction;
 pub mod input;
 pub mod job;
 pub mod medium;
@@ -22,6 +23,7 @@ pub mod units;
 pub mod verdict;
 
 pub use counts::Counts;
+pub use direction::Direction;
 pub use job::{JobId, Priority};
 pub use medium::{MAX_MEDIA, Media, Medium, MediumId, Traffic};
 pub use parabola::Parabola;

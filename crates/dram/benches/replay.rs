@@ -12,12 +12,12 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use common::{Kind, machine_h, trace};
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::MemorySystem;
 use memweir_dram::drive::{Mode, Offer, drive};
-use memweir_dram::request::{Direction, Source};
-use memweir_dram::trace::{Access, Format, Header, ThreadId, Trace, Writer};
+use memweir_dram::request::Source;
 use memweir_test_support::rows::record;
+use memweir_trace::{Access, Format, Header, ThreadId, Trace, Writer};
 
 /// A row: a kind of trace, its number of requests, and the mode.
 const ROWS: [(Kind, usize, Mode); 11] = [

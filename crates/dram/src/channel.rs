@@ -69,10 +69,12 @@ use queues::Queues;
 use refresh::Refresh;
 use rows::RowBuffers;
 
+use memweir_core::Direction;
+
 use crate::config::{MemoryConfig, Scheduler};
 use crate::decode::Place;
 use crate::observer::Observer;
-use crate::request::{Direction, Full, Request};
+use crate::request::{Full, Request};
 use crate::stats::Stats;
 use crate::timer::NEVER;
 

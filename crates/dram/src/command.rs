@@ -1,6 +1,6 @@
 //! Commands on the bus between a controller and its devices.
 
-use memweir_core::Cycles;
+use memweir_core::{Cycles, Direction};
 
 /// A command to the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +49,16 @@ memweir_core::named! {
     PowerDownExit = "power-up",
     SelfRefreshEnter = "self-refresh",
     SelfRefreshExit = "self-refresh-exit",
+}
+
+impl From<Direction> for CommandKind {
+    /// Returns the command that moves data in this direction.
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Read => Self::Read,
+            Direction::Write => Self::Write,
+        }
+    }
 }
 
 impl CommandKind {

@@ -19,12 +19,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use memweir_core::input::Refusal;
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Direction, PhysAddr};
 
 use crate::command::Command;
 use crate::hybrid::Hybrid;
 use crate::observer::Observer;
-use crate::request::{Completion, Direction, Request, RowOutcome, Source};
+use crate::request::{Completion, Request, RowOutcome, Source};
 use crate::stats::Stats;
 use crate::system::MemorySystem;
 use target::{Alone, SideBySide, Target, Whole};

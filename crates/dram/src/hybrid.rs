@@ -159,8 +159,9 @@ impl<O: HybridObserver> Observer for Within<'_, O> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::{Direction, Source};
+    use crate::request::Source;
     use crate::spec::MemorySpec;
+    use memweir_core::Direction;
 
     #[derive(Default)]
     struct Answers(Vec<(usize, u64, u64)>);

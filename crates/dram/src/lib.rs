@@ -25,7 +25,6 @@ pub mod spec;
 pub mod stats;
 mod system;
 mod timer;
-pub mod trace;
 
 pub use config::MemoryConfig;
 pub use hybrid::Hybrid;

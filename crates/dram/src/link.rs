@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use memweir_core::{Cycles, LINE_BYTES, Picos};
+use memweir_core::{Cycles, Direction, LINE_BYTES, Picos};
 
 use crate::command::Command;
 use crate::controllers::Controllers;
 use crate::observer::Observer;
-use crate::request::{Completion, Direction, Full, Request};
+use crate::request::{Completion, Full, Request};
 use crate::spec::Link as LinkSpec;
 use crate::timer::NEVER;
 

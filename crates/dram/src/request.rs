@@ -1,27 +1,6 @@
 //! Requests that enter a memory system and completions that it returns.
 
-use memweir_core::{Cycles, PhysAddr};
-
-use crate::command::CommandKind;
-
-/// Direction of a request: a read or a write of one line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// The requester waits for the data.
-    Read,
-    /// Posted: the data is buffered and written when it suits.
-    Write,
-}
-
-impl Direction {
-    /// Returns the command that moves data in this direction.
-    pub(crate) fn command(self) -> CommandKind {
-        match self {
-            Self::Read => CommandKind::Read,
-            Self::Write => CommandKind::Write,
-        }
-    }
-}
+use memweir_core::{Cycles, Direction, PhysAddr};
 
 /// The requester: a program, a core or a thread, as the caller numbers them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,11 +5,11 @@ mod common;
 
 use common::{Kind, machine_h, run, trace};
 use memweir_core::names::Named;
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::command::{Command, CommandKind};
 use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
 use memweir_dram::drive::Mode;
-use memweir_dram::request::{Completion, Direction, Request, RowOutcome, Source};
+use memweir_dram::request::{Completion, Request, RowOutcome, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
 use proptest::prelude::*;
 

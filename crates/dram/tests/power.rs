@@ -3,9 +3,9 @@
 mod common;
 
 use common::{Kind, trace};
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::energy::EnergyMeter;
-use memweir_dram::request::{Direction, Request, Source};
+use memweir_dram::request::{Request, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
 
 const REQUESTS: usize = 100_000;

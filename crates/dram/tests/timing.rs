@@ -5,11 +5,11 @@
 mod common;
 
 use common::{machine_h, run};
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::command::{Command, CommandKind as C};
 use memweir_dram::config::{MapLayout, PagePolicy};
 use memweir_dram::drive::Mode;
-use memweir_dram::request::{Direction, Request, Source};
+use memweir_dram::request::{Request, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
 
 #[derive(Default)]

@@ -3,11 +3,11 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use memweir_core::{Bytes, Nanos, PAGE, Seconds};
-use memweir_dram::request::Direction;
-use memweir_dram::trace::{self, Format, Header, ThreadId, Trace, Writer};
+use memweir_core::{Bytes, Direction, Nanos, PAGE, Seconds};
 use memweir_energy::Medium;
 use memweir_policy::paging::{Page, find};
+use memweir_trace as trace;
+use memweir_trace::{Format, Header, ThreadId, Trace, Writer};
 use proptest::prelude::*;
 
 use crate::area::{Bus, SWAPS, SwapKind};

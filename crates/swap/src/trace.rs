@@ -18,10 +18,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::input::InputError;
-use memweir_core::{LINE_BYTES, PAGE};
-use memweir_dram::request::Direction;
-use memweir_dram::trace::{self, AddressSpace, Format, Header, Side, ThreadId, Trace, Writer};
+use memweir_core::{Direction, LINE_BYTES, PAGE};
 use memweir_policy::paging::Page;
+use memweir_trace as trace;
+use memweir_trace::{AddressSpace, Format, Header, Side, ThreadId, Trace, Writer};
 
 /// Default length of a window in instructions.
 pub const WINDOW: u64 = 100_000;

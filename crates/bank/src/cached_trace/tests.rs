@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use memweir_core::Bytes;
 use memweir_core::cache::CacheGeometry;
-use memweir_dram::trace::{Format, Header, Side, Writer};
+use memweir_trace::{Format, Header, Side, Writer};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,9 +1,10 @@
 //! The path of an access through the caches. One that misses in all of them becomes a request to
 //! memory, whose completion answers it.
 
+use memweir_core::Direction;
 use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
-use memweir_dram::request::{Completion, Direction, Request, Source};
+use memweir_dram::request::{Completion, Request, Source};
 
 use super::System;
 use super::caches::{Found, WriteBack};

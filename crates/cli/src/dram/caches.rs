@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
-use memweir_dram::trace::{Side, Trace};
 use memweir_linux::topology::TYPICAL_CACHES;
 use memweir_run::options;
+use memweir_trace::{Side, Trace};
 use serde::Serialize;
 
 use crate::failure::Failure;

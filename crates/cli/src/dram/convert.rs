@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::InputError;
-use memweir_dram::trace::{Format, Side, Totals, Trace, Writer};
 use memweir_run::files::Replacement;
+use memweir_trace::{Format, Side, Totals, Trace, Writer};
 
 use super::caches::{CacheArgs, describe};
 use super::replay::warn_of_truncation;

@@ -9,10 +9,10 @@ use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::drive::{
     self, DriveError, DrivenParts, Measured, Mode, PartReport, Report, Served,
 };
-use memweir_dram::trace::{Format, Loss, Trace, Truncation};
 use memweir_dram::{Hybrid, MemoryConfig, MemorySystem, Stats};
 use memweir_linux::clock::process_cpu_time;
 use memweir_study::sweep::Sweep;
+use memweir_trace::{Format, Loss, Trace, Truncation};
 use serde::Serialize;
 
 use super::caches::{CacheArgs, CacheFigures};

@@ -10,7 +10,7 @@ use memweir_core::{Bytes, Cycles, PhysAddr};
 use memweir_dram::MemoryConfig;
 use memweir_dram::drive::Offer;
 use memweir_dram::request::Source;
-use memweir_dram::trace::{AddressSpace, ThreadId};
+use memweir_trace::{AddressSpace, ThreadId};
 
 /// Treatment of addresses beyond the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

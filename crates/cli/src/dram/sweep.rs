@@ -11,13 +11,13 @@ use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 use memweir_dram::MemoryConfig;
 use memweir_dram::drive::{Report, Served};
-use memweir_dram::trace::{Format, Loss, Trace, Truncation};
 use memweir_flow::Stop;
 use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::key::key;
 use memweir_study::sweep::Grid;
 use memweir_sweep::plan::{Origin, TRUNCATED, digest};
 use memweir_sweep::simulation::{Simulated, Simulation};
+use memweir_trace::{Format, Loss, Trace, Truncation};
 
 use super::replay::{Args, Replayed, drive_all, measured, warn_of_truncation};
 use super::source::{Beyond, Requests, Space};

@@ -4,9 +4,9 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use memweir_core::{Bytes, PAGE};
-use memweir_dram::trace::Trace;
 use memweir_run::files::Replacement;
 use memweir_swap::trace::{PageTrace, Sums, WINDOW};
+use memweir_trace::Trace;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;

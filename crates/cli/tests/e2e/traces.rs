@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::{World, exists, refusal};
 
 /// A log of Valgrind's lackey: `lackey.s` beside it is the program.
-const LACKEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../dram/tests/data/lackey.txt");
+const LACKEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data/lackey.txt");
 
 fn stdout(world: &World, arguments: &[&str]) -> String {
     let output = world.memweir().args(arguments).assert().success().get_output().clone();

@@ -108,8 +108,9 @@ mod tests {
     use memweir_core::PhysAddr;
 
     use super::*;
-    use crate::request::{Direction, Source};
+    use crate::request::Source;
     use crate::spec::MemorySpec;
+    use memweir_core::Direction;
 
     struct Tags(Vec<u32>);
 

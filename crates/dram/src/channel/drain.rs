@@ -4,8 +4,9 @@
 //! below the low watermark once a read waits. A drain that lasts longer than the age limit ends as
 //! well, and the reads that wait then are served before the next one begins.
 
+use memweir_core::Direction;
+
 use crate::config::MemoryConfig;
-use crate::request::Direction;
 use crate::timer::NEVER;
 
 /// The direction that is served. After an update, reads are served only while one waits.

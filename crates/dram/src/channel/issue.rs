@@ -1,13 +1,13 @@
 //! Effects of a command: each owner of state learns what concerns it.
 
-use memweir_core::Cycles;
+use memweir_core::{Cycles, Direction};
 
 use super::Channel;
 use super::rows::Closing;
 use super::slots::{CLOSED, NIL};
 use crate::command::{BankAddress, Command, CommandKind};
 use crate::observer::Observer;
-use crate::request::{Direction, RowOutcome};
+use crate::request::RowOutcome;
 use crate::timer::BankId;
 
 impl Channel {

@@ -1,6 +1,8 @@
 //! The commands that waiting requests need next at each bank, with the earliest cycle that the bank
 //! itself allows, kept until the state of the bank changes; and the soonest of them all.
 
+use memweir_core::Direction;
+
 use super::bus::CommandBus;
 use super::candidate::{Candidate, WAITING, bits};
 use super::queues::Queues;
@@ -8,7 +10,6 @@ use super::rows::RowBuffers;
 use super::slots::{CLOSED, NIL};
 use crate::command::CommandKind;
 use crate::config::{MemoryConfig, Scheduler};
-use crate::request::Direction;
 use crate::timer::{BankId, NEVER, Shape};
 
 /// The next commands for the waiting requests of all banks.
@@ -105,7 +106,7 @@ impl RankTimes {
     fn of(bus: &CommandBus, rank: usize, direction: Direction) -> Self {
         let time = |command| bus.timer().of_rank(command, rank).max(bus.floor());
         Self {
-            column: time(direction.command()),
+            column: time(CommandKind::from(direction)),
             row: [time(CommandKind::Activate), time(CommandKind::Precharge)],
         }
     }
@@ -115,7 +116,7 @@ impl RankTimes {
     fn in_group(self, bus: &CommandBus, group: usize, direction: Direction) -> Self {
         let time = |command, earliest: u64| bus.timer().of_group(command, group).max(earliest);
         Self {
-            column: time(direction.command(), self.column),
+            column: time(CommandKind::from(direction), self.column),
             row: [
                 time(CommandKind::Activate, self.row[0]),
                 time(CommandKind::Precharge, self.row[1]),
@@ -238,7 +239,7 @@ impl Needs {
         let bank = soonest.place >> 1;
         let need = &self.entries[direction as usize][bank];
         let (command, slot) = match (soonest.place & 1, need.row) {
-            (0, _) => (direction.command(), need.column_slot),
+            (0, _) => (CommandKind::from(direction), need.column_slot),
             (_, RowCommand::Activate) => (CommandKind::Activate, need.row_slot),
             (_, RowCommand::Precharge) => (CommandKind::Precharge, need.row_slot),
         };
@@ -261,7 +262,7 @@ impl Needs {
         let is_held =
             list.hit != NIL && list.other != NIL && self.is_aged(list.other, list.hit, view);
         if list.hit != NIL && !is_held {
-            need.column_at = timer.of_bank(direction.command(), bank);
+            need.column_at = timer.of_bank(CommandKind::from(direction), bank);
             (need.column_key, need.column_slot) = (key(list.hit), list.hit);
         }
         let may_close = list.hit == NIL || is_held || self.scheduler == Scheduler::FrFcfs;

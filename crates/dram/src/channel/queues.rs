@@ -1,9 +1,11 @@
 //! The read and the write queue of a channel, sorted by bank.
 
+use memweir_core::Direction;
+
 use super::slots::{List, NIL, Slot, Slots};
 use crate::config::{MemoryConfig, Scheduler};
 use crate::decode::Place;
-use crate::request::{Direction, Request, RowOutcome, Source};
+use crate::request::{Request, RowOutcome, Source};
 use crate::timer::{BankId, Shape};
 
 /// The requests of a channel that no read or write has served.

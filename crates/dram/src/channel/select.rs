@@ -1,5 +1,7 @@
 //! The arbiter: selects the next command.
 
+use memweir_core::Direction;
+
 use super::Channel;
 use super::candidate::{Candidate, WAITING, bits};
 use super::needs::View;
@@ -7,7 +9,6 @@ use super::power::Duty;
 use super::slots::CLOSED;
 use crate::command::CommandKind;
 use crate::config::Scheduler;
-use crate::request::Direction;
 use crate::timer::BankId;
 
 impl Channel {
@@ -73,7 +74,7 @@ impl Channel {
             let bank = self.bus.shape().first_bank(rank) + bit;
             let slot = self.rows.active(bank);
             let waiting = self.queues.get(slot);
-            let command = waiting.request.direction.command();
+            let command = CommandKind::from(waiting.request.direction);
             let at = self.bus.earliest(command, bank);
             best.offer(Candidate { at, key: waiting.number, command, slot, bank: bank as u16 });
             oldest = oldest.min(waiting.accepted);
@@ -118,7 +119,7 @@ impl Channel {
         let slot = head(bank);
         let command = match self.rows.row(bank) {
             CLOSED => CommandKind::Activate,
-            row if row == self.queues.get(slot).row => direction.command(),
+            row if row == self.queues.get(slot).row => CommandKind::from(direction),
             _ => CommandKind::Precharge,
         };
         let at = self.bus.earliest(command, bank);

@@ -1,6 +1,6 @@
 //! Requests of programs with different row-buffer locality.
 
-use memweir_core::{Bytes, Cycles, LINE_BYTES, PhysAddr};
+use memweir_core::{Bytes, Cycles, Direction, LINE_BYTES, PhysAddr};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Serialize, Serializer};
@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use super::{Site, Task};
 use crate::config::MemoryConfig;
 use crate::drive::Offer;
-use crate::request::{Direction, Source};
+use crate::request::Source;
 
 /// Order of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -137,7 +137,7 @@ proptest! {
 mod parts {
     use super::*;
     use crate::hybrid::Hybrid;
-    use crate::request::Direction;
+    use memweir_core::Direction;
 
     fn shipped(name: &str) -> MemoryConfig {
         MemoryConfig::new(MemorySpec::shipped(name).unwrap())

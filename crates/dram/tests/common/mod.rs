@@ -4,10 +4,10 @@
 
 use std::convert::Infallible;
 
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::config::MapLayout;
 use memweir_dram::drive::{Driven, Mode, Offer, drive};
-use memweir_dram::request::{Direction, Source};
+use memweir_dram::request::Source;
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer, Stats};
 
 /// Kinds of traces.

@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use memweir_core::address_map::{AddressMap, Role, XorFunction};
 use memweir_core::names::Named;
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::check::Checker;
 use memweir_dram::command::{Command, CommandKind};
 use memweir_dram::config::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
-use memweir_dram::request::{Completion, Direction, Request, RowOutcome, Source};
+use memweir_dram::request::{Completion, Request, RowOutcome, Source};
 use memweir_dram::spec::{BankRefresh, SHIPPED};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
 

@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use memweir_core::{Cycles, LINE_BYTES, PhysAddr};
-use memweir_dram::request::{Completion, Direction, Request, Source};
+use memweir_core::{Cycles, Direction, LINE_BYTES, PhysAddr};
+use memweir_dram::request::{Completion, Request, Source};
 use memweir_dram::{MemoryConfig, MemorySystem, Observer};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;

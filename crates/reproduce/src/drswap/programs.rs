@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use memweir_core::input::InputError;
 use memweir_core::{Bytes, Nanos, PAGE};
-use memweir_dram::trace::Trace;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_policy::paging::VICTIM_POLICIES;
 use memweir_swap::memory::{Counts, Killer};
 use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
 use memweir_swap::trace::{PageTrace, WINDOW};
+use memweir_trace::Trace;
 use serde::Deserialize;
 
 use super::sessions::{COPIED, DIRECT, kinds, less};

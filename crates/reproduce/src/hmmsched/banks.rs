@@ -3,9 +3,9 @@
 use memweir_core::input::Refusal;
 use memweir_core::medium::data::MediumData;
 use memweir_core::units::LINE_BYTES;
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::drive::{Mode, Offer, drive};
-use memweir_dram::request::{Direction, Source};
+use memweir_dram::request::Source;
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
 use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
 use rand::{RngExt, SeedableRng};

@@ -6,9 +6,8 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use memweir_abi::softpmu::{LineAccess, LineBatch};
-use memweir_core::LINE_BYTES;
-use memweir_dram::request::Direction;
-use memweir_dram::trace::{Access, AddressSpace, Format, Header, ThreadId, Totals, Writer};
+use memweir_core::{Direction, LINE_BYTES};
+use memweir_trace::{Access, AddressSpace, Format, Header, ThreadId, Totals, Writer};
 
 use super::types::ProfileError;
 use crate::files;

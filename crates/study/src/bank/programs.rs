@@ -16,7 +16,7 @@ use memweir_core::address_map::ColorSet;
 use memweir_core::input::{InputError, Section, Value};
 use memweir_core::names::choose;
 use memweir_core::{Bytes, Nanos};
-use memweir_dram::trace::{Side, Trace};
+use memweir_trace::{Side, Trace};
 
 use super::Wanted;
 use crate::text::whole;

@@ -18,12 +18,12 @@ use std::sync::Arc;
 
 use memweir_core::input::{InputError, Section, Value};
 use memweir_core::{BytesPerSec, Nanos};
-use memweir_dram::trace::decompressed;
 use memweir_flow::experiment::Admission;
 use memweir_flow::hardware::Hardware;
 use memweir_flow::program::{Demand, Flow, Program, Span};
 use memweir_flow::task::{Placement, Task};
 use memweir_flow::workload::catalog::Catalog;
+use memweir_trace::decompressed;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use memweir_dram::request::Direction;
-use memweir_dram::trace::{Access, Format, Header, ThreadId, Writer};
+use memweir_core::Direction;
 use memweir_swap::memory::Counts;
 use memweir_swap::session::Behavior;
+use memweir_trace::{Access, Format, Header, ThreadId, Writer};
 use proptest::prelude::*;
 
 use super::{EXAMPLE, PageScenario, Traces};

@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use memweir_core::Direction;
+
 use super::{Access, Format, Header, Totals, binary, champsim, compact};
-use crate::request::Direction;
 
 /// A trace that is being written. Unless it is [finished](Self::finish), it has no end.
 pub struct Writer<W> {

@@ -6,9 +6,10 @@
 
 use std::collections::HashMap;
 
+use memweir_core::Direction;
+
 use super::fields::{Base, FieldError, Fields, number, shown};
 use super::{Access, LINE, ThreadId};
-use crate::request::Direction;
 
 /// Largest access of an instruction, in bytes: the state of a processor's extensions (XSAVE) is
 /// smaller.

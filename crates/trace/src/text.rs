@@ -1,6 +1,7 @@
 //! The text formats, one or two accesses per line. Blank lines and lines that begin with `#` are
 //! skipped; lines may end as in DOS.
 
+use memweir_core::Direction;
 use memweir_core::input::InputError;
 use memweir_core::names::Named;
 
@@ -8,7 +9,6 @@ use super::bytes::Bytes;
 use super::fields::{Base, FieldError, Fields, number, shown};
 use super::tools::{self, Instructions};
 use super::{Access, Format, ThreadId};
-use crate::request::Direction;
 
 /// Lines that are decoded at once.
 const BATCH: usize = 4096;

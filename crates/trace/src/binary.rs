@@ -1,11 +1,11 @@
 //! The simplest format: eight bytes per access, little endian, the byte address with the lowest bit
 //! set for a write.
 
+use memweir_core::Direction;
 use memweir_core::input::InputError;
 
 use super::bytes::Bytes;
 use super::{Access, ThreadId};
-use crate::request::Direction;
 
 const WORD: usize = 8;
 const BATCH: usize = 4096;

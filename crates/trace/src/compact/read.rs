@@ -1,5 +1,6 @@
 //! Reads blocks.
 
+use memweir_core::Direction;
 use memweir_core::input::InputError;
 use zstd::bulk::Decompressor;
 
@@ -9,9 +10,8 @@ use super::{
     BLOCK_HEAD, BlockHead, Kind, MAGIC, MAX_CONTENT, TAIL, Threads, read_end, read_header,
     take_varint, unzigzag,
 };
-use crate::request::Direction;
 
-pub(in crate::trace) struct Decoder {
+pub(crate) struct Decoder {
     decompressor: Decompressor<'static>,
     content: Vec<u8>,
     read: Totals,
@@ -49,7 +49,7 @@ impl Block {
 
 impl Decoder {
     /// Reads the header.
-    pub(in crate::trace) fn start(bytes: &mut Bytes) -> Result<(Self, Header), InputError> {
+    pub(crate) fn start(bytes: &mut Bytes) -> Result<(Self, Header), InputError> {
         if !bytes.want(MAGIC.len())? || bytes.rest()[..MAGIC.len()] != MAGIC {
             return Err(bytes.refuse("is no trace of memweir, or one of another version"));
         }
@@ -69,7 +69,7 @@ impl Decoder {
     }
 
     /// Decodes the next block; false at the end of the trace.
-    pub(in crate::trace) fn decode(
+    pub(crate) fn decode(
         &mut self,
         bytes: &mut Bytes,
         batch: &mut Vec<Access>,
@@ -141,7 +141,7 @@ impl Decoder {
     }
 
     /// Returns the truncation of a file that ended before its end block.
-    pub(in crate::trace) fn truncation(&self) -> Option<Truncation> {
+    pub(crate) fn truncation(&self) -> Option<Truncation> {
         match self.end {
             End::Cut(loss) => Some(Truncation { accesses: self.read.accesses(), loss }),
             End::Ahead | End::Read => None,

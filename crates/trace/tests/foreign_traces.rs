@@ -3,12 +3,10 @@
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
+use memweir_core::Direction::{self, Read as R, Write as W};
 use memweir_core::input::InputError;
 use memweir_core::names::Named;
-use memweir_dram::request::Direction::{self, Read as R, Write as W};
-use memweir_dram::trace::{
-    Access, AddressSpace, Format, Header, Side, ThreadId, Totals, Trace, Writer,
-};
+use memweir_trace::{Access, AddressSpace, Format, Header, Side, ThreadId, Totals, Trace, Writer};
 use proptest::prelude::*;
 
 fn open(bytes: impl AsRef<[u8]>, format: Option<Format>) -> Result<Trace, InputError> {

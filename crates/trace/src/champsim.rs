@@ -12,11 +12,11 @@
 
 use std::io::{self, Write};
 
+use memweir_core::Direction;
 use memweir_core::input::InputError;
 
 use super::bytes::Bytes;
 use super::{Access, ThreadId};
-use crate::request::Direction;
 
 const RECORD: usize = 64;
 /// Records that are decoded at once.

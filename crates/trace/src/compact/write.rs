@@ -6,14 +6,15 @@ use std::io::{self, Write};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
+use memweir_core::Direction;
+
 use super::super::{Access, Header, LINE, ThreadId, Totals};
 use super::{BLOCK, BlockHead, Kind, MAGIC, TAIL, end_content, header_content, put_varint, zigzag};
-use crate::request::Direction;
 
 /// Compression level at which a core compresses faster than a memory serves the accesses.
 const LEVEL: i32 = 3;
 
-pub(in crate::trace) struct Encoder {
+pub(crate) struct Encoder {
     compressor: Compressor<'static>,
     content: Vec<u8>,
     accesses: u32,
@@ -25,7 +26,7 @@ pub(in crate::trace) struct Encoder {
 
 impl Encoder {
     /// Writes the header.
-    pub(in crate::trace) fn start(out: &mut impl Write, header: &Header) -> io::Result<Self> {
+    pub(crate) fn start(out: &mut impl Write, header: &Header) -> io::Result<Self> {
         let mut compressor = Compressor::new(LEVEL)?;
         compressor.set_parameter(CParameter::ChecksumFlag(true))?;
         let mut encoder = Self {
@@ -43,11 +44,7 @@ impl Encoder {
     }
 
     /// Appends an access.
-    pub(in crate::trace) fn push(
-        &mut self,
-        out: &mut impl Write,
-        access: &Access,
-    ) -> io::Result<()> {
+    pub(crate) fn push(&mut self, out: &mut impl Write, access: &Access) -> io::Result<()> {
         let next = self.threads.len() as u64;
         let (place, last) = self.threads.entry(access.thread).or_insert((next, 0));
         let line = access.address / LINE;
@@ -76,7 +73,7 @@ impl Encoder {
     }
 
     /// Writes the pending accesses and the end.
-    pub(in crate::trace) fn finish(mut self, out: &mut impl Write) -> io::Result<Totals> {
+    pub(crate) fn finish(mut self, out: &mut impl Write) -> io::Result<Totals> {
         if self.accesses > 0 {
             self.block(out, Kind::Data)?;
         }

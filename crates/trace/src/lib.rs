@@ -2,8 +2,10 @@
 //!
 //! Eight foreign formats are read beside memweir's own (see [`Format`]), compressed or not. A trace
 //! lists the accesses of a program, before or behind its caches ([`Side`]).
-//! [`drive`](crate::drive) decides when each one is replayed; the simulator decides what a core
-//! does with the instruction gaps.
+//! The memory system that replays them decides when each one is made; the simulator decides what a
+//! core does with the instruction gaps.
+
+#![forbid(unsafe_code)]
 
 mod binary;
 mod bytes;
@@ -23,9 +25,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use memweir_core::Direction;
 use memweir_core::input::InputError;
 
-use crate::request::Direction;
 use bytes::Bytes;
 pub use compressed::decompressed;
 pub use format::Format;
