@@ -98,7 +98,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     let (kinds, points) = match args.measure {
         true => measured(&batch, cores)?,
-        false => predicted(args, &batch, cores, platform.as_ref().and_then(fit::model))?,
+        false => {
+            let model = platform.as_ref().and_then(|platform| fit::model(platform, cores));
+            predicted(args, &batch, cores, model)?
+        }
     };
     let Some(best) = fit::recommended(&kinds, &points) else { return Ok(Outcome::Success) };
     if let Some(path) = &args.json {

@@ -57,12 +57,14 @@ impl Point {
     }
 }
 
-/// Returns the model of speeds on a calibrated machine; `None` if its peak is not known.
+/// Returns the model of speeds on so many cores of a calibrated machine; `None` if its peak is not
+/// known.
 #[must_use]
-pub fn model(platform: &Platform) -> Option<SpeedModel> {
+pub fn model(platform: &Platform, cores: u32) -> Option<SpeedModel> {
     let bus = Bus { peak: Some(platform.peak()?), saturation: None };
-    let cores = platform.machine.cores;
-    Some(SpeedModel::new(&SchedulerConfig { cores, bus, ..SchedulerConfig::default() }))
+    let machine_cores = Some(platform.machine.cores);
+    let config = SchedulerConfig { cores, machine_cores, bus, ..SchedulerConfig::default() };
+    Some(SpeedModel::new(&config))
 }
 
 /// Returns numbers of copies that fill this many cores step by step: each step adds a copy of the

@@ -118,6 +118,11 @@ fn program(threads: Vec<Vec<Access>>, instructions: u64, os: &mut Os) -> Program
     }
 }
 
+/// Returns nanoseconds, rounded once.
+fn in_nanos(time: Time) -> f64 {
+    time.0 as f64 * 1e-6
+}
+
 /// Runs one core with these accesses. Returns the time in nanoseconds, which are core cycles, and
 /// the tally.
 fn alone(
@@ -133,7 +138,7 @@ fn alone(
         .expect("a system");
     let mut run = system.run().expect("a run");
     let thread = run.threads.remove(0);
-    (thread.finished.as_secs_f64() * 1e9, thread.tally)
+    (in_nanos(thread.finished), thread.tally)
 }
 
 #[test]
@@ -212,8 +217,8 @@ fn who_waits_for_room_gets_it_before_who_comes_later() {
     let run = system.run().expect("a run");
     // A hundred reads of 50 memory cycles each, alternating with the other's, and a cycle between.
     for thread in &run.threads {
-        let nanos = thread.finished.as_secs_f64() * 1e9;
-        assert!((19_900.0..20_900.0).contains(&nanos), "{nanos}");
+        let end = in_nanos(thread.finished);
+        assert!((19_900.0..20_900.0).contains(&end), "{end}");
     }
 }
 
@@ -236,7 +241,7 @@ fn threads_wait_for_each_other() {
     let bays = vec![bay(Fixed::new(50, 64))];
     let mut system = System::new(&machine, bays, vec![program], &mut os).expect("a system");
     let run = system.run().expect("a run");
-    let [slow, fast] = [0, 1].map(|thread| run.threads[thread].finished.as_secs_f64() * 1e9);
+    let [slow, fast] = [0, 1].map(|thread| in_nanos(run.threads[thread].finished));
     // Ten phases of four reads one after the other; the fast thread is never a phase ahead.
     assert!((4_000.0..4_500.0).contains(&slow), "{slow}");
     assert!(fast > slow - 450.0 && fast < slow + 450.0, "{fast} {slow}");
