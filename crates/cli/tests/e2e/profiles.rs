@@ -233,5 +233,5 @@ fn outputs_of_a_profile_that_cannot_be_written_cost_no_other() {
     let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
     assert_eq!(list["profiles"].as_array().map(Vec::len), Some(1), "and stored");
     let wrong = ["profile", "--isolation", "box", "--", "true"];
-    assert!(refusal(world.memweir().args(wrong), 2).contains("overlay, copy or none"));
+    assert!(refusal(world.memweir().args(wrong), 2).contains("valid: overlay, copy, none"));
 }
