@@ -2,13 +2,12 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `file`, `tasks`, `placement`, `pages`, [`mix`], [`migration`] | reading of scenario files |
+//! | `file`, `tasks`, `placement`, `pages`, `target`, [`mix`], [`migration`] | reading of scenario files |
 //! | `workload` | the tasks of a repetition |
 //! | [`log`], [`queueing`] | job logs of clusters as workloads, and their results |
 //! | `execute` | one run |
 //! | [`study`] | all runs, at every point of a sweep |
 //! | [`custom`] | policies from outside the table of policies |
-//! | [`target`] | the scheduling bandwidth targets of scenarios |
 //! | [`report`] | results, and the conclusions that they allow |
 
 mod cores;
