@@ -137,8 +137,8 @@ impl SpeedModel {
     /// Returns a job's time alone over the time that it would take with all of its data in the
     /// local DRAM; 1 where no media are told apart.
     ///
-    /// A core that waits for the local DRAM all of the time draws 2.2 times its part of
-    /// the peak, and from a medium of twice the latency half as much.
+    /// A core that waits for the local DRAM all of the time draws 2.2 times its part of the peak,
+    /// and from a medium of twice the latency half as much.
     #[must_use]
     pub fn stretch(&self, job: &Candidate) -> f64 {
         if self.media == 1 || self.peaks[0].is_infinite() {

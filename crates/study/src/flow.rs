@@ -2,7 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `file`, `tasks`, `placement`, `pages`, `target`, [`mix`], [`migration`] | reading of scenario files |
+//! | `file`, `tasks`, `placement`, `pages`, `target`, [`mix`], [`migration`] | reading scenarios |
 //! | `workload` | the tasks of a repetition |
 //! | [`log`], [`queueing`] | job logs of clusters as workloads, and their results |
 //! | `execute` | one run |
