@@ -15,7 +15,7 @@ use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
-use crate::shared::batch_args::{Ending, JobSource, comparison, confidence};
+use crate::shared::batch_args::{Comparing, Ending, JobSource};
 use crate::value::{duration, named, parsed, quantum};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
@@ -94,13 +94,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Comparing")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: Option<u32>,
-    /// Level of the confidence intervals [default: 0.95]
-    #[arg(long, value_name = "LEVEL", help_heading = "Comparing")]
-    #[arg(value_parser = confidence)]
-    confidence: Option<f64>,
-    /// Append each run of a comparison to a file as it ends, one JSON object per line
-    #[arg(long, value_name = "FILE", help_heading = "Comparing")]
-    results: Option<PathBuf>,
+    #[command(flatten)]
+    comparing: Comparing,
 
     /// Write the report as JSON (`-`: to standard output instead of the tables)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
@@ -183,18 +178,7 @@ impl Args {
             run.check_objective()?;
         }
         let grain = Grain { epoch: self.epoch, step: self.step.min(self.epoch) };
-        let compare = CompareOptions {
-            variants: self.compare.clone(),
-            rounds: self.repeat.unwrap_or(1),
-            confidence: self.confidence.unwrap_or(0.95),
-            results: self.results.clone(),
-        };
-        let of_comparison = [
-            ("repeat", self.repeat.is_some()),
-            ("confidence", self.confidence.is_some()),
-            ("results", self.results.is_some()),
-        ];
-        let compare = comparison(compare, of_comparison)?;
+        let compare = self.comparing.options(&self.compare, self.repeat, 1)?;
         let options = EmulateOptions {
             tell: |text| eprintln!("memweir: {text}"),
             ..EmulateOptions::new(hardware, grain, run)
@@ -204,7 +188,7 @@ impl Args {
 
     /// Files that will be written.
     pub(super) fn files(&self) -> impl Iterator<Item = Option<&Path>> {
-        let files = [&self.json, &self.plot, &self.results, &self.record, &self.timeline];
+        let files = [&self.json, &self.plot, &self.comparing.results, &self.record, &self.timeline];
         files.into_iter().map(|path| path.as_deref())
     }
 

@@ -14,7 +14,7 @@ use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, Softw
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::export::ExportArgs;
-use crate::shared::batch_args::{Ending, JobSource, comparison, confidence};
+use crate::shared::batch_args::{Comparing, Ending, JobSource};
 use crate::shared::profiling::QemuArgs;
 use crate::value::{available_cores, cores_or_auto, limit, named, parsed, quantum};
 
@@ -110,13 +110,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", help_heading = "Comparing")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: Option<u32>,
-    /// Level of the confidence intervals [default: 0.95]
-    #[arg(long, value_name = "LEVEL", help_heading = "Comparing")]
-    #[arg(value_parser = confidence)]
-    confidence: Option<f64>,
-    /// Append each run of a comparison to a file as it ends, one JSON object per line
-    #[arg(long, value_name = "FILE", help_heading = "Comparing")]
-    pub(super) results: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) comparing: Comparing,
 
     /// Write the report as JSON (`-`: to standard output instead of the tables)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
@@ -171,18 +166,7 @@ impl Args {
         if self.compare.is_empty() {
             options.check_objective()?;
         }
-        let compare = CompareOptions {
-            variants: self.compare.clone(),
-            rounds: self.repeat.unwrap_or(3),
-            confidence: self.confidence.unwrap_or(0.95),
-            results: self.results.clone(),
-        };
-        let of_comparison = [
-            ("repeat", self.repeat.is_some()),
-            ("confidence", self.confidence.is_some()),
-            ("results", self.results.is_some()),
-        ];
-        let compare = comparison(compare, of_comparison)?;
+        let compare = self.comparing.options(&self.compare, self.repeat, 3)?;
         Ok(Plan { batch, options, compare })
     }
 

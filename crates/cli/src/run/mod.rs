@@ -22,7 +22,7 @@ use crate::{interrupt, output};
 /// Runs the batch and shows the result.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let mut plan = args.plan()?;
-    for path in [&args.json, &args.plot, &args.results, &args.record, &args.timeline] {
+    for path in [&args.json, &args.plot, &args.comparing.results, &args.record, &args.timeline] {
         output::writable(path.as_deref())?;
     }
     let notes = match args.profile_first {

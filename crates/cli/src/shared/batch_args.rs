@@ -92,29 +92,53 @@ impl Ending {
     }
 }
 
-/// Returns the comparison, if it has policies. `given` names the options that are for comparisons
-/// alone, and says which the command line has.
-///
-/// # Errors
-/// One of these options without a policy to compare. This is no `requires` of clap, which does not
-/// hold beside options that conflict with `--compare`.
-pub(crate) fn comparison(
-    options: CompareOptions,
-    given: [(&str, bool); 3],
-) -> Result<Option<CompareOptions>, InputError> {
-    match given.iter().find(|(_, is_given)| *is_given) {
-        _ if !options.variants.is_empty() => Ok(Some(options)),
-        None => Ok(None),
-        Some((name, _)) => {
-            let reason = format!("--{name} is an option of comparisons, and there is none");
-            Err(InputError::new("command line", reason)
-                .help("name two or more policies: `--compare os,max-weight`"))
+/// Options of a comparison that mean the same to every command that compares.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Comparing {
+    /// Level of the confidence intervals [default: 0.95]
+    #[arg(long, value_name = "LEVEL", help_heading = "Comparing")]
+    #[arg(value_parser = confidence)]
+    confidence: Option<f64>,
+    /// Append each run of a comparison to a file as it ends, one JSON object per line
+    #[arg(long, value_name = "FILE", help_heading = "Comparing")]
+    pub(crate) results: Option<PathBuf>,
+}
+
+impl Comparing {
+    /// Returns the comparison of these policies, if there are any, over `repeat` rounds, by default
+    /// `rounds`.
+    ///
+    /// # Errors
+    /// An option for comparisons without a policy to compare. This is no `requires` of clap, which
+    /// does not hold beside options that conflict with `--compare`.
+    pub(crate) fn options(
+        &self,
+        policies: &[String],
+        repeat: Option<u32>,
+        rounds: u32,
+    ) -> Result<Option<CompareOptions>, InputError> {
+        if !policies.is_empty() {
+            return Ok(Some(CompareOptions {
+                variants: policies.to_vec(),
+                rounds: repeat.unwrap_or(rounds),
+                confidence: self.confidence.unwrap_or(0.95),
+                results: self.results.clone(),
+            }));
         }
+        let given = [
+            ("repeat", repeat.is_some()),
+            ("confidence", self.confidence.is_some()),
+            ("results", self.results.is_some()),
+        ];
+        let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) else { return Ok(None) };
+        let reason = format!("--{name} is an option of comparisons, and there is none");
+        Err(InputError::new("command line", reason)
+            .help("name two or more policies: `--compare os,max-weight`"))
     }
 }
 
 /// A level of confidence.
-pub(crate) fn confidence(text: &str) -> Result<f64, String> {
+fn confidence(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(level) if level > 0.0 && level < 1.0 => Ok(level),
         _ => Err("a level lies between 0 and 1, for example 0.95".to_owned()),
