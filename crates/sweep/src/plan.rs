@@ -163,19 +163,23 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// Returns the columns of a sweep's files. A swept key with the name of another column becomes
-/// `at.KEY`.
+/// Returns the column of a swept key; `at.KEY` if another column has its name.
+#[must_use]
+pub fn swept_column(key: String, kind: Kind, others: &[&str]) -> Column {
+    let name = if others.contains(&key.as_str()) { format!("at.{key}") } else { key };
+    Column { name, kind }
+}
+
+/// Returns the columns of a sweep's files.
 fn columns(simulation: &dyn Simulation, swept: &[Swept]) -> Vec<Column> {
     let column = |name: &str, kind| Column { name: name.to_owned(), kind };
     let sweeps = simulation.grid().sweeps();
     let results = simulation.columns();
-    let swept = swept.iter().map(|swept| {
-        let name = sweeps[swept.place].path.to_string();
-        let own = [POINT, NUMBER, REPORT].contains(&name.as_str());
-        let taken = own || results.iter().any(|column| column.name == name);
-        let name = if taken { format!("at.{name}") } else { name };
-        Column { name, kind: swept.kind }
-    });
+    let of_results = results.iter().map(|column| column.name.as_str());
+    let others: Vec<&str> = [POINT, NUMBER, REPORT].into_iter().chain(of_results).collect();
+    let swept = swept
+        .iter()
+        .map(|swept| swept_column(sweeps[swept.place].path.to_string(), swept.kind, &others));
     let identity = [column(POINT, Kind::String), column(NUMBER, Kind::Integer)];
     let report = std::iter::once(column(REPORT, Kind::String));
     identity.into_iter().chain(swept).chain(results.clone()).chain(report).collect()

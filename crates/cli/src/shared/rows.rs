@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_run::table::{Cell, Column, Format, Kind, Table};
 use memweir_study::sweep::{Grid, Sweep};
-use memweir_sweep::plan::{cell, kind};
+use memweir_sweep::plan::{cell, kind, swept_column};
 
 use crate::failure::Failure;
 
@@ -75,13 +75,10 @@ fn table(
     columns: Vec<Column>,
 ) -> Result<(PathBuf, Table), Failure> {
     let format = Format::of(path).map_err(|r| r.written_in("command line").key("--out"))?;
-    let swept = sweeps.iter().zip(kinds).map(|(s, kind)| (s.path.to_string(), *kind));
-    // As in the files of sweeps in shards.
-    let swept = swept.map(|(name, kind)| match columns.iter().any(|column| column.name == name) {
-        true => Column { name: format!("at.{name}"), kind },
-        false => Column { name, kind },
-    });
-    let columns = swept.collect::<Vec<_>>().into_iter().chain(columns).collect();
+    let others: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let swept = sweeps.iter().zip(kinds);
+    let swept = swept.map(|(s, kind)| swept_column(s.path.to_string(), *kind, &others));
+    let columns = swept.chain(columns.iter().cloned()).collect();
     let table = Table::create(path, format, columns).map_err(|e| Failure::write(path, e))?;
     Ok((path.to_owned(), table))
 }
