@@ -11,8 +11,6 @@ mod grid;
 mod lanes;
 
 use std::fmt;
-use std::io;
-use std::path::Path;
 
 use plotters::prelude::*;
 
@@ -222,28 +220,17 @@ pub struct GridRow {
     pub cells: Vec<f64>,
 }
 
-/// A figure that could not be drawn or written.
+/// A figure that could not be drawn: the drawing library refused.
 #[derive(Debug, thiserror::Error)]
-pub enum PlotError {
-    /// The file could not be written.
-    #[error("cannot write {path}: {source}")]
-    Write {
-        /// The file.
-        path: String,
-        /// The I/O error.
-        source: io::Error,
-    },
-    /// The drawing library refused.
-    #[error("cannot draw the figure: {0}")]
-    Draw(String),
-}
+#[error("cannot draw the figure: {0}")]
+pub struct PlotError(String);
 
 /// Result of the drawing functions; errors of the library are kept as text.
 type Drawn = Result<(), PlotError>;
 
-/// Wraps a drawing error's message in [`PlotError::Draw`].
+/// Wraps a drawing error's message in [`PlotError`].
 fn draw_error(error: impl fmt::Display) -> PlotError {
-    PlotError::Draw(error.to_string())
+    PlotError(error.to_string())
 }
 
 impl Panel {
@@ -288,16 +275,6 @@ impl Figure {
             root.present().map_err(draw_error)?;
         }
         Ok(svg)
-    }
-
-    /// Draws the figure into a file.
-    ///
-    /// # Errors
-    /// If the drawing library refuses a value, or the file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<(), PlotError> {
-        let svg = self.to_svg()?;
-        std::fs::write(path, svg)
-            .map_err(|source| PlotError::Write { path: path.display().to_string(), source })
     }
 }
 

@@ -38,6 +38,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(&path, manual::filled(page, &fs::read_to_string(&path)?, &all)?)?;
     }
     let turnarounds = fs::read_to_string(root.join(live::TURNAROUNDS))?;
-    live::figure(&turnarounds)?.write(&root.join(live::FIGURE))?;
+    fs::write(root.join(live::FIGURE), live::figure(&turnarounds)?.to_svg()?)?;
     Ok(())
 }

@@ -130,7 +130,7 @@ fn tell(args: &Args, curve: &Curve, fit: Option<&Fit>) -> Result<Outcome, Failur
         output::file(path, &curve.to_toml(fit))?;
     }
     if let Some(path) = &args.svg {
-        figure(curve).write(path)?;
+        output::figure(path, &figure(curve))?;
     }
     output::report(args.json.as_deref(), &report(curve, fit), || text(curve, fit))?;
     Ok(Outcome::Success)

@@ -78,7 +78,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     }
     output::report(args.json.as_deref(), &report, || render::report(&report))?;
     if let Some(path) = &args.svg {
-        draw(&study, &report)?.write(path)?;
+        output::figure(path, &draw(&study, &report)?)?;
     }
     Ok(Outcome::Success)
 }
