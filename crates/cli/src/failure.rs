@@ -60,6 +60,13 @@ pub(crate) enum Outcome {
     Program(u8),
 }
 
+impl Outcome {
+    /// Returns this outcome, or `other` if everything ended well.
+    pub(crate) fn or(self, other: Self) -> Self {
+        if self == Self::Success { other } else { self }
+    }
+}
+
 /// Reason for which a command did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {

@@ -118,10 +118,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
     let outcome = conclude(&systems, &checks);
-    match warn_of_truncation(trace.trace().name(), trace.trace().truncation()) {
-        Outcome::Success => Ok(outcome),
-        truncated => Ok(truncated),
-    }
+    Ok(warn_of_truncation(trace.trace().name(), trace.trace().truncation()).or(outcome))
 }
 
 /// The result of a replay with everything that it depends on.

@@ -95,10 +95,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let truncation = OnceLock::new();
     let read = |grid| ReplaySweep::read(grid, &content, &truncation);
     let outcome = args.shards.execute(&grid, read, &origin, &output)?;
-    match warn_of_truncation(&name, truncation.get().copied()) {
-        Outcome::Success => Ok(outcome),
-        truncated => Ok(truncated),
-    }
+    Ok(warn_of_truncation(&name, truncation.get().copied()).or(outcome))
 }
 
 /// Returns the grid of the swept options.
