@@ -18,7 +18,7 @@ use memweir_linux::topology::allowed_cpus;
 use memweir_linux::world::Live;
 use memweir_linux::{Meter, leftovers};
 use memweir_policy::record::RecordingScheduler;
-use memweir_policy::{Bus, QuantumLoop, QuantumScheduler, SchedulerConfig, policies};
+use memweir_policy::{QuantumLoop, QuantumScheduler, SchedulerConfig, policies};
 use memweir_run::batch::{Mechanisms, RunError, default_predictor};
 use memweir_run::observer::{Event, Observer};
 use memweir_run::options::{self, RunOptions};
@@ -277,10 +277,7 @@ impl Setup {
             cores,
             machine_cores: platform.as_ref().map(|platform| platform.machine.cores),
             quantum: run.quantum,
-            bus: Bus {
-                peak: platform.as_ref().and_then(Platform::peak),
-                saturation: platform.as_ref().and_then(Platform::saturation),
-            },
+            bus: platform.as_ref().map(Platform::bus).unwrap_or_default(),
             target: platform.as_ref().and_then(Platform::target_curve),
             seed: run.seed,
             ..SchedulerConfig::default()

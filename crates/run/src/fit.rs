@@ -8,7 +8,7 @@
 mod measure;
 
 use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
-use memweir_policy::{Bus, Candidate, SchedulerConfig, SpeedModel, TrafficRates};
+use memweir_policy::{Candidate, SchedulerConfig, SpeedModel, TrafficRates};
 use serde::Serialize;
 
 use crate::platform::Platform;
@@ -61,8 +61,8 @@ impl Point {
 /// known.
 #[must_use]
 pub fn model(platform: &Platform, cores: u32) -> Option<SpeedModel> {
-    let bus = Bus { peak: Some(platform.peak()?), saturation: None };
-    let machine_cores = Some(platform.machine.cores);
+    platform.peak()?;
+    let (bus, machine_cores) = (platform.bus(), Some(platform.machine.cores));
     let config = SchedulerConfig { cores, machine_cores, bus, ..SchedulerConfig::default() };
     Some(SpeedModel::new(&config))
 }

@@ -16,7 +16,7 @@ use memweir_core::input::{Document, InputError};
 use memweir_core::{Bytes, BytesPerSec};
 use memweir_linux::hog::Kernel;
 use memweir_linux::private;
-use memweir_policy::TargetCurve;
+use memweir_policy::{Bus, TargetCurve};
 use serde::{Deserialize, Serialize};
 
 use crate::files;
@@ -319,10 +319,11 @@ impl Platform {
         self.peak.map(|peak| peak.bandwidth)
     }
 
-    /// Saturation threshold `T_B` of iabw section 4.2.
+    /// The memory bus, as far as it was measured.
     #[must_use]
-    pub fn saturation(&self) -> Option<BytesPerSec> {
-        self.peak.map(|peak| peak.saturation)
+    pub fn bus(&self) -> Bus {
+        let saturation = self.peak.map(|peak| peak.saturation);
+        Bus { peak: self.peak(), saturation }
     }
 
     /// The map from ideal average bandwidth to scheduling target, where it was measured.

@@ -75,10 +75,7 @@ impl Frame {
             cpus,
             restricted,
             machine_cores: platform.as_ref().map(|platform| platform.machine.cores),
-            bus: Bus {
-                peak: platform.as_ref().and_then(Platform::peak),
-                saturation: platform.as_ref().and_then(Platform::saturation),
-            },
+            bus: platform.as_ref().map(Platform::bus).unwrap_or_default(),
             medium_peaks: [None; MAX_MEDIA],
             line_costs: Default::default(),
             target: platform.as_ref().and_then(Platform::target_curve),

@@ -1,3 +1,5 @@
+use memweir_policy::Bus;
+
 use super::*;
 use crate::jobs::{Command, Job};
 

@@ -76,7 +76,7 @@ fn the_curve_has_its_coefficients_in_their_places() {
     let target = curve.apply(BytesPerSec::from_gb(20.0), sample().peak());
     assert!((target.as_gb() - 19.1).abs() < 1e-9, "{target}");
     let unmeasured = Platform::new(machine(), Effort::Full);
-    assert_eq!((unmeasured.target_curve(), unmeasured.saturation()), (None, None));
+    assert_eq!((unmeasured.target_curve(), unmeasured.bus().saturation), (None, None));
 }
 
 #[test]
