@@ -166,10 +166,7 @@ mod tests {
         let refusal = |directory: &Path| {
             refuse_foreign(directory, home.path()).expect_err("refused").to_string()
         };
-        let foreign_link = |path: &Path| {
-            std::os::unix::fs::symlink(&elsewhere, path).unwrap();
-            std::os::unix::fs::lchown(path, Some(65534), None).unwrap();
-        };
+        let foreign_link = |path: &Path| memweir_test_support::foreign_link(&elsewhere, path);
         fs::create_dir_all(elsewhere.join("memweir")).unwrap();
         fs::create_dir(home.path().join(".local")).unwrap();
         refuse_foreign(&data, home.path()).unwrap();

@@ -119,10 +119,7 @@ mod tests {
         }
         let directory = tempfile::tempdir().expect("a directory");
         let (logs, elsewhere) = (directory.path().join("logs"), directory.path().join("elsewhere"));
-        let foreign = |path: &Path| {
-            std::os::unix::fs::symlink(&elsewhere, path).expect("a link");
-            std::os::unix::fs::lchown(path, Some(65534), None).expect("root gives links away");
-        };
+        let foreign = |path: &Path| memweir_test_support::foreign_link(&elsewhere, path);
         let refused = |link: &Path| {
             let (path, error) = Logs::create(&logs, Path::new("round-1/os")).expect_err("refused");
             assert_eq!(path, link);

@@ -1,4 +1,5 @@
-//! Skipping: how a test says that this machine cannot run it. Also the raw [`rows`] of benchmarks.
+//! Skipping: how a test says that this machine cannot run it. Also the raw [`rows`] of benchmarks,
+//! and links of another user.
 //!
 //! [`skip!`] prints `SKIPPED` with a reason and appends a line to the file that `MEMWEIR_SKIPS`
 //! names. `make test` lists these lines at its end and compares them with `scripts/skips.allowed`
@@ -48,6 +49,16 @@ impl fmt::Display for Reason {
             Self::Busy => "busy",
         })
     }
+}
+
+/// Makes a link at `link` that leads to `to` and belongs to another user, which takes root.
+///
+/// # Panics
+/// If the link cannot be made or given away.
+pub fn foreign_link(to: &Path, link: &Path) {
+    const NOBODY: u32 = 65534;
+    std::os::unix::fs::symlink(to, link).expect("a link");
+    std::os::unix::fs::lchown(link, Some(NOBODY), None).expect("root gives links away");
 }
 
 /// Skips the rest of the current test: `return skip!(Program, "{name} is not installed")`.

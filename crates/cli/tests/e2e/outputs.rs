@@ -1,8 +1,8 @@
 //! Results that cannot be written, figures that nothing measured, and comparisons of failed jobs.
 
-use std::path::Path;
 use std::process::Output;
 
+use memweir_test_support::foreign_link;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -79,12 +79,6 @@ fn files_that_cannot_be_made_end_with_4_before_anything_runs() {
         assert_eq!(output.status.code(), Some(4), "{option}: {output:?}");
         assert!(!world.has("ran"), "{option}");
     }
-}
-
-/// A link of another user that leads to `to`.
-fn foreign_link(to: &Path, link: &Path) {
-    std::os::unix::fs::symlink(to, link).expect("a link");
-    std::os::unix::fs::lchown(link, Some(65534), None).expect("root gives links away");
 }
 
 #[test]
