@@ -292,15 +292,16 @@ impl<'a> Value<'a> {
     /// # Errors
     /// If it is not a number or out of range.
     pub fn number_in(&self, range: RangeInclusive<f64>, what: &str) -> Result<f64, InputError> {
-        let valid = format!("a number from {} to {}", short(*range.start()), short(*range.end()));
+        let valid =
+            || format!("a number from {} to {}", short(*range.start()), short(*range.end()));
         if self.text().is_some() {
-            return Err(self.expected("a number").help(format!("write the {what} as {valid}")));
+            return Err(self.expected("a number").help(format!("write the {what} as {}", valid())));
         }
         let number = self.number()?;
         // NaN is in no range.
         match range.contains(&number) {
             true => Ok(number),
-            false => Err(self.refuse(format!("{} is no {what}", short(number))).help(valid)),
+            false => Err(self.refuse(format!("{} is no {what}", short(number))).help(valid())),
         }
     }
 

@@ -206,7 +206,7 @@ fn histogram_of(name: &str, histogram: &Histogram) -> String {
     text
 }
 
-/// A power of two of nanoseconds with the unit that reads best.
+/// Nanoseconds with the unit that reads best; `any` for a bound that is none.
 fn nanos(value: u64) -> String {
     match value {
         u64::MAX => "any".to_owned(),

@@ -103,12 +103,13 @@ impl Weights {
         }
         for ((job, candidate), ahead) in jobs.iter_mut().zip(candidates).zip(&self.remaining) {
             let worth = candidate.priority.worth();
+            if self.objective == Objective::Completion {
+                job.weight = worth / ahead;
+                continue;
+            }
             let alone = candidate.progress.as_f64() + ahead;
             let slowdown = (candidate.age.as_f64() + ahead) / alone;
-            job.weight = match self.objective {
-                Objective::Completion => worth / ahead,
-                _ => worth * cubed(worth * slowdown) / alone,
-            };
+            job.weight = worth * cubed(worth * slowdown) / alone;
         }
     }
 
