@@ -18,7 +18,7 @@ pub(crate) struct ChoiceArgs {
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
     policy: Option<String>,
     /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
-    /// slowdown [default: turnaround]
+    /// slowdown [default: turnaround; of a daemon, slowdown]
     #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
     #[arg(value_parser = named::<Objective>)]
     objective: Option<Objective>,

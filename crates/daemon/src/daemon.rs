@@ -17,6 +17,7 @@ use memweir_linux::peer::{Credentials, UserGroup};
 use memweir_linux::topology::allowed_cpus;
 use memweir_linux::world::Live;
 use memweir_linux::{Meter, leftovers};
+use memweir_policy::policies::Objective;
 use memweir_policy::record::RecordingScheduler;
 use memweir_policy::{QuantumLoop, QuantumScheduler, SchedulerConfig, policies};
 use memweir_run::batch::{Mechanisms, RunError, default_predictor};
@@ -35,6 +36,10 @@ use crate::store::{Store, StoreError};
 
 /// Cores' worth of jobs per core that take turns where a meter counts.
 const TURNS: u32 = 2;
+
+/// Objective if none is named. The turnaround of a queue is no aim: jobs come and go, and each of
+/// their submitters waits for one.
+const DEFAULT_OBJECTIVE: Objective = Objective::Slowdown;
 
 /// Time for which a state directory may stay locked after the death of a daemon: a process that it
 /// was about to start has the lock, too, until it notices.
@@ -265,7 +270,7 @@ impl Setup {
         let cores = cores(run)?;
         let policy = options::policy(&run.policy)
             .map_err(|error| error.written_in("daemon").key("policy"))?;
-        let policy = policies::with_objective(policy, run.objective);
+        let policy = policies::with_objective(policy, run.objective.unwrap_or(DEFAULT_OBJECTIVE));
         let policy = policies::with_core_use(policy, run.core_use);
         let meter = meter(run, &policy, told)?;
         let turns = if meter.is_some() { TURNS } else { 1 };

@@ -92,8 +92,8 @@ pub struct RunOptions {
     pub programs: Vec<PolicyProgram>,
     /// Time limit of a decision of theirs.
     pub decision_timeout: Duration,
-    /// Objective of a policy that can follow several.
-    pub objective: Objective,
+    /// Objective of a policy that can follow several; the default one if absent.
+    pub objective: Option<Objective>,
     /// The predictor; the default of `memweir-policy` if absent.
     pub predictor: Option<PredictorKind>,
     /// The meter, or the rule to choose one.
@@ -146,7 +146,7 @@ impl Default for RunOptions {
             policy: DEFAULT_POLICY.to_owned(),
             programs: Vec::new(),
             decision_timeout: DECISION_TIMEOUT,
-            objective: Objective::default(),
+            objective: None,
             predictor: None,
             meter: MeterChoice::Auto,
             mechanism: None,
@@ -197,8 +197,7 @@ impl RunOptions {
     /// Checks that the policy can follow the objective. In a comparison, an objective holds for
     /// those policies that have one.
     pub fn check_objective(&self) -> Result<(), InputError> {
-        let chosen = self.objective != Objective::default();
-        if !chosen || policies::has_objectives(&self.policy) {
+        if self.objective.is_none() || policies::has_objectives(&self.policy) {
             return Ok(());
         }
         let reason = format!("`{}` has no objective to choose", self.policy);
@@ -246,7 +245,7 @@ impl BatchOptions {
     pub fn over(self, options: RunOptions) -> RunOptions {
         RunOptions {
             policy: self.policy.unwrap_or(options.policy),
-            objective: self.objective.unwrap_or(options.objective),
+            objective: self.objective.or(options.objective),
             predictor: self.predictor.or(options.predictor),
             meter: self.meter.unwrap_or(options.meter),
             mechanism: self.mechanism.or(options.mechanism),

@@ -360,6 +360,21 @@ fn a_state_directory_has_one_daemon() {
 }
 
 #[test]
+fn a_queue_minimizes_the_largest_slowdown_unless_told_otherwise() {
+    let named = |options: &[&str]| {
+        let daemon = Daemon::start(options);
+        let status = daemon.client("status").assert().success().get_output().stdout.clone();
+        let status = String::from_utf8_lossy(&status).into_owned();
+        status.split_once("policy ").map(|(_, rest)| rest.split(',').next().map(str::to_owned))
+    };
+    assert_eq!(named(&[]), Some(Some("max-weight:slowdown".to_owned())));
+    let turnaround = named(&["--objective", "turnaround"]);
+    assert_eq!(turnaround, Some(Some("max-weight".to_owned())));
+    let other = named(&["--policy", "ideal-average"]);
+    assert_eq!(other, Some(Some("ideal-average".to_owned())));
+}
+
+#[test]
 fn a_queue_of_the_future_is_refused() {
     let mut daemon_of_test = Daemon::start(&[]);
     let id = daemon_of_test.submit(&[], "true");

@@ -149,7 +149,8 @@ impl<'a> Plan<'a> {
         let (policy, pinning) = match name.as_str() {
             PINNED => ("os".to_owned(), Pinning::ByHand),
             _ => {
-                let name = policies::with_objective(name, options.objective);
+                let objective = options.objective.unwrap_or_default();
+                let name = policies::with_objective(name, objective);
                 (policies::with_core_use(name, options.core_use), options.pinning)
             }
         };
