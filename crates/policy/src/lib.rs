@@ -106,7 +106,7 @@ pub mod speed;
 pub mod target;
 
 pub use ebw::{EffectiveBandwidth, TrafficRate, TrafficRates, Translation};
-pub use policy::{Batch, Blocking, Candidate, ImpossibleChoice, Policy, QuantumView};
+pub use policy::{Batch, Blocking, Candidate, ImpossibleChoice, OnSaturation, Policy, QuantumView};
 pub use predictor::{Predictor, PredictorKind};
 pub use quantum_loop::{Backend, Conclusion, QuantumLoop};
 pub use scheduler::{

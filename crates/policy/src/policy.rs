@@ -164,6 +164,16 @@ pub enum Blocking {
     Nobody,
 }
 
+/// Use of what a job draws while the bus is saturated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnSaturation {
+    /// It is discarded, since it does not show the job's demand (iabw section 4.2).
+    Discard,
+    /// It corrects a prediction that is lower: the job demands at least what it draws. Without
+    /// that, a job that was seen at rest and fills the bus ever since counts as at rest.
+    RaiseDemand,
+}
+
 /// A scheduling policy. It owns all memory that it needs.
 ///
 /// The crate's front page shows how to write and run one.
@@ -190,5 +200,10 @@ pub trait Policy: Send {
     /// Returns the treatment of jobs that are not chosen.
     fn blocking(&self) -> Blocking {
         Blocking::Unchosen
+    }
+
+    /// Returns the use of what jobs draw while the bus is saturated.
+    fn on_saturation(&self) -> OnSaturation {
+        OnSaturation::Discard
     }
 }

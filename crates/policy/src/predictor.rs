@@ -1,8 +1,8 @@
 //! Predictors of a job's demand in the next quantum: iabw section 4.2.
 //!
 //! A predictor follows one job. It receives the job's behavior in each quantum in which the job
-//! ran, but no bandwidth measured on a saturated bus ([`Sample::bandwidth`] is absent then).
-//! [`crate::QuantumScheduler`] decides what to assume of a job without a prediction.
+//! ran, but as a rule no bandwidth that was measured on a saturated bus: [`Sample::bandwidth`] is
+//! absent then. [`crate::QuantumScheduler`] decides what to assume of a job without a prediction.
 
 mod kind;
 mod last;
@@ -22,7 +22,8 @@ use memweir_core::BytesPerSec;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample<'a> {
     /// Bandwidth of the job; absent if the bus was saturated, since the measurement then does not
-    /// show the job's demand (iabw section 4.2).
+    /// show the job's demand (iabw section 4.2), unless the policy
+    /// [raises demands](crate::policy::OnSaturation::RaiseDemand) and it is higher than predicted.
     pub bandwidth: Option<BytesPerSec>,
     /// Samples of its instruction pointer per code region; empty if none were taken.
     pub instruction_pointers: &'a [u32],

@@ -182,7 +182,8 @@ impl QuantumScheduler {
         }
         let shortest = Nanos(self.config.quantum.0 / SAMPLE_ABOVE_ONE_IN);
         let sample = self.occupancy.sample(bandwidth, saturated).filter(|_| whole);
-        let conditions = Conditions { elapsed, whole, shortest, saturated, sample };
+        let on_saturation = self.policy.on_saturation();
+        let conditions = Conditions { elapsed, whole, shortest, saturated, on_saturation, sample };
         for observation in observations {
             if let Some(slot) = self.jobs.slot_of(observation.job) {
                 self.observe_job(slot, observation, &conditions);

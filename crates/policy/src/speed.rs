@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! speed of job j     r_j = 1 / (1 + sum over media m of  share_jm x_m)
-//! excess latency     x_m = s_m + LOSS u_m^4
+//! excess latency     x_m = s_m + h_m / (1 + s_m / (2 h_m)),  h_m = LOSS u_m^4
 //! queueing           s_m >= 0, zero below the peak; above it such that the jobs draw the peak:
 //!                          sum over jobs j of  d_jm / (1 + sum over m of  share_jm s_m) = peak_m
 //! utilization        u_m = min(1, sum over jobs j of  d_jm / peak_m)
@@ -15,8 +15,9 @@
 //! The demand `d_jm` on a medium whose lines occupy it for longer than at its peak, writes of NVM
 //! above all, counts each line by its cost.
 //!
-//! The term with `LOSS` is the cost of bursts that collide before the medium is full. Both
-//! constants were chosen once, on training mixes that `docs/policies.md` names.
+//! The term with `LOSS` is the cost `h_m` of bursts that collide before the medium is full. It
+//! fades as jobs queue: a medium for which jobs wait all of the time carries its peak, however they
+//! burst. The constants were chosen once, on training mixes that `docs/policies.md` names.
 
 mod queueing;
 
@@ -28,8 +29,12 @@ use queueing::queueing;
 use crate::policy::Candidate;
 use crate::scheduler::{LineCosts, SchedulerConfig};
 
-/// Latency that a full medium adds to an access by bursts that collide, over the idle latency.
+/// Latency that a medium that is just full adds to an access by bursts that collide, over the idle
+/// latency.
 const LOSS: f64 = 0.25;
+
+/// Queueing over the cost of bursts at which half of that cost has faded.
+const HALF_FADED: f64 = 2.0;
 
 /// Mean demand per core, over the peak divided by the cores, at which a job waits for memory all of
 /// the time. A single core of the machines at hand draws about twice its equal part of the peak.
@@ -180,7 +185,9 @@ impl SpeedModel {
         }
         for medium in 0..self.media {
             let lost = LOSS * found.utilization[medium].min(1.0).powi(4);
-            found.excess[medium] = found.queueing[medium] + lost;
+            let queueing = found.queueing[medium];
+            let bursts = if queueing > 0.0 { lost / fading(queueing / lost) } else { lost };
+            found.excess[medium] = queueing + bursts;
         }
         found
     }
@@ -194,8 +201,8 @@ impl SpeedModel {
         jobs: impl Iterator<Item = (&'a Load, f64)>,
         contention: &Contention,
     ) -> [f64; MAX_MEDIA] {
-        // Weighted speed and traffic that are lost per unit of excess latency. The traffic at the
-        // peak is that of the queueing alone.
+        // Weighted speed that is lost per unit of excess latency, and traffic per unit of queueing,
+        // which alone keeps it at the peak.
         let (mut value, mut traffic) = ([0.0; MAX_MEDIA], [0.0; MAX_MEDIA]);
         for (load, weight) in jobs {
             let speed = load.speed(contention);
@@ -210,7 +217,9 @@ impl SpeedModel {
         for medium in 0..self.media {
             let utilization = contention.utilization[medium];
             damage[medium] = if utilization >= 1.0 && traffic[medium] > 0.0 {
-                value[medium] / traffic[medium]
+                let fading = fading(contention.queueing[medium] / LOSS);
+                let excess = 1.0 - 1.0 / (HALF_FADED * fading * fading);
+                excess * value[medium] / traffic[medium]
             } else {
                 4.0 * LOSS * utilization.min(1.0).powi(3) * value[medium]
             };
@@ -280,6 +289,12 @@ impl TryFrom<Parameters> for SpeedModel {
         latencies[..slow.len()].copy_from_slice(&slow);
         Ok(Self { peaks, costs, media, latencies, cores, observed })
     }
+}
+
+/// Returns the factor by which the cost of bursts is smaller than without queueing, at this
+/// queueing over that cost; 1 without queueing.
+fn fading(queueing: f64) -> f64 {
+    1.0 + queueing / HALF_FADED
 }
 
 /// Returns a job's speed at this latency of each medium beyond its idle latency.

@@ -7,7 +7,7 @@ use super::occupancy::Member;
 use super::slowdown_model::{BandwidthEvidence, Measurement, SlowdownModel, SlowdownSample};
 use super::types::{JobSpec, Observation};
 use crate::ebw::TrafficRates;
-use crate::policy::Candidate;
+use crate::policy::{Candidate, OnSaturation};
 use crate::predictor::{Predictor, PredictorKind, Sample};
 
 /// A job that overruns its expected time, or is about to end, is assumed to have one part in this
@@ -56,6 +56,8 @@ pub(super) struct Conditions {
     pub(super) shortest: Nanos,
     /// True if the bus was saturated.
     pub(super) saturated: bool,
+    /// Use of what a job draws then.
+    pub(super) on_saturation: OnSaturation,
     /// Evidence about overload, if there is any.
     pub(super) sample: Option<SlowdownSample>,
 }
@@ -63,7 +65,14 @@ pub(super) struct Conditions {
 impl Conditions {
     /// Conditions of a span that shows nothing but the work that was done in it.
     pub(super) fn brief(elapsed: Nanos) -> Self {
-        Self { elapsed, whole: false, shortest: elapsed, saturated: true, sample: None }
+        Self {
+            elapsed,
+            whole: false,
+            shortest: elapsed,
+            saturated: true,
+            on_saturation: OnSaturation::Discard,
+            sample: None,
+        }
     }
 }
 
@@ -157,8 +166,12 @@ impl Job {
             let known = self.lower_bound.unwrap_or(BytesPerSec::ZERO);
             self.lower_bound = Some(known.max(bandwidth));
         }
+        let disproves = |bandwidth: &BytesPerSec| {
+            conditions.on_saturation == OnSaturation::RaiseDemand
+                && self.prediction.is_some_and(|predicted| bandwidth.0 > predicted.0)
+        };
         self.predictor.observe(&Sample {
-            bandwidth: unsaturated,
+            bandwidth: unsaturated.or(bandwidth.filter(disproves)),
             instruction_pointers: &observation.instruction_pointers,
             forecast: observation.forecast.filter(is_a_rate),
         });
@@ -339,6 +352,7 @@ mod tests {
             whole: true,
             shortest: Nanos::ZERO,
             saturated: false,
+            on_saturation: OnSaturation::Discard,
             sample: None,
         };
         job.learn(&observation, &conditions);

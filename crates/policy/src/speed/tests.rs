@@ -79,8 +79,10 @@ fn below_the_peak_only_bursts_cost() {
 
 #[test]
 fn two_equal_jobs_above_the_peak_share_it() {
-    // Each is to draw 5 of its 8 GB/s: 1 + 8/11 s = 8/5, s = 0.825; with the loss x = 1.075.
-    close(&speeds(&machine(), &[8.0, 8.0]), &[1.0 / (1.0 + 8.0 / 11.0 * 1.075); 2]);
+    // Each is to draw 5 of its 8 GB/s: 1 + 8/11 s = 8/5, s = 0.825. Of the cost of bursts, 0.25,
+    // 0.25 / (1 + 0.825 / 0.5) = 5 / 53 are left.
+    let excess = 0.825 + 5.0 / 53.0;
+    close(&speeds(&machine(), &[8.0, 8.0]), &[1.0 / (1.0 + 8.0 / 11.0 * excess); 2]);
 }
 
 #[test]

@@ -326,3 +326,25 @@ fn a_job_that_was_never_counted_shows_its_time_alone() {
     scheduler.select();
     assert_eq!(scheduler.demand(JobId(1)), None);
 }
+
+#[test]
+fn a_full_bus_raises_a_demand_under_max_weight_and_is_discarded_under_the_policies_of_the_papers() {
+    let demand_after = |policy: &str, then: f64| {
+        let bus = Bus { peak: Some(BytesPerSec::from_gb(8.0)), saturation: None };
+        let predictor = PredictorKind::Last;
+        let mut scheduler = scheduler(SchedulerConfig { predictor, bus, ..config(policy, 2) });
+        scheduler.admit(spec(0));
+        scheduler.admit(spec(1));
+        // It starts at rest, and the bus is full whenever it runs from then on.
+        scheduler.select();
+        scheduler.observe(QUANTUM, &[busy(0, 2.0), busy(1, 1.0)]);
+        scheduler.select();
+        assert!(scheduler.observe(QUANTUM, &[busy(0, then), busy(1, 8.0 - then)]).saturated);
+        scheduler.demand(JobId(0)).map(|demand| demand.as_gb())
+    };
+    assert_eq!(demand_after("max-weight", 5.0), Some(5.0));
+    assert_eq!(demand_after("max-weight", 1.0), Some(2.0), "it demands at least 1 GB/s: no news");
+    for policy in ["ideal-average", "peak-bandwidth", "hmmsched"] {
+        assert_eq!(demand_after(policy, 5.0), Some(2.0), "{policy}");
+    }
+}
