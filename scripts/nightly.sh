@@ -19,7 +19,7 @@
 #   systemd   the Debian package under systemd, and watch beside Podman and Slurm, in guests
 #   site      the site is made, its links lead somewhere, and it fits on narrow screens
 #   publish   every crate that is published, built from its package
-#   bench     benchmarks against those of the first night, and budgets (scripts/slower.sh)
+#   bench     benchmarks against their budgets and those of the first night (scripts/slower.sh)
 set -u
 
 cd "$(dirname "$0")/.." || exit

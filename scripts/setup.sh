@@ -92,7 +92,7 @@ docs) compiler && environment ;;
 browser) need chromium chromium ;;
 demo) compiler && programs ;;
 fuzz) compiler && need c++ g++ ;;
-bench) compiler && programs ;;
+bench) compiler && environment && programs && need git git ;;
 kernel) compiler && kernels ;;
 soak) compiler && kernels && need stress-ng stress-ng ;;
 review)
@@ -102,7 +102,7 @@ review)
     ;;
 python) compiler && environment && need qemu-x86_64 qemu-user && need gzip gzip ;;
 test)
-    compiler && programs && environment && monitoring && need setpriv util-linux &&
+    compiler && programs && environment && monitoring && need setpriv util-linux && need git git &&
         need tmux tmux &&
         linters
     ;;

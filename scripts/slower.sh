@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the benchmarks. Fails if one exceeds its budget, or is slower than on the first night by more
-# than NIGHTLY_SLOWER percent (default 10) even at the fast end of Criterion's confidence interval
-# of the mean.
+# Runs the benchmarks and judges them (`scripts/performance.py bench`). Fails also if one of
+# Criterion is slower than on the first night by more than NIGHTLY_SLOWER percent (default 10) even
+# at the fast end of the confidence interval of its mean.
 #
 #   scripts/slower.sh [judge DIRECTORY]    `judge` reads only Criterion's results in DIRECTORY
 #
@@ -50,11 +50,8 @@ first=$(find "$results" -path '*/nightly/estimates.json' | head -n 1)
 [ -z "$first" ] || baseline=--baseline-lenient
 : >"$results/started"
 status=0
-cargo=scripts/cargo.sh
-$cargo build --release --locked -p memweir -p memweir-qemu-pmu -p memweir-preload
-$cargo bench --locked --workspace --bench decision --bench engine --bench detect --bench bank \
-    --bench pagesim -- $baseline nightly </dev/null || status=1
-$cargo bench --locked --workspace --no-fail-fast --bench switch --bench rotation --bench budgets \
-    --bench replay --bench pool --bench paging </dev/null || status=1
+make build
+scripts/setup.sh bench
+scripts/performance.py bench -- $baseline nightly || status=1
 [ $baseline = --save-baseline ] || judge "$results" -newer "$results/started" || status=1
 exit $status

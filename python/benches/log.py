@@ -1,13 +1,16 @@
 """Measures the simulation of a cluster's job log.
 
-    target/python/venv/bin/python python/benches/log.py [JOBS]
+    python/bench.sh log.py [JOBS]
 
 Writes a seeded log of a month, 10,000 jobs without arguments, which keep 0.7 of 64 cores busy, and
-prints the CPU time of simulations of it.
+prints the CPU time of simulations of it. Appends them to the file that MEMWEIR_ROWS names, as
+`memweir_test_support::rows` does.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import sys
 import tempfile
@@ -21,12 +24,11 @@ CORES = 64
 BUSY = 0.7
 MONTH_S = 30 * 86_400
 
-CASES: list[dict[str, Any]] = [
-    {"policies": ["os"], "quantum_ms": 10_000, "kernel.slice_ms": 1000},
-    {"policies": ["max-weight"], "quantum_ms": 10_000, "kernel.slice_ms": 1000},
-    {"policies": ["os"], "quantum_ms": 1000, "log.time_scale": 0.01},
-    {"policies": ["max-weight"], "quantum_ms": 1000, "log.time_scale": 0.01},
-]
+CASES: dict[str, dict[str, Any]] = {
+    "month": {"quantum_ms": 10_000, "kernel.slice_ms": 1000},
+    "hundredth": {"quantum_ms": 1000, "log.time_scale": 0.01},
+}
+POLICIES = ("os", "max-weight")
 
 
 def log(jobs: int) -> str:
@@ -47,6 +49,13 @@ def log(jobs: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def record(figure: str, seconds: float) -> None:
+    rows = os.environ.get("MEMWEIR_ROWS")
+    if rows is not None:
+        with open(rows, "a") as file:
+            file.write(f'"{figure}",s,{seconds:.4f}\n')
+
+
 def main(jobs: int = 10_000) -> None:
     with tempfile.TemporaryDirectory(prefix="memweir-") as directory:
         file = Path(directory) / "month.swf"
@@ -61,10 +70,12 @@ def main(jobs: int = 10_000) -> None:
             },
             "log": {"file": str(file), "bandwidth": {"mean": 1.5e9, "spread": 1.0}},
         }
-        for case in CASES:
+        for (name, case), policy in itertools.product(CASES.items(), POLICIES):
             start = time.process_time()
-            memweir.sim(scenario, case, threads=1, progress=False)
-            print(f"{time.process_time() - start:7.2f} s  {case}")
+            memweir.sim(scenario, {"policies": [policy], **case}, threads=1, progress=False)
+            taken = time.process_time() - start
+            record(f"{name}, {policy}", taken)
+            print(f"{taken:7.2f} s  {policy}, {case}")
 
 
 if __name__ == "__main__":

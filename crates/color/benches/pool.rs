@@ -198,7 +198,7 @@ impl Way {
             let what = format!("{name}: put into the pool, colors {colors}");
             record(&what, "pages/s", rates.iter().copied());
             println!(
-                "  put into the pool, colors {colors:>4} of 16:    {} thousand pages per second; budget 300",
+                "  put into the pool, colors {colors:>4} of 16:    {} thousand pages per second",
                 spread(rates, 1e3)
             );
         }
@@ -248,17 +248,15 @@ impl OneColor {
         let what = format!("{way}: one of 16 colors, gathered");
         record(&what, "MiB/s", self.gathered.iter().copied());
         let pages = self.delivered.len() * ONE_COLOR_MIB * MIB / PAGE;
-        println!(
-            "  one of 16 colors, gathered:           {} MiB/s; budget 80",
-            spread(self.gathered, 1.0)
-        );
+        println!("  one of 16 colors, gathered:           {} MiB/s", spread(self.gathered, 1.0));
         println!("  one of 16 colors, touched by program: {} MiB/s", spread(self.delivered, 1.0));
         println!("  pages of another color at first:      {} of {pages}", self.missed);
-        let grown = self.mappings.iter().map(|(before, after)| after - before.min(after)).max();
+        let added = self.mappings.iter().map(|(before, after)| after - before.min(after));
+        record(&format!("{way}: mappings added"), "", added.clone().map(|added| added as f64));
         let (before, _) = self.mappings.first().copied().unwrap_or_default();
         println!(
-            "  mappings while {ONE_COLOR_MIB} MiB are placed: {before}, and at most {} more; budget 0",
-            grown.unwrap_or(0)
+            "  mappings while {ONE_COLOR_MIB} MiB are placed: {before}, and at most {} more",
+            added.max().unwrap_or(0)
         );
     }
 }

@@ -11,7 +11,6 @@
 
 use std::fs::File;
 use std::hint::black_box;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -32,27 +31,24 @@ const QUANTUM: Duration = Duration::from_millis(100);
 const QUANTA: usize = 10;
 const PAIRS: usize = 300;
 const LEVEL: f64 = 0.95;
-/// Highest acceptable cost of rotation, in percent.
-const BUDGET: f64 = 0.5;
 /// Words of the array that a job works on: as many as fit a first-level cache, so that refilling
 /// the cache after a switch is part of the cost.
 const WORDS: usize = 4096;
 /// A cache line, so that the counters of two jobs share none.
 const COUNTER_BYTES: usize = 64;
 
-fn main() -> ExitCode {
+fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [_, "guardian"] => {
-            guardian::main().expect("the pipe of the bench");
-            return ExitCode::SUCCESS;
+            return guardian::main().expect("the pipe of the bench");
         }
         [_, "work", file, job] => work(file, job.parse().expect("a job's number")),
         _ => {}
     }
     if !arguments.iter().any(|argument| argument == "--bench") {
         println!("run `cargo bench -p memweir-linux --bench rotation` to measure");
-        return ExitCode::SUCCESS;
+        return;
     }
     for line in leftovers::clean() {
         eprintln!("{line}");
@@ -63,12 +59,9 @@ fn main() -> ExitCode {
         Ok(differences) => {
             let percent = differences.iter().map(|difference| difference * 100.0);
             record("CPU time per unit of work", "%", percent);
-            print(&differences)
+            print(&differences);
         }
-        Err(error) => {
-            memweir_test_support::skip!(Privilege, "{error}");
-            ExitCode::SUCCESS
-        }
+        Err(error) => memweir_test_support::skip!(Privilege, "{error}"),
     }
 }
 
@@ -221,11 +214,10 @@ fn own_cpu() -> f64 {
     seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
-/// Prints the figure; fails if even the low end of its interval exceeds the budget.
-fn print(differences: &[f64]) -> ExitCode {
+/// Prints the figure.
+fn print(differences: &[f64]) {
     let Some((usual, interval)) = hodges_lehmann(differences, LEVEL) else {
-        memweir_test_support::skip!(Privilege, "no pair was measured");
-        return ExitCode::SUCCESS;
+        return memweir_test_support::skip!(Privilege, "no pair was measured");
     };
     println!(
         "CPU time per unit of work of {JOBS} busy jobs on {CORES} cores, rotated every {QUANTUM:?} against left alone"
@@ -234,7 +226,5 @@ fn print(differences: &[f64]) -> ExitCode {
     if let Some(interval) = &interval {
         print!(" (95 %: {:+.2} to {:+.2} %)", interval.low * 100.0, interval.high * 100.0);
     }
-    println!(", {} pairs; budget {BUDGET:+.2} %", differences.len());
-    let over = interval.is_some_and(|interval| interval.low * 100.0 > BUDGET);
-    if over { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    println!(", {} pairs", differences.len());
 }

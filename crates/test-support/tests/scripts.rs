@@ -253,7 +253,8 @@ fn tables_of_the_performance_page_are_drawn_from_the_rows() {
     for folder in ["scripts", "docs", rows] {
         std::fs::create_dir_all(directory.path().join(folder)).unwrap();
     }
-    let own = ["scripts/performance.py".into(), "docs/performance.md".into()];
+    let own = ["scripts/performance.py", "scripts/figures.py", "docs/performance.md"];
+    let own = own.map(PathBuf::from);
     let evidence = std::fs::read_dir(root().join(rows)).unwrap();
     let evidence = evidence.map(|entry| Path::new(rows).join(entry.unwrap().file_name()));
     for file in own.into_iter().chain(evidence) {
@@ -268,4 +269,198 @@ fn tables_of_the_performance_page_are_drawn_from_the_rows() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(error.contains("performance.md is not what the rows say"), "{error}");
+}
+
+#[test]
+fn figures_have_the_statistics_and_verdicts_of_their_examples() {
+    let mut command = Command::new("python3");
+    command.args(["-m", "doctest"]).arg(root().join("scripts/figures.py"));
+    assert_eq!(outcome(&command.output().unwrap()), (Some(0), String::new()));
+}
+
+/// Two benches, of which the first fails, and rows with every kind of budget.
+const TABLES: &str = r#"
+[bench.broken]
+command = "exit 3"
+
+[bench.good]
+set = { MEMWEIR_PAIRS = "7" }
+command = "cat pairs.txt >>$MEMWEIR_ROWS"
+
+[reason]
+"A reason" = "It is known."
+
+[[table.one]]
+what = "point"
+bench = "good"
+figures = ["point"]
+measured = "{0.median:.1f} us"
+at_most = 6
+tolerated = 8
+unit = " us"
+reason = "A reason"
+
+[[table.one]]
+what = "rate"
+bench = "good"
+figures = ["rate"]
+measured = "{0.median:.0f}"
+at_least = 100
+
+[[table.one]]
+what = "pairs"
+bench = "good"
+figures = ["pairs"]
+measured = "{0.usual:+.1f} % ({0.low:+.1f} to {0.high:+.1f} %)"
+judged = "interval"
+at_most = 5
+unit = " %"
+typed = [{ usual = 4.0, low = 0.5, high = 16.0 }]
+"#;
+
+/// A tree of these scripts and tables, in which the bench `good` measures these rows.
+fn tree_of_tables(tables: &str, rows: &str) -> tempfile::TempDir {
+    let tree = tempfile::tempdir().unwrap();
+    for folder in ["scripts", "docs", "evidence/performance"] {
+        std::fs::create_dir_all(tree.path().join(folder)).unwrap();
+    }
+    for script in ["scripts/performance.py", "scripts/figures.py"] {
+        std::fs::copy(root().join(script), tree.path().join(script)).unwrap();
+    }
+    let blocks = ["one", "machines", "reasons"]
+        .map(|name| format!("<!-- {name}: scripts/performance.py -->\n<!-- end -->\n"));
+    for (file, text) in [
+        ("evidence/performance/tables.toml", tables),
+        ("docs/performance.md", &blocks.concat()),
+        ("pairs.txt", rows),
+    ] {
+        std::fs::write(tree.path().join(file), text).unwrap();
+    }
+    let git = ["init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm a"];
+    for arguments in git {
+        let mut command = Command::new("git");
+        command.current_dir(&tree).args(arguments.split(' '));
+        assert!(command.status().unwrap().success(), "{arguments}");
+    }
+    tree
+}
+
+/// `scripts/performance.py` in a tree: the exit code, and both outputs.
+fn performance(tree: &tempfile::TempDir, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(tree.path().join("scripts/performance.py"));
+    let command = command.args(arguments).env_remove("CI").env_remove("MEMWEIR_PAIRS");
+    let output = command.env_remove("CARGO_TARGET_DIR").output().unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.code(), text)
+}
+
+/// Rows of the figures of [`TABLES`].
+fn measured(point: f64, rate: f64, pairs: [i32; 8]) -> String {
+    let pairs: String = pairs.iter().map(|pair| format!("\"pairs\",%,{pair}\n")).collect();
+    format!("\"point\",us,{point}\n\"rate\",per s,{rate}\n{pairs}")
+}
+
+/// The lines of an output that begin with this verdict.
+fn with_verdict<'t>(text: &'t str, verdict: &str) -> Vec<&'t str> {
+    text.lines().filter(|line| line.starts_with(verdict)).collect()
+}
+
+#[test]
+fn benches_fail_beyond_a_budget_or_the_ceiling_of_a_known_miss() {
+    let within = [-1, 0, 1, 2, 0, 1, -1, 2];
+    let around = [1, 2, 3, 4, 5, 6, 7, 8];
+    let beyond = [6, 7, 8, 9, 6, 7, 8, 9];
+    for (rows, code, said) in [
+        (measured(7.9, 101.0, within), 0, "known miss"),
+        (measured(8.1, 101.0, within), 1, "REGRESSION"),
+        (measured(5.0, 99.0, within), 1, "MISSED"),
+        (measured(5.0, 101.0, around), 0, "not shown"),
+        (measured(5.0, 101.0, beyond), 1, "MISSED"),
+    ] {
+        let tree = tree_of_tables(TABLES, &rows);
+        let (found, text) = performance(&tree, &["bench", "good"]);
+        assert_eq!(found, Some(code), "{text}");
+        assert_eq!(with_verdict(&text, said).len(), 1, "{text}");
+        assert_eq!(with_verdict(&text, "kept").len(), 2, "{text}");
+    }
+    let tree = tree_of_tables(TABLES, &measured(5.0, 101.0, within));
+    let (code, text) = performance(&tree, &["bench", "good"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("point (remove its ceiling if no host misses it)\n"), "{text}");
+}
+
+#[test]
+fn every_bench_runs_and_is_judged_though_one_failed() {
+    let tree = tree_of_tables(TABLES, &measured(7.0, 101.0, [0; 8]));
+    let (code, text) = performance(&tree, &["bench"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("exit 3: exit code 3\n"), "{text}");
+    assert!(text.contains("known miss "), "{text}");
+    let (_, text) = performance(&tree, &["bench", "goof"]);
+    assert_eq!(text, "no bench goof; there are broken, good\n");
+}
+
+#[test]
+fn figures_that_were_not_measured_fail_in_ci_alone() {
+    let tree = tree_of_tables(TABLES, "\"rate\",per s,101\n");
+    let (code, text) = performance(&tree, &["bench", "good"]);
+    assert_eq!((code, with_verdict(&text, "not measured").len()), (Some(0), 2), "{text}");
+    let mut command = Command::new(tree.path().join("scripts/performance.py"));
+    let rows = tree.path().join("target/performance");
+    let output = command.arg("judge").arg(rows).env("CI", "true").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn measurements_are_those_of_a_commit_and_replace_what_was_typed_in() {
+    let tree = tree_of_tables(TABLES, &measured(7.0, 101.0, [1, 2, 3, 4, 1, 2, 3, 4]));
+    let page = || std::fs::read_to_string(tree.path().join("docs/performance.md")).unwrap();
+    assert_eq!(performance(&tree, &["draw"]), (Some(0), String::new()));
+    let typed = "| pairs | +5 % | not shown: +4.0 % (+0.5 to +16.0 %) † |\n";
+    assert!(page().contains(typed) && !page().contains("| point"), "{}", page());
+
+    // A page drawn anew is no change of the tree.
+    let (code, text) = performance(&tree, &["measure", "good"]);
+    assert_eq!(code, Some(0), "{text}");
+    let rows = tree.path().join("evidence/performance/good.csv");
+    let text = std::fs::read_to_string(&rows).unwrap();
+    let mut head = text.lines();
+    assert_eq!(head.next(), Some("# MEMWEIR_PAIRS=7 cat pairs.txt >>$MEMWEIR_ROWS"));
+    assert!(!head.next().unwrap().contains("dirty"), "{text}");
+    assert_eq!(performance(&tree, &["draw", "--check"]).0, Some(1));
+    let (code, note) = performance(&tree, &["draw"]);
+    assert_eq!(
+        (code, note.contains("remove `typed` from rows of good")),
+        (Some(0), true),
+        "{note}"
+    );
+    let drawn =
+        ["| point | 6 us | **7.0 us** |", "| pairs | +5 % | +2.5 % (", "- **A reason.** It"];
+    assert!(drawn.iter().all(|line| page().contains(line)), "{}", page());
+    assert!(!page().contains('†'), "{}", page());
+
+    std::fs::write(tree.path().join("pairs.txt"), measured(1.0, 1.0, [0; 8])).unwrap();
+    let (code, error) = performance(&tree, &["measure", "good"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("uncommitted changes") && error.contains("--dirty"), "{error}");
+    assert_eq!(std::fs::read_to_string(&rows).unwrap(), text, "the rows are as they were");
+    assert_eq!(performance(&tree, &["measure", "--dirty", "good"]).0, Some(0));
+    assert!(std::fs::read_to_string(&rows).unwrap().contains("-dirty\n"));
+}
+
+#[test]
+fn tables_that_contradict_themselves_are_refused() {
+    for (from, to, said) in [
+        ("reason = \"A reason\"\n", "", "`point`: one of at_most and at_least; tolerated needs"),
+        ("judged = \"interval\"", "judged = \"mean\"", "`mean` is none of median, p99,"),
+        ("at_least = 100", "at_lest = 100", "unexpected keyword argument 'at_lest'"),
+        ("\"A reason\" =", "\"Another\" =", "reasons without a row"),
+        ("bench = \"good\"\nfigures = [\"rate\"]", "bench = \"god\"\nfigures = []", "no bench god"),
+    ] {
+        assert!(TABLES.contains(from), "{from}");
+        let tree = tree_of_tables(&TABLES.replace(from, to), "");
+        let (code, error) = performance(&tree, &["draw"]);
+        assert_eq!(code, Some(1), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
 }

@@ -27,6 +27,7 @@ use memweir_abi::preload::page::{
     PageOrder, Slowdown, UnpagedPrograms, WhenFull,
 };
 use memweir_core::Bytes;
+use memweir_test_support::rows::record;
 
 /// Names the work of the program.
 const WORK: &str = "MEMWEIR_TEST_WORK";
@@ -142,6 +143,7 @@ fn stressed(work: &str, order: PageOrder) -> PageCounters {
     let evictions = counters.get(PageCounter::Evictions);
     println!("{work}: {evictions} evictions");
     assert!(evictions >= stress::evictions());
+    record(&format!("evictions, {work}"), "pages", [evictions as f64]);
     counters
 }
 

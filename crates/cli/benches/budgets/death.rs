@@ -5,10 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use memweir_linux::leftovers::groups;
-
 use memweir_test_support::rows::record;
 
-use crate::{MEMWEIR, budgeted, median, row};
+use crate::{MEMWEIR, median, row};
 
 /// Times that memweir is killed.
 const KILLS: u32 = 50;
@@ -20,13 +19,12 @@ pub(crate) fn measure(place: &Path) {
     let Some(thaws) =
         (0..KILLS).map(|kill| thaw_after_kill(place, kill)).collect::<Option<Vec<_>>>()
     else {
-        return row("SIGKILL to the last job thawed", "no cgroups", "1000 ms");
+        return memweir_test_support::skip!(Kernel, "SIGKILL: no groups of cgroup v2");
     };
     record("SIGKILL to the last job thawed", "ms", thaws.iter().map(|thaw| thaw * 1e3));
     let longest = thaws.iter().copied().fold(0.0, f64::max);
-    row("SIGKILL to the last job thawed, median", &format!("{:.1} ms", median(thaws) * 1e3), "");
-    let measured = format!("{:.1} ms", longest * 1e3);
-    budgeted("the same, longest", &measured, "1000 ms", longest, 1.0);
+    row("SIGKILL to the last job thawed, median", &format!("{:.1} ms", median(thaws) * 1e3));
+    row("the same, longest", &format!("{:.1} ms", longest * 1e3));
 }
 
 /// Kills memweir while three of its four jobs are blocked. Returns the seconds until none of them

@@ -11,7 +11,7 @@ use memweir_core::metrics::hodges_lehmann;
 use memweir_test_support::rows::record;
 use serde_json::Value;
 
-use crate::{MEMWEIR, budgeted, children_cpu, row};
+use crate::{MEMWEIR, children_cpu, row};
 
 const LEVEL: f64 = 0.95;
 
@@ -46,24 +46,16 @@ pub(crate) fn measure(place: &Path, policy: &str, batch: &[&str], pairs: u32) ->
     (0..pairs).map(difference).collect()
 }
 
-/// Prints the usual difference with its interval beside `budget`, a share. For small differences,
-/// the logarithm is the share.
-pub(crate) fn print(what: &str, differences: impl Iterator<Item = f64>, budget: Option<f64>) {
+/// Prints the usual difference with its interval. For small differences, the logarithm is the
+/// share.
+pub(crate) fn print(what: &str, differences: impl Iterator<Item = f64>) {
     let differences: Vec<f64> = differences.collect();
     record(what, "%", differences.iter().map(|difference| difference * 100.0));
     let (usual, interval) = hodges_lehmann(&differences, LEVEL).expect("at least one pair");
-    // Too few pairs for an interval show no difference.
-    let low = interval.as_ref().map_or(f64::NEG_INFINITY, |interval| interval.low);
     let interval = interval.map_or(String::new(), |interval| {
         format!(" ({:+.2} to {:+.2})", interval.low * 100.0, interval.high * 100.0)
     });
-    let measured = format!("{:+.2} %{interval}", usual * 100.0);
-    match budget {
-        None => row(what, &measured, ""),
-        Some(budget) => {
-            budgeted(what, &measured, &format!("{:+.2} %", budget * 100.0), low, budget);
-        }
-    }
+    row(what, &format!("{:+.2} %{interval}", usual * 100.0));
 }
 
 fn run(place: &Path, policy: &str, batch: &[&str]) -> Times {

@@ -31,9 +31,9 @@ pub(crate) fn measure(place: &Path) {
         let batch = ["--meter", "declared", "walks.toml"];
         let differences = pairs::measure(place, policy, &batch, PAIRS);
         let what = format!("8 jobs in their caches, {policy} against os");
-        pairs::print(&format!("{what}: CPU"), differences.iter().map(|d| d.cpu), Some(0.005));
+        pairs::print(&format!("{what}: CPU"), differences.iter().map(|d| d.cpu));
         let turnarounds = differences.iter().map(|difference| difference.turnaround);
-        pairs::print(&format!("{what}: turnaround"), turnarounds, None);
+        pairs::print(&format!("{what}: turnaround"), turnarounds);
     }
 }
 

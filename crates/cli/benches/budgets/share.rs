@@ -31,7 +31,6 @@ pub(crate) fn measure(place: &Path) {
         pairs::print(
             &format!("8 jobs beside {count} endless, round-robin to os"),
             differences.iter().map(|difference| difference.turnaround),
-            Some(0.05),
         );
     }
     sched_setaffinity(Pid::this(), &before).expect("the CPUs of before");
