@@ -79,7 +79,7 @@ pub(crate) struct Args {
     pub(super) json: Option<PathBuf>,
 }
 
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if args.shards.is_wanted() || !args.sweep.is_empty() {
         return sweep::execute(args);
     }

@@ -32,7 +32,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let program =
         Foreground { command: &args.command, environment: &[], group: Some(paged.group()) };
-    let status = foreground::run(&program, foreground::NEVER, || ())?;
+    let status = program.run(foreground::NEVER, || ())?;
     let report = Report {
         command: foreground::words(&args.command),
         dram_bytes: request.dram,
