@@ -151,7 +151,8 @@ fn rate(device: &str, write_share: f64, requests: u64) -> Result<f64, Refusal> {
         }))
     };
     let driven = drive(&mut memory, Mode::Saturate, offer, &mut ())
-        .map_err(|error| Refusal::new(error.to_string(), "a device that serves requests"))?;
+        .map_err(|error| Refusal::new(error.to_string(), "a device that serves requests"))?
+        .whole;
     Ok(driven.requests() as f64 / (driven.cycles.as_f64() * cycle))
 }
 
