@@ -211,6 +211,7 @@ impl Pager {
         })
     }
 
+    /// Serves the program to its end.
     fn serve(&mut self) {
         loop {
             let pause = self.pressure.pause();
@@ -220,7 +221,17 @@ impl Pager {
             }
             self.memory.monitor.drain();
             self.answer();
-            self.tick();
+            let Self { memory, pressure, evictor, urgency, .. } = self;
+            memory.give_back();
+            memory.monitor.look_after_children();
+            pressure.look(memory);
+            pressure.hold_or_release(memory);
+            if !pressure.cannot_evict(memory) {
+                evictor.evict(pressure.to_evict(), pressure, memory);
+            }
+            pressure.hold_or_release(memory);
+            evictor.scan_sometimes(pressure, memory);
+            urgency.sleep_in_time(pressure, memory);
             let now = sys::micros();
             if now >= self.rarely_due {
                 self.rarely_due = now + RARELY;
@@ -230,21 +241,6 @@ impl Pager {
                 }
             }
         }
-    }
-
-    /// Does the work of one check.
-    fn tick(&mut self) {
-        let Self { memory, pressure, evictor, urgency, .. } = self;
-        memory.give_back();
-        memory.monitor.look_after_children();
-        pressure.look(memory);
-        pressure.hold_or_release(memory);
-        if !pressure.cannot_evict(memory) {
-            evictor.evict(pressure.to_evict(), pressure, memory);
-        }
-        pressure.hold_or_release(memory);
-        evictor.scan_sometimes(pressure, memory);
-        urgency.sleep_in_time(pressure, memory);
     }
 
     /// Takes the last counts after the program has ended.
