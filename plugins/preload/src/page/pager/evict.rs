@@ -4,7 +4,7 @@ mod scan;
 
 use memweir_abi::preload::page::{PageCounter, Timed};
 
-use super::convert::Converter;
+use super::convert::{Converter, Extent};
 use super::memory::Memory;
 use super::pages::CLUSTER;
 use super::pressure::Pressure;
@@ -94,7 +94,7 @@ impl Evictor {
 
     /// Makes the existing pages of a window leave, so that all of it is in one state.
     pub(super) fn empty_window(&mut self, window: Span, pressure: &Pressure, memory: &mut Memory) {
-        let gone = self.converter.convert(window, true, pressure, memory).pages;
+        let gone = self.converter.convert(window, Extent::Whole, pressure, memory).pages;
         memory.tally.add(PageCounter::Evictions, gone);
     }
 
