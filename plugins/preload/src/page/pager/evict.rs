@@ -86,8 +86,8 @@ impl Evictor {
             memory.tally.time(Timed::Eviction, nanos / done as u64);
             left = left.saturating_sub(done);
             pressure.measure(memory);
-            // Holds writers that fill memory faster than it is emptied.
-            pressure.hold_or_release(memory);
+            // Stalls writers that fill memory faster than it is emptied.
+            pressure.stall_or_release(memory);
             memory.monitor.drain();
         }
     }
@@ -210,7 +210,7 @@ fn range_of(cluster: &[u32], memory: &Memory) -> Span {
 
 /// Times accesses to a page that was just evicted: a read, and then a write.
 fn probe(address: usize, memory: &mut Memory) {
-    if memory.copies || memory.monitor.protection().is_held(address) {
+    if memory.copies || memory.monitor.protection().is_stalled(address) {
         return;
     }
     let mapping = memory.mapping(address);
