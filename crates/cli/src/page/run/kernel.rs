@@ -27,7 +27,7 @@ struct Report {
 
 /// Runs the program.
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    let request = args.kernel_wish();
+    let request = args.kernel_request();
     let paged = KernelPaged::prepare(&request)?;
     let begun = Instant::now();
     let program =
