@@ -111,6 +111,13 @@ pub(crate) enum Command {
     Completions(completions::Args),
     /// Write the manual pages
     Man(man::Args),
+    /// Thaw the jobs if memweir dies. memweir calls itself so; a subcommand of clap's would show up
+    /// in completions.
+    #[command(skip)]
+    Guardian,
+    /// Run one job of the daemon, which calls itself so.
+    #[command(skip)]
+    Supervisor,
 }
 
 /// The command line with the parts of its help that come from tables.

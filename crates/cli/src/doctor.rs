@@ -1,4 +1,4 @@
-//! `memweir doctor`: the features of this machine, the reasons for missing ones, and the remedies.
+//! `memweir doctor`: the features of this machine, the reasons for missing ones, and help.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -81,8 +81,8 @@ fn section(text: &mut String, title: &str, probes: &BTreeMap<String, Probe>, ord
 fn probe(text: &mut String, name: &str, probe: &Probe, width: usize) {
     let mark = if probe.available { "yes" } else { "no " };
     let _ = writeln!(text, "  {mark}  {name:width$}  {}", probe.reason);
-    if let Some(remedy) = &probe.remedy {
-        let _ = writeln!(text, "       {:width$}  -> {remedy}", "");
+    if let Some(help) = &probe.help {
+        let _ = writeln!(text, "       {:width$}  -> {help}", "");
     }
 }
 
@@ -91,10 +91,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_keeps_the_order_of_trying_and_names_remedies() {
+    fn a_section_keeps_the_order_of_trying_and_gives_help() {
         let mut probes = BTreeMap::new();
         probes.insert("declared".to_owned(), Probe::available("always"));
-        probes.insert("perf".to_owned(), Probe::missing("no PMU").remedy("pass one through"));
+        probes.insert("perf".to_owned(), Probe::missing("no PMU").help("pass one through"));
         let mut text = String::new();
         section(&mut text, "Meters", &probes, &["perf", "declared"]);
         assert_eq!(

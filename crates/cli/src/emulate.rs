@@ -19,9 +19,7 @@ use crate::{interrupt, output};
 /// Emulates the batch and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let plan = args.plan()?;
-    for path in args.files() {
-        output::writable(path)?;
-    }
+    args.results.check_writable(&args.comparing)?;
     interrupt::block()?;
     match &plan.compare {
         None => once(args, &plan),
@@ -30,13 +28,14 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 }
 
 fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
-    let mut watcher = Watcher::new(args.plot.is_some());
+    let mut watcher = Watcher::new(args.results.plot.as_deref());
     let report = emulate(&plan.batch, &plan.options, &mut watcher);
     let (notes, mut timelines) = watcher.finish();
     let report = report?;
-    let shown =
-        output::report(args.json.as_deref(), &report, || with_notes(&notes, &show(&report)));
-    let plot = args.plot.as_ref().zip(timelines.pop());
+    let shown = output::report(args.results.json.as_deref(), &report, || {
+        with_notes(&notes, &show(&report))
+    });
+    let plot = args.results.plot.as_ref().zip(timelines.pop());
     let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report.batch, rows, path));
     let written = output::each([shown, plot, whole([&report.batch])]);
     let outcome = outcome(&report.batch).and_then(|outcome| match outcome {
@@ -49,16 +48,16 @@ fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
 
 fn several(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     let Some(options) = &plan.compare else { return Ok(Outcome::Success) };
-    let mut watcher = Watcher::new(args.plot.is_some());
+    let mut watcher = Watcher::new(args.results.plot.as_deref());
     let emulation = emulate_each(&plan.batch, &plan.options, options, &mut watcher);
     let (notes, timelines) = watcher.finish();
     let emulation: Emulation = emulation?;
     let comparison = &emulation.comparison;
-    let shown = output::report(args.json.as_deref(), &emulation, || {
+    let shown = output::report(args.results.json.as_deref(), &emulation, || {
         let text = machine(&emulation.machine) + &render_comparison::report(comparison);
         with_notes(&notes, &text)
     });
-    let plot = args.plot.as_ref();
+    let plot = args.results.plot.as_ref();
     let plot = plot.map_or(Ok(()), |path| plot_comparison(comparison, timelines, options, path));
     let whole = whole(comparison.runs.iter().map(|run| &run.report));
     ended(worst(comparison), output::each([shown, plot, whole]))
@@ -84,7 +83,7 @@ fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, 
             format!("a second run differs in {} figures, first in {first}\n", differences.len())
         }
     };
-    match output::is_stdout(args.json.as_deref()) {
+    match output::is_stdout(args.results.json.as_deref()) {
         true => eprint!("{verdict}"),
         false => output::print(&verdict)?,
     }
@@ -92,7 +91,7 @@ fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, 
 }
 
 fn again(batch: &Batch, options: &EmulateOptions) -> Result<EmulationReport, Failure> {
-    let mut watcher = Watcher::new(false);
+    let mut watcher = Watcher::new(None);
     let report = emulate(batch, options, &mut watcher);
     watcher.finish();
     Ok(report?)

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use memweir_core::input::InputError;
 use memweir_flow::SimError;
+use memweir_linux::launch::LaunchError;
 use memweir_linux::preload::NotStarted;
 use memweir_run::batch::RunError;
 use memweir_run::policy_program::FailedPolicy;
@@ -124,6 +125,12 @@ impl From<NotStarted> for Failure {
             NotStarted::Request(refusal) => Self::Input(refusal.written_in("command line")),
             NotStarted::Machine(error) => Self::Machine(error.to_string()),
         }
+    }
+}
+
+impl From<LaunchError> for Failure {
+    fn from(error: LaunchError) -> Self {
+        Self::Machine(error.to_string())
     }
 }
 

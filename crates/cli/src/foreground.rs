@@ -1,25 +1,14 @@
-//! Running one program in the foreground, as `color run` and `page run` do.
+//! The end of a program in the foreground, as `color run` and `page run` show it.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use memweir_linux::foreground::Foreground;
-
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 
 /// Interval for a program that needs no checks while it runs.
 pub(crate) const NEVER: Duration = Duration::from_secs(3600);
-
-/// Runs the program to its end, and calls `look` each `interval`.
-pub(crate) fn run(
-    program: &Foreground<'_>,
-    interval: Duration,
-    look: impl FnMut(),
-) -> Result<ExitStatus, Failure> {
-    program.run(interval, look).map_err(|error| Failure::Machine(error.to_string()))
-}
 
 /// Reports the end of the program, unless it ended well.
 pub(crate) fn tell(command: &[OsString], status: ExitStatus) {

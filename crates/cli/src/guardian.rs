@@ -14,7 +14,7 @@ pub(crate) fn command() -> Command {
 }
 
 /// Watches until every job in its care runs on.
-pub(crate) fn execute() -> Result<Outcome, Failure> {
+pub(crate) fn watch() -> Result<Outcome, Failure> {
     memweir_linux::guardian::main()
         .map_err(|error| Failure::Machine(format!("the guardian failed: {error}")))?;
     Ok(Outcome::Success)

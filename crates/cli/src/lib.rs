@@ -44,33 +44,83 @@ use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 pub use cli::command;
 use cli::{Cli, Command};
-use failure::{Failure, Outcome};
+use failure::Failure;
 use memweir_daemon::protocol::Request;
 
 /// Runs the command that the process's arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    // memweir calls itself so; subcommands of clap's would show up in completions.
-    let first = std::env::args_os().nth(1);
-    let outcome = if first.as_ref().is_some_and(|name| name == guardian::NAME) {
-        guardian::execute()
-    } else if first.is_some_and(|name| name == queue::daemon::SUPERVISOR) {
-        queue::daemon::supervise()
-    } else {
-        let matches =
-            command().try_get_matches().unwrap_or_else(|error| numbered(advised(error)).exit());
-        match Cli::from_arg_matches(&matches) {
-            Ok(cli) => execute(cli.command),
-            Err(error) => error.exit(),
-        }
+    let outcome = match called() {
+        Command::Guardian => guardian::watch(),
+        Command::Supervisor => queue::daemon::supervise(),
+        Command::Run(args) => run::execute(*args),
+        Command::Sim(args) => sim::execute(&args),
+        Command::Color(color::Action::Run(args)) => color::run::execute(&args),
+        Command::Color(color::Action::Audit(args)) => color::audit::execute(&args),
+        Command::Color(color::Action::Plan(args)) => color::plan::execute(&args),
+        Command::Emulate(args) => emulate::execute(&args),
+        Command::Fit(args) => fit::execute(&args),
+        Command::Replay(args) => replay::execute(&args),
+        Command::Store(args) => store::execute(args),
+        Command::Hog(args) => hog::execute(&args),
+        Command::Hogsim(args) => hogsim::execute(&args),
+        Command::Profile(args) => profile::execute(&args),
+        Command::Calibrate(args) => calibrate::execute(&args),
+        Command::Dram(dram::Action::Replay(args)) => dram::replay::execute(&args),
+        Command::Dram(dram::Action::Curve(args)) => dram::curve::execute(&args),
+        Command::Dram(dram::Action::Check(args)) => dram::check::execute(&args),
+        Command::Dram(dram::Action::Convert(args)) => dram::convert::execute(&args),
+        Command::Dram(dram::Action::List(args)) => dram::list::execute(&args),
+        Command::Dram(dram::Action::Show(args)) => dram::show::execute(&args),
+        Command::Sweep(sweep::Action::Merge(args)) => sweep::merge::execute(&args),
+        Command::Reproduce(args) => reproduce::execute(&args),
+        Command::Doctor(args) => doctor::execute(&args),
+        Command::Completions(args) => completions::execute(&args),
+        Command::Page(page::Action::Run(args)) => page::run::execute(&args),
+        Command::Page(page::Action::Energy(args)) => page::energy::execute(&args),
+        Command::Page(page::Action::Sim(args)) => page::sim::execute(&args),
+        Command::Page(page::Action::Refs(args)) => page::refs::execute(&args),
+        Command::Map(map::Action::Detect(args)) => map::detect::execute(&args),
+        Command::Map(map::Action::Show(args)) => map::show::execute(&args),
+        Command::Map(map::Action::Decode(args)) => map::decode::execute(&args),
+        Command::Map(map::Action::Import(args)) => map::import::execute(&args),
+        Command::Map(map::Action::Kernel(args)) => map::kernel::execute(&args),
+        Command::Man(args) => man::execute(&args),
+        Command::Watch(args) => watch::execute(&args),
+        Command::Top(args) => top::execute(&args),
+        Command::Daemon(args) => queue::daemon::execute(&args),
+        Command::Submit(args) => queue::submit::execute(&args),
+        Command::Queue(args) => queue::list::queue(&args),
+        Command::Log(args) => queue::log::execute(&args),
+        Command::Wait(args) => queue::verbs::wait(&args),
+        Command::Hold(args) => queue::verbs::change(&args, |ids| Request::Hold { ids }),
+        Command::Release(args) => queue::verbs::change(&args, |ids| Request::Release { ids }),
+        Command::Cancel(args) => queue::verbs::change(&args, |ids| Request::Cancel { ids }),
+        Command::Requeue(args) => queue::verbs::change(&args, |ids| Request::Requeue { ids }),
+        Command::Drain(args) => queue::verbs::drain(&args),
+        Command::Status(args) => queue::list::status(&args),
     };
-    match outcome {
-        Ok(outcome) => outcome.into(),
-        Err(failure) => {
-            eprintln!("memweir: {failure}");
-            ExitCode::from(&failure)
-        }
+    outcome.map_or_else(ended, ExitCode::from)
+}
+
+/// Shows the reason for which a command ended without its result.
+fn ended(failure: Failure) -> ExitCode {
+    eprintln!("memweir: {failure}");
+    ExitCode::from(&failure)
+}
+
+/// The command that the process's arguments name. Wrong arguments end the process.
+fn called() -> Command {
+    let first = std::env::args_os().nth(1);
+    if first.as_ref().is_some_and(|name| name == guardian::NAME) {
+        return Command::Guardian;
     }
+    if first.is_some_and(|name| name == queue::daemon::SUPERVISOR) {
+        return Command::Supervisor;
+    }
+    let matches =
+        command().try_get_matches().unwrap_or_else(|error| numbered(advised(error)).exit());
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()).command
 }
 
 /// Advises dashes in front of the command that an unknown option belongs to, where clap advises
@@ -102,41 +152,4 @@ fn numbered(error: clap::Error) -> clap::Error {
     }
     plain.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![expected.into()]));
     plain
-}
-
-fn execute(command: Command) -> Result<Outcome, Failure> {
-    match command {
-        Command::Run(args) => run::execute(*args),
-        Command::Sim(args) => sim::execute(&args),
-        Command::Color(args) => color::execute(&args),
-        Command::Emulate(args) => emulate::execute(&args),
-        Command::Fit(args) => fit::execute(&args),
-        Command::Replay(args) => replay::execute(&args),
-        Command::Store(args) => store::execute(args),
-        Command::Hog(args) => hog::execute(&args),
-        Command::Hogsim(args) => hogsim::execute(&args),
-        Command::Profile(args) => profile::execute(&args),
-        Command::Calibrate(args) => calibrate::execute(&args),
-        Command::Dram(args) => dram::execute(&args),
-        Command::Sweep(args) => sweep::execute(&args),
-        Command::Reproduce(args) => reproduce::execute(&args),
-        Command::Doctor(args) => doctor::execute(&args),
-        Command::Completions(args) => completions::execute(&args),
-        Command::Page(args) => page::execute(&args),
-        Command::Map(args) => map::execute(&args),
-        Command::Man(args) => man::execute(&args),
-        Command::Watch(args) => watch::execute(&args),
-        Command::Top(args) => top::execute(&args),
-        Command::Daemon(args) => queue::daemon::execute(&args),
-        Command::Submit(args) => queue::submit::execute(&args),
-        Command::Queue(args) => queue::list::queue(&args),
-        Command::Log(args) => queue::log::execute(&args),
-        Command::Wait(args) => queue::verbs::wait(&args),
-        Command::Hold(args) => queue::verbs::change(&args, |ids| Request::Hold { ids }),
-        Command::Release(args) => queue::verbs::change(&args, |ids| Request::Release { ids }),
-        Command::Cancel(args) => queue::verbs::change(&args, |ids| Request::Cancel { ids }),
-        Command::Requeue(args) => queue::verbs::change(&args, |ids| Request::Requeue { ids }),
-        Command::Drain(args) => queue::verbs::drain(&args),
-        Command::Status(args) => queue::list::status(&args),
-    }
 }

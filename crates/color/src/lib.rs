@@ -23,6 +23,6 @@ pub use memweir_linux::preload::NotStarted as ColorError;
 
 use memweir_linux::MissingFeature;
 
-pub(crate) fn machine(reason: impl Into<String>, remedy: impl Into<String>) -> ColorError {
-    MissingFeature::new(reason, remedy).into()
+pub(crate) fn machine(reason: impl Into<String>, help: impl Into<String>) -> ColorError {
+    MissingFeature::new(reason, help).into()
 }

@@ -12,7 +12,7 @@ use crate::counters::{CountersFile, Totals};
 use crate::plan::Request;
 use crate::{ColorError, machine};
 
-/// The remedy where the run-time directory cannot be used.
+/// Help where the run-time directory cannot be used.
 const RUNTIME_DIRECTORY: &str = "their directory must be writable, and this user's alone";
 
 /// A program that can be started colored: put [`environment`](Self::environment) into it, keep

@@ -71,7 +71,7 @@ pub enum Request {
     },
     /// Lets no further job start, or lets them start again.
     Drain {
-        /// The wish.
+        /// Start or end of draining.
         drain: Drain,
     },
     /// Asks how the daemon fares.

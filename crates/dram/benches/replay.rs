@@ -74,7 +74,7 @@ fn replay(path: &Path, mode: Mode) -> (f64, f64) {
             })
         })
     };
-    let driven = drive(&mut memory, mode, next, &mut ()).expect("just written");
+    let driven = drive(&mut memory, mode, next, &mut ()).expect("just written").whole;
     (driven.cycles.as_f64(), cpu_seconds() - begin)
 }
 

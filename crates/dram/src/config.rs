@@ -113,7 +113,7 @@ impl MemoryConfig {
     /// Refuses configurations that cannot work.
     ///
     /// # Errors
-    /// Names the problem and a remedy.
+    /// Names the problem, with help.
     pub fn validate(&self) -> Result<(), Refusal> {
         self.check_ranks()?;
         self.check_queues()?;

@@ -25,7 +25,7 @@ use memweir_core::{BytesPerSec, LINE_BYTES, PhysAddr};
 use serde::Serialize;
 
 use crate::config::MemoryConfig;
-use crate::drive::{DriveError, Driven, DrivenParts, Mode, drive, drive_parts};
+use crate::drive::{DriveError, Driven, DrivenParts, Mode, SideBySide, drive};
 use crate::hybrid::Hybrid;
 use crate::system::MemorySystem;
 use pattern::Requests;
@@ -197,9 +197,11 @@ impl Plan {
         let mut requests = Requests::new(task, site, gap, self.seed).take(self.requests as usize);
         let source = || Ok::<_, Infallible>(requests.next());
         let driven = match site.systems.as_slice() {
-            [(_, config)] => drive(&mut MemorySystem::new(config)?, mode, source, &mut ())
-                .map(|whole| DrivenParts { whole, parts: Vec::new() }),
-            systems => drive_parts(&mut Hybrid::new(systems)?, mode, source, &mut ()),
+            [(_, config)] => drive(&mut MemorySystem::new(config)?, mode, source, &mut ()),
+            systems => {
+                let mut hybrid = Hybrid::new(systems)?;
+                drive(&mut SideBySide::new(&mut hybrid), mode, source, &mut ())
+            }
         };
         match driven {
             Ok(driven) => Ok(driven),

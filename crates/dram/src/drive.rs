@@ -13,7 +13,7 @@ mod tests;
 
 pub use latency::{Bucket, Latencies};
 pub use report::{LatencyReport, Measured, PartReport, Report, Served};
-pub use target::PartObserver;
+pub use target::{PartObserver, SideBySide, Target};
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,12 +22,8 @@ use memweir_core::input::Refusal;
 use memweir_core::{Cycles, Direction, PhysAddr};
 
 use crate::command::Command;
-use crate::hybrid::Hybrid;
-use crate::observer::Observer;
 use crate::request::{Completion, Request, RowOutcome, Source};
 use crate::stats::Stats;
-use crate::system::MemorySystem;
-use target::{Alone, SideBySide, Target, Whole};
 
 /// Times at which requests are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,55 +181,27 @@ pub enum DriveError<E> {
     },
 }
 
+/// Measurements of a memory, and of its parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrivenParts {
+    /// Measurements of the memory as a whole.
+    pub whole: Driven,
+    /// Measurements of each part, in cycles of the driver's clock; empty for one memory alone.
+    pub parts: Vec<Driven>,
+}
+
 /// Drives `memory`, which is at cycle zero, with the requests of `source`. `observer` sees every
 /// event.
 ///
 /// # Errors
 /// Errors of the source, or a memory that hangs.
 pub fn drive<E>(
-    memory: &mut MemorySystem,
+    memory: &mut impl Target,
     mode: Mode,
-    source: impl FnMut() -> Result<Option<Offer>, E>,
-    observer: &mut impl Observer,
-) -> Result<Driven, DriveError<E>> {
-    let starts = if mode == Mode::Due { MOST_OUTSTANDING } else { 0 };
-    let tally = Tally::new(mode, starts, 0, Whole(observer));
-    Ok(run(&mut Alone(memory), source, tally)?.driven)
-}
-
-/// Measurements of memories side by side.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DrivenParts {
-    /// Measurements of all memories together.
-    pub whole: Driven,
-    /// Measurements of each memory, in cycles of the driver's clock.
-    pub parts: Vec<Driven>,
-}
-
-/// Drives memories side by side, all at time zero, in cycles of the clock of the first. `observer`
-/// sees every event.
-///
-/// # Errors
-/// Errors of the source, or a memory that hangs.
-pub fn drive_parts<E>(
-    memory: &mut Hybrid,
-    mode: Mode,
-    source: impl FnMut() -> Result<Option<Offer>, E>,
+    mut source: impl FnMut() -> Result<Option<Offer>, E>,
     observer: &mut impl PartObserver,
 ) -> Result<DrivenParts, DriveError<E>> {
-    let parts = memory.clocks().count();
-    let tally = Tally::new(mode, MOST_OUTSTANDING, parts, observer);
-    let Tally { driven: whole, mut parts, .. } = run(&mut SideBySide::new(memory), source, tally)?;
-    parts.iter_mut().for_each(|part| part.cycles = whole.cycles);
-    Ok(DrivenParts { whole, parts })
-}
-
-/// Runs the driver's loop.
-fn run<E, O: PartObserver>(
-    memory: &mut impl Target,
-    mut source: impl FnMut() -> Result<Option<Offer>, E>,
-    mut tally: Tally<O>,
-) -> Result<Tally<O>, DriveError<E>> {
+    let mut tally = Tally::new(mode, memory.parts(), observer);
     let mut now = 0;
     let mut next = source().map_err(DriveError::Source)?;
     while let Some(offer) = next {
@@ -262,7 +230,9 @@ fn run<E, O: PartObserver>(
     if tally.outstanding() > 0 {
         return Err(tally.hangs(now));
     }
-    Ok(tally)
+    let Tally { driven: whole, mut parts, .. } = tally;
+    parts.iter_mut().for_each(|part| part.cycles = whole.cycles);
+    Ok(DrivenParts { whole, parts })
 }
 
 /// Outstanding requests and measurements so far.
@@ -284,7 +254,9 @@ struct Tally<O> {
 const MOST_OUTSTANDING: usize = 1 << 20;
 
 impl<O> Tally<O> {
-    fn new(mode: Mode, starts: usize, parts: usize, observer: O) -> Self {
+    /// Begins to measure a memory of this many parts, or one memory alone if there are none.
+    fn new(mode: Mode, parts: usize, observer: O) -> Self {
+        let starts = if mode == Mode::Due || parts > 0 { MOST_OUTSTANDING } else { 0 };
         Self {
             mode,
             observer,

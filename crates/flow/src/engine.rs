@@ -12,8 +12,8 @@ mod classes;
 mod contention;
 mod execution;
 mod lanes;
+mod layout;
 mod state;
-mod track;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ use classes::Classes;
 use contention::{Contention, Piece};
 pub(crate) use execution::{Execution, Reading};
 use lanes::Lanes;
+use layout::{FIGURES, Layout, Row};
+pub(crate) use layout::{Point, PrefixSums};
 use state::{Doing, FAR, NEAR, State, flows};
-use track::{FIGURES, Row, Track};
-pub(crate) use track::{Point, Score};
 
 /// Creates the execution of these tasks on this machine, both of which have been checked.
 pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
@@ -69,7 +69,7 @@ fn minding_engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn 
 }
 
 /// Key of a program laid out: the program, the node and the shares of the placement.
-type TrackKey = (usize, usize, [u64; 2 * MAX_MEDIA]);
+type LayoutKey = (usize, usize, [u64; 2 * MAX_MEDIA]);
 
 /// Result of the end of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +89,8 @@ struct Engine<const R: usize, const W: usize, const A: usize, C> {
     /// Bandwidth that one core draws from memory when it copies pages.
     copy_rate: f64,
     nodes: Vec<usize>,
-    programs: Vec<(Arc<Program>, Score)>,
-    tracks: HashMap<TrackKey, Track<R, W>>,
+    programs: Vec<(Arc<Program>, PrefixSums)>,
+    layouts: HashMap<LayoutKey, Layout<R, W>>,
     tasks: Vec<State<R, W, A>>,
     on: Vec<Option<usize>>,
     /// The span after the current one of the task on each core.
@@ -111,7 +111,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
             copy_rate: machine.core_peak.0,
             nodes: machine.nodes.iter().enumerate().flat_map(node_of).collect(),
             programs: Vec::new(),
-            tracks: HashMap::new(),
+            layouts: HashMap::new(),
             tasks: Vec::with_capacity(tasks.len()),
             on: vec![None; cores],
             following: vec![Piece::pause(0.0); cores],
@@ -122,7 +122,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
         let mut known = HashMap::new();
         for task in tasks {
             let program = *known.entry(Arc::as_ptr(&task.program)).or_insert_with(|| {
-                engine.programs.push((task.program.clone(), Score::new(&task.program)));
+                engine.programs.push((task.program.clone(), PrefixSums::new(&task.program)));
                 engine.programs.len() - 1
             });
             let state = engine.state(machine, task, program);
@@ -133,26 +133,26 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
 
     fn state(&mut self, machine: &Machine, task: &Task, program: usize) -> State<R, W, A> {
         let home = home(machine, &self.programs[program].1, &task.placement);
-        self.track(program, &task.placement, home);
-        let track = &self.tracks[&key(program, &task.placement, home)];
-        let score = &self.programs[program].1;
-        let start = score.beginning_at(task.offset);
-        let end = score.ending_at(task.offset + task.work);
+        self.layout(program, &task.placement, home);
+        let layout = &self.layouts[&key(program, &task.placement, home)];
+        let sums = &self.programs[program].1;
+        let start = sums.beginning_at(task.offset);
+        let end = sums.ending_at(task.offset + task.work);
         let mut state = State {
-            rows: Some(track.rows.clone()),
-            alone: track.alone_at(score, end) - track.alone_at(score, start),
+            rows: Some(layout.rows.clone()),
+            alone: layout.alone_at(sums, end) - layout.alone_at(sums, start),
             at: start,
             piece_end: start.into,
-            ahead: [track.rows[start.span]; A],
+            ahead: [layout.rows[start.span]; A],
             place: 0,
-            boundaries: score.boundaries(start, end),
+            boundaries: sums.boundaries(start, end),
             doing: Doing::Work,
             pending: Vec::new(),
             core: None,
             since: 0.0,
             cpu_time: 0.0,
-            attributed: score.totals(start),
-            begun: score.totals(start)[0],
+            attributed: sums.totals(start),
+            begun: sums.totals(start)[0],
             moved: [[0.0; 2]; MAX_MEDIA],
             counted: [[0.0; 2]; MAX_MEDIA],
             node: home,
@@ -163,16 +163,16 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
             end,
             home,
         };
-        state.look(&self.solver, &task.program);
+        state.fetch(&self.solver, &task.program);
         state
     }
 
     /// Returns the program laid out, which it creates on first use.
-    fn track(&mut self, program: usize, placement: &Placement, node: usize) -> &Track<R, W> {
+    fn layout(&mut self, program: usize, placement: &Placement, node: usize) -> &Layout<R, W> {
         let (solver, spans) = (&self.solver, &self.programs[program].0);
-        self.tracks
+        self.layouts
             .entry(key(program, placement, node))
-            .or_insert_with(|| Track::new(solver, spans, placement, node))
+            .or_insert_with(|| Layout::new(solver, spans, placement, node))
     }
 
     /// Returns the piece with which a task continues at its position.
@@ -230,9 +230,9 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
     }
 
     /// Refetches a task's spans after its pages or its node have changed.
-    fn look(&mut self, task: usize) {
+    fn refetch(&mut self, task: usize) {
         let state = &mut self.tasks[task];
-        state.look(&self.solver, &self.programs[state.program].0);
+        state.fetch(&self.solver, &self.programs[state.program].0);
     }
 
     /// Returns the current position of a task.
@@ -272,7 +272,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
 
     /// Computes [`Execution::ahead`] span by span, for a program that is not laid out.
     fn walk(&self, state: &State<R, W, A>, from: Point, time: f64) -> (f64, f64) {
-        let (program, score) = &self.programs[state.program];
+        let (program, sums) = &self.programs[state.program];
         let (mut at, mut left) = (from, time);
         loop {
             let demand = &program.spans[at.span].demand;
@@ -283,10 +283,10 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
             let takes = (end - at.into) / speed;
             if takes >= left || last {
                 at.into = (at.into + left * speed).min(end);
-                return (score.lines(from, at), time - (left - takes).max(0.0));
+                return (sums.lines(from, at), time - (left - takes).max(0.0));
             }
             left -= takes;
-            at = score.next(at);
+            at = sums.next(at);
         }
     }
 
@@ -304,14 +304,14 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
     }
 }
 
-fn key(program: usize, placement: &Placement, node: usize) -> TrackKey {
+fn key(program: usize, placement: &Placement, node: usize) -> LayoutKey {
     let mut shares = placement.reads.iter().chain(&placement.writes).map(|share| share.to_bits());
     (program, node, std::array::from_fn(|_| shares.next().unwrap_or(0)))
 }
 
 /// Returns the node whose memories carry most of a program's lines; the first one in a tie.
-fn home(machine: &Machine, score: &Score, placement: &Placement) -> usize {
-    let flows = placement.apply(&flows(&score.lap()));
+fn home(machine: &Machine, sums: &PrefixSums, placement: &Placement) -> usize {
+    let flows = placement.apply(&flows(&sums.lap()));
     let mut lines = vec![0.0; machine.nodes.len()];
     for (memory, flow) in machine.memories.iter().zip(flows) {
         lines[memory.node] += flow.reads.0 + flow.writes.0;
@@ -334,10 +334,10 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Proces
             self.tasks[task].node = node;
             if self.tasks[task].rows.is_some() {
                 let (program, placement) = (self.tasks[task].program, self.tasks[task].placement);
-                let rows = self.track(program, &placement, node).rows.clone();
+                let rows = self.layout(program, &placement, node).rows.clone();
                 self.tasks[task].rows = Some(rows);
             }
-            self.look(task);
+            self.refetch(task);
         }
         let state = &mut self.tasks[task];
         (state.core, state.since) = (Some(core), self.now);
@@ -407,27 +407,27 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Execut
 
     fn progress(&self, task: usize, at: Point) -> Nanos {
         let state = &self.tasks[task];
-        let score = &self.programs[state.program].1;
-        Nanos((score.progress_at(at) - score.progress_at(state.start)).round() as u64)
+        let sums = &self.programs[state.program].1;
+        Nanos((sums.progress_at(at) - sums.progress_at(state.start)).round() as u64)
     }
 
     fn ahead(&self, task: usize, from: Point, time: Nanos) -> (f64, f64) {
         let state = &self.tasks[task];
-        let score = &self.programs[state.program].1;
+        let sums = &self.programs[state.program].1;
         let key = key(state.program, &state.placement, state.node);
-        let Some(track) = self.tracks.get(&key) else {
+        let Some(layout) = self.layouts.get(&key) else {
             return self.walk(state, from, time.as_f64());
         };
-        let (now, end) = (track.alone_at(score, from), track.alone_at(score, state.end));
+        let (now, end) = (layout.alone_at(sums, from), layout.alone_at(sums, state.end));
         let then = (now + time.as_f64()).min(end);
-        let to = if then < end { track.alone_after(score, then) } else { state.end };
-        (score.lines(from, to), then - now)
+        let to = if then < end { layout.alone_after(sums, then) } else { state.end };
+        (sums.lines(from, to), then - now)
     }
 
     fn alone(&self, task: usize) -> (Nanos, Counts) {
         let state = &self.tasks[task];
-        let score = &self.programs[state.program].1;
-        let (before, after) = (score.totals(state.start), score.totals(state.end));
+        let sums = &self.programs[state.program].1;
+        let (before, after) = (sums.totals(state.start), sums.totals(state.end));
         let reads: f64 = (0..MAX_MEDIA).map(|m| after[1 + 2 * m] - before[1 + 2 * m]).sum();
         let writes: f64 = (0..MAX_MEDIA).map(|m| after[2 + 2 * m] - before[2 + 2 * m]).sum();
         let instructions = (after[0] - before[0]).round() as u64;
@@ -448,7 +448,7 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Execut
         let state = &mut self.tasks[task];
         (state.rows, state.placement) = (None, placement);
         state.pending.extend(pieces);
-        self.look(task);
+        self.refetch(task);
     }
 
     fn node(&self, task: usize) -> usize {

@@ -74,7 +74,7 @@ impl Arena {
     /// Opens an arena of at most `bytes` of huge pages; less where the system has less.
     ///
     /// # Errors
-    /// If the processor, the privileges or the memory do not suffice; the message names the remedy.
+    /// If the processor, the privileges or the memory do not suffice; the message has help.
     pub fn open(bytes: Bytes) -> Result<Self, ArenaError> {
         let timer = timing::Timer::new()?;
         let mut got = 0;

@@ -67,12 +67,12 @@ impl CgroupTree {
     /// Finds the mounted tree.
     ///
     /// # Errors
-    /// The reason why there is none, and the remedy.
+    /// The reason why there is none, and help.
     pub fn open() -> Result<Self, Probe> {
         match locate(HierarchyKind::Unified) {
             Ok(Some(hierarchy)) => Ok(Self { top: hierarchy.top }),
             Ok(None) => Err(Probe::missing("no cgroup v2 tree is mounted")
-                .remedy("boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2")),
+                .help("boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2")),
             Err(error) => Err(Probe::missing(format!("cannot read /proc/self/mountinfo: {error}"))),
         }
     }

@@ -94,6 +94,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir(directory.path().join("map")).unwrap();
         let map = KernelMap { file: directory.path().join("map") };
-        assert!(map.load("bank 0x2000\n").unwrap_err().remedy.contains("root"));
+        assert!(map.load("bank 0x2000\n").unwrap_err().help.contains("root"));
     }
 }

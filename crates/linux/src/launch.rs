@@ -86,7 +86,7 @@ pub struct LaunchError {
     pub what: String,
     /// Why it failed.
     pub source: io::Error,
-    /// The user's remedy, where one is known.
+    /// Help for the user, where there is any.
     pub help: Option<String>,
 }
 

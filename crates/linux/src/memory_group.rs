@@ -45,12 +45,11 @@ impl MemoryGroup {
         places: &[PathBuf],
         name: &str,
     ) -> Result<Self, MissingFeature> {
-        let remedy =
-            "run as root, or in a group that is delegated to you with its memory controller";
+        let help = "run as root, or in a group that is delegated to you with its memory controller";
         let missing = |error: io::Error| {
             MissingFeature::new(
                 format!("no control group for its memory can be made: {error}"),
-                remedy,
+                help,
             )
         };
         let owner = Owner::current().map_err(missing)?;
@@ -154,7 +153,7 @@ mod tests {
         tree.fail("create_dir", "", libc::EROFS, usize::MAX);
         let missing = MemoryGroup::create_below(Arc::new(tree), &places, "job").err().unwrap();
         assert!(missing.reason.contains("Read-only file system"), "{missing}");
-        assert!(missing.remedy.contains("root"), "{missing}");
+        assert!(missing.help.contains("root"), "{missing}");
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! Features that a machine lacks.
 
-/// Something that this machine lacks, and the remedy.
+/// Something that this machine lacks, with help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}; {remedy}")]
+#[error("{reason}; {help}")]
 pub struct MissingFeature {
     /// The missing feature.
     pub reason: String,
-    /// The remedy.
-    pub remedy: String,
+    /// A way to get it.
+    pub help: String,
 }
 
 impl MissingFeature {
-    /// Names what is missing, and the remedy.
-    pub fn new(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { reason: reason.into(), remedy: remedy.into() }
+    /// Names the missing feature, with a way to get it.
+    pub fn new(reason: impl Into<String>, help: impl Into<String>) -> Self {
+        Self { reason: reason.into(), help: help.into() }
     }
 }

@@ -57,7 +57,7 @@ pub struct Obstacle {
 }
 
 impl Obstacle {
-    /// Returns the feature that the machine lacks to page to `what`, and the remedy.
+    /// Returns the feature that the machine lacks to page to `what`, with help.
     #[must_use]
     pub fn missing(&self, what: &str) -> MissingFeature {
         let error = &self.error;

@@ -2,33 +2,33 @@
 
 use serde::Serialize;
 
-/// Availability of a feature on this machine, with the reason and the remedy.
+/// Availability of a feature on this machine, with the reason and help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Probe {
     /// True if it can be used now.
     pub available: bool,
     /// Why it can or cannot, as one sentence for people.
     pub reason: String,
-    /// The remedy that would enable it, where there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    /// A way to enable it, where there is one; `remedy` in JSON.
+    #[serde(rename = "remedy", skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
 }
 
 impl Probe {
     /// Returns the probe of a feature that works; `reason` says with what.
     pub fn available(reason: impl Into<String>) -> Self {
-        Self { available: true, reason: reason.into(), remedy: None }
+        Self { available: true, reason: reason.into(), help: None }
     }
 
     /// Returns the probe of a feature that does not work, for `reason`.
     pub fn missing(reason: impl Into<String>) -> Self {
-        Self { available: false, reason: reason.into(), remedy: None }
+        Self { available: false, reason: reason.into(), help: None }
     }
 
-    /// Adds the remedy.
+    /// Adds a way to enable it.
     #[must_use]
-    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = Some(remedy.into());
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
         self
     }
 }

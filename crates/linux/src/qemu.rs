@@ -53,8 +53,8 @@ pub enum QemuError {
     },
 }
 
-fn missing(reason: impl Into<String>, remedy: impl Into<String>) -> QemuError {
-    MissingFeature::new(reason, remedy).into()
+fn missing(reason: impl Into<String>, help: impl Into<String>) -> QemuError {
+    MissingFeature::new(reason, help).into()
 }
 
 /// A usable emulator with the plugin.
@@ -92,9 +92,7 @@ impl Qemu {
                 qemu.version.1,
                 qemu.plugin.display()
             )),
-            Err(QemuError::Missing(missing)) => {
-                Probe::missing(missing.reason).remedy(missing.remedy)
-            }
+            Err(QemuError::Missing(missing)) => Probe::missing(missing.reason).help(missing.help),
             Err(error) => Probe::missing(error.to_string()),
         }
     }
@@ -272,7 +270,7 @@ mod tests {
         let paths = QemuPaths { emulator: nowhere.clone(), plugin: None };
         let probe = Qemu::probe(&paths);
         assert!(!probe.available && probe.reason.contains("/nonexistent/file"), "{probe:?}");
-        assert!(probe.remedy.unwrap().contains("qemu-user"));
+        assert!(probe.help.unwrap().contains("qemu-user"));
     }
 
     #[test]

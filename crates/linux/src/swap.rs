@@ -30,7 +30,7 @@ impl SwapArea {
     /// Begins to use the device or file `path`, which has a swap area's signature.
     ///
     /// # Errors
-    /// If the kernel refuses, with the remedy.
+    /// If the kernel refuses, with help.
     pub fn begin(path: &Path, reads: SwapReads) -> Result<Self, MissingFeature> {
         let name = CString::new(path.as_os_str().as_bytes())
             .map_err(|_| MissingFeature::new("a path with a zero in it", "name a block device"))?;
@@ -55,7 +55,7 @@ impl Drop for SwapArea {
 
 fn missing(path: &Path, error: &io::Error, reads: SwapReads) -> MissingFeature {
     let shown = path.display();
-    let told = |remedy: String| MissingFeature::new(format!("{shown}: {error}"), remedy);
+    let told = |help: String| MissingFeature::new(format!("{shown}: {error}"), help);
     match error.raw_os_error() {
         Some(libc::EPERM) => told("run as root".to_owned()),
         Some(libc::EBUSY) => {
@@ -89,9 +89,9 @@ mod tests {
         let error = |number| io::Error::from_raw_os_error(number);
         let device = Path::new("/dev/sda2");
         let told = |number, reads| super::missing(device, &error(number), reads);
-        assert!(told(libc::EINVAL, SwapReads::InPlace).remedy.contains("kernel/direct-read-swap"));
-        assert!(!told(libc::EINVAL, SwapReads::Copied).remedy.contains("direct-read"));
+        assert!(told(libc::EINVAL, SwapReads::InPlace).help.contains("kernel/direct-read-swap"));
+        assert!(!told(libc::EINVAL, SwapReads::Copied).help.contains("direct-read"));
         assert!(told(libc::EOPNOTSUPP, SwapReads::InPlace).reason.contains("read in place"));
-        assert!(told(libc::EBUSY, SwapReads::InPlace).remedy.contains("swapoff"));
+        assert!(told(libc::EBUSY, SwapReads::InPlace).help.contains("swapoff"));
     }
 }

@@ -459,7 +459,7 @@ fn roles(args: &[String]) -> Option<ExitCode> {
         ["as-nobody"] => {
             become_nobody();
             let probe = blocker::probe(Mechanism::CgroupV2);
-            assert!(!probe.available && probe.remedy.unwrap().contains("Delegate"));
+            assert!(!probe.available && probe.help.unwrap().contains("Delegate"));
             assert!(blocker::open(Some(Mechanism::CgroupV2), "x", &guardian_command()).is_err());
             let opened = blocker::open(None, "x", &guardian_command()).unwrap();
             assert_eq!(opened.blocker.mechanism(), Mechanism::Sigstop);

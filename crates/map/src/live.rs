@@ -59,7 +59,7 @@ impl Live {
     /// Takes huge pages and looks up their physical addresses.
     ///
     /// # Errors
-    /// If this machine's memory cannot be timed; the error has the reason and a remedy.
+    /// If this machine's memory cannot be timed; the error has the reason and help.
     pub fn open() -> Result<Self, ArenaError> {
         let opened = Instant::now();
         Ok(Self { opened, ..Self::of(Arena::open(MEMORY)?) })

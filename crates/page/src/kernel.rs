@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_that_cannot_be_met_are_refused() {
+    fn requests_that_cannot_be_met_are_refused() {
         let request = |dram, direct_read| KernelRequest { dram, device: None, direct_read };
         let refused = KernelPaged::prepare(&request(Bytes(1000), DirectRead::Copy)).err().unwrap();
         assert!(refused.to_string().contains("no program runs in"), "{refused}");

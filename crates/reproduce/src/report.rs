@@ -302,6 +302,7 @@ pub(crate) mod tests {
     pub(crate) fn data() -> FigureData {
         let scale = Scale { band: Band::Effect, from: 0.0, paper: 3.1 };
         FigureData {
+            file: ("figure.toml", ""),
             id: "9".to_owned(),
             title: "Targets & <bars>".to_owned(),
             place: "section 5.3".to_owned(),

@@ -88,6 +88,9 @@ pub struct Item {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureData {
+    /// The file that these are the contents of.
+    #[serde(skip)]
+    pub file: File,
     /// Name of the figure for `--figure`: `9`, `1b`, `table1`.
     pub id: String,
     /// Content of the figure.
@@ -450,7 +453,8 @@ impl Suite {
     /// If a file is invalid, two figures or two statements of one figure share a name, or something
     /// names a figure or an item that does not exist.
     pub fn read(paper: File, figures: &[File]) -> Result<Self, InputError> {
-        let figures = figures.iter().copied().map(parse).collect::<Result<_, _>>()?;
+        let figure = |file: &File| Ok(FigureData { file: *file, ..parse(*file)? });
+        let figures = figures.iter().map(figure).collect::<Result<_, _>>()?;
         let suite = Self { paper: parse(paper)?, figures };
         suite.check(paper.0)?;
         Ok(suite)
@@ -489,11 +493,13 @@ impl FigureData {
     /// The parameters as the type that the figure's code needs.
     ///
     /// # Errors
-    /// If one is missing, unknown, or of the wrong type.
+    /// If one is missing, unknown, or of the wrong type; with its line.
     pub fn parameters<T: DeserializeOwned>(&self) -> Result<T, InputError> {
-        self.parameters.clone().try_into().map_err(|error: toml::de::Error| {
-            InputError::new(format!("figure {}", self.id), error.message()).key("parameters")
-        })
+        #[derive(Deserialize)]
+        struct Parameters<T> {
+            parameters: T,
+        }
+        parse::<Parameters<T>>(self.file).map(|figure| figure.parameters)
     }
 }
 
@@ -554,7 +560,8 @@ mod tests {
     fn the_texts_of_a_drawing_frame_what_the_code_gives() {
         let plot = "[[plot]]\ncaption = 'Mix {}.'\n[[plot.panel]]\ntitle = 'mix {}'\n\
                     y_label = '%'\nseries = ['with', 'without']\n";
-        let data: FigureData = toml::from_str(&format!("{FIGURE}{plot}")).unwrap();
+        let suite = read(&format!("{PAPER}item = []\n"), &[&format!("{FIGURE}{plot}")]).unwrap();
+        let data = &suite.figures[0];
         let set = || BarSet { name: String::new(), values: vec![1.0], color: PALETTE[0] };
         let panel = |title: &str| {
             let sets = vec![set(), set()];
@@ -642,6 +649,7 @@ mod tests {
         let item = format!("{PAPER}[[item]]\nid = 'X1'\nwhat = 'w'\nfigures = ['1']\n");
         let suite = read(&item, &[&format!("{FIGURE}[parameters]\npionts = 3\n")]).unwrap();
         let error = suite.figures[0].parameters::<Points>().unwrap_err();
-        assert!(error.to_string().contains("pionts"), "{error}");
+        assert_eq!((error.source_name.as_str(), error.line), ("figure.toml", Some(7)));
+        assert_eq!(error.key.as_deref(), Some("pionts"), "{error}");
     }
 }

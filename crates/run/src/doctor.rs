@@ -1,5 +1,4 @@
-//! `memweir doctor`: the features of this machine, and for every missing one the reason and the
-//! remedy.
+//! `memweir doctor`: the features of this machine, and for every missing one the reason and help.
 //!
 //! Meters and mechanisms are probed in their own modules, by trying them; this module adds the
 //! kernel's features, memweir's own files and the installed tools.
@@ -113,20 +112,20 @@ const CALIBRATE: &str = "`memweir calibrate` measures this machine's memory bus"
 fn platform(path: Option<&Path>, machine: &Machine) -> Probe {
     let path = match path.map(Path::to_owned).map_or_else(Platform::default_path, Ok) {
         Ok(path) => path,
-        Err(error) => return Probe::missing(error.to_string()).remedy("set HOME"),
+        Err(error) => return Probe::missing(error.to_string()).help("set HOME"),
     };
     let platform = match Platform::load(&path) {
         Ok(platform) => platform,
         Err(PlatformError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-            return Probe::missing(format!("{} does not exist", path.display())).remedy(CALIBRATE);
+            return Probe::missing(format!("{} does not exist", path.display())).help(CALIBRATE);
         }
-        Err(error) => return Probe::missing(error.to_string()).remedy(CALIBRATE),
+        Err(error) => return Probe::missing(error.to_string()).help(CALIBRATE),
     };
     if let Some(notice) = platform.notice_for(machine) {
-        return Probe::missing(notice).remedy(CALIBRATE);
+        return Probe::missing(notice).help(CALIBRATE);
     }
     let Some(peak) = platform.peak() else {
-        return Probe::missing(format!("{} holds no peak", path.display())).remedy(CALIBRATE);
+        return Probe::missing(format!("{} holds no peak", path.display())).help(CALIBRATE);
     };
     let target = match &platform.target {
         Target::Measured { .. } => "the target is measured".to_owned(),
@@ -140,11 +139,11 @@ fn store(path: Option<&Path>) -> Probe {
     const PROFILE: &str = "`memweir profile -- CMD` fills it";
     let path = match path.map(Path::to_owned).map_or_else(Store::default_path, Ok) {
         Ok(path) => path,
-        Err(error) => return Probe::missing(error.to_string()).remedy("set HOME"),
+        Err(error) => return Probe::missing(error.to_string()).help("set HOME"),
     };
     // Probing must not create a store.
     if !path.exists() {
-        return Probe::missing(format!("{} does not exist yet", path.display())).remedy(PROFILE);
+        return Probe::missing(format!("{} does not exist yet", path.display())).help(PROFILE);
     }
     match Store::open(Some(&path)).and_then(|store| store.list()) {
         Ok(entries) => {

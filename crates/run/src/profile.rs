@@ -165,7 +165,7 @@ fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, Prof
             return Ok(None);
         }
         reasons.push(format!("software: {}", probe.reason));
-        reasons.extend(probe.remedy);
+        reasons.extend(probe.help);
     }
     Err(ProfileError::NoMeter(reasons.join("; ")))
 }

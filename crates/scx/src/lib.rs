@@ -136,9 +136,9 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Returns the user's remedy, where there is one.
+    /// Returns help for the user, where there is any.
     #[must_use]
-    pub fn remedy(&self) -> Option<&'static str> {
+    pub fn help(&self) -> Option<&'static str> {
         match self {
             Self::NotBuilt => Some("cargo build --release --features sched-ext"),
             Self::NoKernelSupport => None,

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use memweir_core::input::Refusal;
+use memweir_core::input::{Document, Refusal};
 use memweir_core::names::choose;
 use memweir_core::{Bytes, Nanos};
 use serde::Deserialize;
@@ -85,7 +85,8 @@ impl Phone {
     #[must_use]
     pub fn shipped() -> &'static Self {
         static PHONE: LazyLock<Phone> = LazyLock::new(|| {
-            toml::from_str(TEXT).unwrap_or_else(|error| unreachable!("shipped data: {error}"))
+            let document = Document { name: "phone.toml", text: TEXT };
+            document.deserialize().unwrap_or_else(|error| unreachable!("shipped data: {error}"))
         });
         &PHONE
     }

@@ -1,13 +1,12 @@
 //! `memweir color`: programs in banks of their own.
 
-mod audit;
-mod plan;
-mod run;
+pub(crate) mod audit;
+pub(crate) mod plan;
+pub(crate) mod run;
 
 use clap::Subcommand;
 use memweir_core::address_map::ColorSet;
 
-use crate::failure::{Failure, Outcome};
 use crate::value::refused;
 
 /// The actions of `memweir color`.
@@ -19,15 +18,6 @@ pub(crate) enum Action {
     Audit(audit::Args),
     /// Assign page colors to the jobs of a batch
     Plan(Box<plan::Args>),
-}
-
-/// Runs, audits or plans.
-pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
-    match action {
-        Action::Run(args) => run::execute(args),
-        Action::Audit(args) => audit::execute(args),
-        Action::Plan(args) => plan::execute(args),
-    }
 }
 
 /// Colors such as `0-3,8`.

@@ -197,7 +197,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let begun = Instant::now();
     let program =
         Foreground { command: &args.command, environment: colored.environment(), group: None };
-    let status = foreground::run(&program, foreground::NEVER, || ())?;
+    let status = program.run(foreground::NEVER, || ())?;
     let totals = colored.totals();
     let ran = Ran::new(args, status, begun, GivenPages::counted(&totals, &args.colors), warning);
     ran.summarize();

@@ -112,7 +112,7 @@ impl From<&Violation> for Found {
     }
 }
 
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let config = args.devices.config()?;
     let on_command_line =

@@ -50,7 +50,7 @@ fn written(text: &str) -> Result<Format, String> {
     }
 }
 
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let format = args.to.or_else(|| Format::of_ending(&args.output)).unwrap_or(Format::Memweir);
     let trace = Trace::open(&args.input, args.from)?;
     // ChampSim has caches of its own.

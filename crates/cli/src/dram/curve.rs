@@ -90,7 +90,7 @@ struct Service<'a> {
     error: f64,
 }
 
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in [&args.out, &args.svg, &args.json] {
         output::writable(path.as_deref())?;
     }

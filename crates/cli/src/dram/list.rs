@@ -43,7 +43,7 @@ impl Listed {
     }
 }
 
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let memories: Vec<Listed> = SHIPPED.iter().filter_map(|(name, _)| Listed::of(name)).collect();
     output::report(args.json.as_deref(), &BTreeMap::from([("memories", &memories)]), || {

@@ -1,22 +1,20 @@
 //! `memweir dram`: memories at bank level, driven by traces.
 
 mod caches;
-mod check;
-mod convert;
-mod curve;
+pub(crate) mod check;
+pub(crate) mod convert;
+pub(crate) mod curve;
 mod devices;
-mod list;
+pub(crate) mod list;
 mod memory;
 mod render;
-mod replay;
-mod show;
+pub(crate) mod replay;
+pub(crate) mod show;
 mod source;
 mod sweep;
 mod watch;
 
 use clap::Subcommand;
-
-use crate::failure::{Failure, Outcome};
 
 /// The actions of `memweir dram`.
 #[derive(Debug, Subcommand)]
@@ -33,16 +31,4 @@ pub(crate) enum Action {
     List(list::Args),
     /// Show a memory: organization, timing, currents, and where the figures come from
     Show(show::Args),
-}
-
-/// Replays, measures, converts, lists or shows.
-pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
-    match action {
-        Action::Replay(args) => replay::execute(args),
-        Action::Curve(args) => curve::execute(args),
-        Action::Check(args) => check::execute(args),
-        Action::Convert(args) => convert::execute(args),
-        Action::List(args) => list::execute(args),
-        Action::Show(args) => show::execute(args),
-    }
 }

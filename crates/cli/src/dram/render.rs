@@ -12,7 +12,7 @@ use memweir_dram::{MemoryConfig, Stats};
 use super::caches::describe;
 use crate::failure::Failure;
 use crate::render::bars::bar;
-use crate::render::text::{count, counted, percent, rate, seconds};
+use crate::render::text::{count, counted, percent, rate, seconds, time};
 
 /// Memories, trace and mode, and the address maps as the controllers read them.
 pub(super) fn head(
@@ -136,18 +136,9 @@ fn listed_rows(rows: Vec<(&str, String)>) -> String {
     rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
 }
 
-/// A time in the unit in which it has digits: replays take nanoseconds or hours.
-fn span(seconds: f64) -> String {
-    match seconds {
-        short if short < 1e-6 => format!("{:.1} ns", short * 1e9),
-        short if short < 1e-3 => format!("{:.1} us", short * 1e6),
-        _ => format!("{seconds:.6} s"),
-    }
-}
-
 /// Rows about the served requests.
 fn served(served: &Served, clock: Picos) -> Vec<(&'static str, String)> {
-    let time = span(served.cycles as f64 * clock.as_f64() * 1e-12);
+    let time = time(served.cycles as f64 * clock.as_f64() * 1e-3, 1);
     let of_requests = |part: u64| {
         format!("{} ({})", count(part), percent(part as f64 / served.requests.max(1) as f64))
     };
@@ -209,11 +200,6 @@ const BAR: usize = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_have_digits() {
-        assert_eq!([39.0 * 0.833e-9, 2.5e-5, 0.25].map(span), ["32.5 ns", "25.0 us", "0.250000 s"]);
-    }
 
     #[test]
     fn functions_are_listed_in_runs() {

@@ -7,7 +7,7 @@ use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::drive::{
-    self, DriveError, DrivenParts, Measured, Mode, PartReport, Report, Served,
+    self, DriveError, DrivenParts, Measured, Mode, PartReport, Report, Served, SideBySide,
 };
 use memweir_dram::{Hybrid, MemoryConfig, MemorySystem, Stats};
 use memweir_linux::clock::process_cpu_time;
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     pub(super) json: Option<PathBuf>,
 }
 
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if args.shards.is_wanted() || !args.sweep.is_empty() {
         return sweep::execute(args);
     }
@@ -223,17 +223,16 @@ pub(super) fn drive_all(
     watches: &mut [Watch],
 ) -> Result<(DrivenParts, Vec<Stats>), Failure> {
     let on_command_line = |refusal: Refusal| refusal.written_in("command line");
-    let (driven, stats) = if let ([(_, config)], [watch]) = (systems, &mut *watches) {
+    let (mut watches, source) = (Watches(watches), || requests.next_offer());
+    let (driven, stats) = if let [(_, config)] = systems {
         let mut memory = MemorySystem::new(config).map_err(on_command_line)?;
-        let driven = drive::drive(&mut memory, mode, || requests.next_offer(), watch);
-        let whole = driven.map_err(failed)?;
-        (DrivenParts { parts: vec![whole.clone()], whole }, vec![memory.stats()])
+        (drive::drive(&mut memory, mode, source, &mut watches), vec![memory.stats()])
     } else {
         let mut memory = Hybrid::new(systems).map_err(on_command_line)?;
-        let mut watches = Watches(watches);
-        let driven = drive::drive_parts(&mut memory, mode, || requests.next_offer(), &mut watches);
-        (driven.map_err(failed)?, memory.stats())
+        let driven = drive::drive(&mut SideBySide::new(&mut memory), mode, source, &mut watches);
+        (driven, memory.stats())
     };
+    let driven = driven.map_err(failed)?;
     let mut all = Stats::default();
     stats.iter().for_each(|part| all += *part);
     driven.whole.verify(requests.taken, &all).map_err(Failure::Fault)?;

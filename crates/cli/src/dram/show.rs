@@ -80,7 +80,7 @@ impl<'a> From<&'a MemorySpec> for Shown<'a> {
     }
 }
 
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let spec = devices::spec(&args.memory, "NAME|FILE.toml")?;
     output::report(args.json.as_deref(), &Shown::from(&spec), || text(&spec))?;

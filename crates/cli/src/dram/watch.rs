@@ -159,7 +159,7 @@ impl Observer for Watch {
     }
 }
 
-/// Observers of memories side by side, one for each.
+/// Observers of the driven memories, one for each.
 pub(super) struct Watches<'a>(pub(super) &'a mut [Watch]);
 
 impl PartObserver for Watches<'_> {

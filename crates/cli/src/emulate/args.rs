@@ -15,7 +15,7 @@ use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
-use crate::shared::batch_args::{Comparing, Ending, JobSource};
+use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
 use crate::value::{duration, named, parsed, quantum};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
@@ -95,24 +95,12 @@ pub(crate) struct Args {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: Option<u32>,
     #[command(flatten)]
-    comparing: Comparing,
+    pub(super) comparing: Comparing,
 
-    /// Write the report as JSON (`-`: to standard output instead of the tables)
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-    pub(super) json: Option<PathBuf>,
-    /// Write one row per job and quantum, as Parquet or CSV by the ending
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    timeline: Option<PathBuf>,
-    /// Write every decision as it is made, for `memweir replay`
-    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "compare")]
-    record: Option<PathBuf>,
-    /// Draw bandwidth and who ran when
-    #[arg(long, value_name = "FILE.svg", help_heading = "Output")]
-    #[arg(value_parser = crate::value::svg)]
-    pub(super) plot: Option<PathBuf>,
-    /// Directory for the jobs' output
-    #[arg(long, value_name = "DIR", help_heading = "Output", default_value = "memweir-logs")]
-    logs: PathBuf,
+    #[command(flatten)]
+    pub(super) results: Results,
+    #[command(flatten)]
+    output: JobOutput,
 }
 
 /// The shortest and the longest epoch.
@@ -154,15 +142,12 @@ impl Args {
         let hardware = Hardware::find(&self.machine, Path::new(""))?;
         let (batch, of_file) = self.jobs.read(hardware.machine.cores(), "memweir emulate")?;
         let base = RunOptions {
-            logs: self.logs.clone(),
-            timeline: self.timeline.clone(),
-            record: self.record.clone(),
             store: self.store.clone(),
             software: SoftwareMeterOptions {
                 qemu: QemuPaths { emulator: self.qemu.clone(), plugin: self.plugin.clone() },
                 caches: None,
             },
-            ..RunOptions::default()
+            ..self.results.options(&self.output)
         };
         let cores = |text: &String| options::cores_or_auto(text, hardware.machine.cores());
         let cores = self.cores.as_ref().map(cores).transpose();
@@ -184,12 +169,6 @@ impl Args {
             ..EmulateOptions::new(hardware, grain, run)
         };
         Ok(Plan { batch, options, compare })
-    }
-
-    /// Files that will be written.
-    pub(super) fn files(&self) -> impl Iterator<Item = Option<&Path>> {
-        let files = [&self.json, &self.plot, &self.comparing.results, &self.record, &self.timeline];
-        files.into_iter().map(|path| path.as_deref())
     }
 
     fn choices(&self) -> BatchOptions {

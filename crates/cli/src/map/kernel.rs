@@ -44,7 +44,7 @@ struct Told {
 }
 
 /// Shows the kernel's form of the map, and loads it if that was requested.
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let map = map::read(&args.map)?;
     let form = KernelForm::of(&map, args.cache.as_ref())

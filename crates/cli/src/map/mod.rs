@@ -1,14 +1,12 @@
 //! `memweir map`: address maps of memory controllers.
 
-mod decode;
-mod detect;
-mod import;
-mod kernel;
-mod show;
+pub(crate) mod decode;
+pub(crate) mod detect;
+pub(crate) mod import;
+pub(crate) mod kernel;
+pub(crate) mod show;
 
 use clap::Subcommand;
-
-use crate::failure::{Failure, Outcome};
 
 /// The actions of `memweir map`.
 #[derive(Debug, Subcommand)]
@@ -23,15 +21,4 @@ pub(crate) enum Action {
     Import(import::Args),
     /// Tell what a kernel that colors pages is told of a map, and load it there
     Kernel(kernel::Args),
-}
-
-/// Runs the chosen action on a map.
-pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
-    match action {
-        Action::Detect(args) => detect::execute(args),
-        Action::Show(args) => show::execute(args),
-        Action::Decode(args) => decode::execute(args),
-        Action::Import(args) => import::execute(args),
-        Action::Kernel(args) => kernel::execute(args),
-    }
 }

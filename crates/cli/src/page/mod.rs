@@ -1,13 +1,11 @@
 //! `memweir page`: paging to byte-addressable memory.
 
-mod energy;
-mod refs;
-mod run;
-mod sim;
+pub(crate) mod energy;
+pub(crate) mod refs;
+pub(crate) mod run;
+pub(crate) mod sim;
 
 use clap::Subcommand;
-
-use crate::failure::{Failure, Outcome};
 
 /// The actions of `memweir page`.
 #[derive(Debug, Subcommand)]
@@ -21,14 +19,4 @@ pub(crate) enum Action {
     Sim(Box<sim::Args>),
     /// Turn a recording of `memweir profile --addresses` into references to pages
     Refs(refs::Args),
-}
-
-/// Runs the chosen action.
-pub(crate) fn execute(action: &Action) -> Result<Outcome, Failure> {
-    match action {
-        Action::Run(args) => run::execute(args),
-        Action::Energy(args) => energy::execute(args),
-        Action::Sim(args) => sim::execute(args),
-        Action::Refs(args) => refs::execute(args),
-    }
 }

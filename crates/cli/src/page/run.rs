@@ -30,7 +30,7 @@ const WATCHFUL: Duration = Duration::from_millis(10);
 const OUTSIDE: Duration = Duration::from_millis(100);
 
 /// Runs the program.
-pub(super) fn execute(args: &Args) -> Result<failure::Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<failure::Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let Some(nvm) = &args.nvm else { return kernel::execute(args) };
     let media = args.media()?;
@@ -46,7 +46,7 @@ pub(super) fn execute(args: &Args) -> Result<failure::Outcome, Failure> {
     let mut watcher = Watcher::new(args, timeline);
     let environment = paged.environment().to_vec();
     let program = Foreground { command: &args.command, environment: &environment, group: None };
-    let status = foreground::run(&program, watcher.interval, || {
+    let status = program.run(watcher.interval, || {
         watcher.tick(&mut paged);
     });
     let last = paged.last_look().map_err(|e| Failure::Fault(format!("its own counters: {e}")));

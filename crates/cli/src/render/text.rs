@@ -17,6 +17,14 @@ pub(crate) fn seconds(value: f64) -> String {
     }
 }
 
+/// Nanoseconds in the unit in which they have one to four digits before the point, and `decimals`
+/// behind it: `1300 ns`, `131 us`, `25 ms`.
+pub(crate) fn time(nanos: f64, decimals: usize) -> String {
+    const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")];
+    let (unit, name) = UNITS.into_iter().find(|(unit, _)| nanos >= 10.0 * unit).unwrap_or(UNITS[3]);
+    format!("{:.decimals$} {name}", nanos / unit)
+}
+
 /// A figure as `shown` writes it; a dash where nothing measured it.
 pub(crate) fn known(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), shown)
@@ -224,6 +232,14 @@ mod tests {
         assert_eq!(seconds(0.0042), "0.004 s");
         assert_eq!(seconds(15.678), "15.68 s");
         assert_eq!(seconds(125.4), "125 s");
+        assert_eq!(
+            [9999.0, 131_072.0, 25e6].map(|nanos| time(nanos, 0)),
+            ["9999 ns", "131 us", "25 ms"]
+        );
+        assert_eq!(
+            [32.487, 25e3, 2.5e10].map(|nanos| time(nanos, 1)),
+            ["32.5 ns", "25.0 us", "25.0 s"]
+        );
         assert_eq!(count(0), "0");
         assert_eq!(count(999), "999");
         assert_eq!(count(12_345_678), "12,345,678");

@@ -14,7 +14,7 @@ use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, Softw
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::export::ExportArgs;
-use crate::shared::batch_args::{Comparing, Ending, JobSource};
+use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
 use crate::shared::profiling::QemuArgs;
 use crate::value::{available_cores, cores_or_auto, limit, named, parsed, quantum};
 
@@ -113,24 +113,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) comparing: Comparing,
 
-    /// Write the report as JSON (`-`: to standard output instead of the tables)
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
-    pub(super) json: Option<PathBuf>,
-    /// Write one row per job and quantum, as Parquet or CSV by the ending
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(super) timeline: Option<PathBuf>,
-    /// Write every decision as it is made, for `memweir replay`
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    #[arg(conflicts_with = "compare")]
-    pub(super) record: Option<PathBuf>,
-    /// Draw bandwidth and who ran when
-    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
-    pub(super) plot: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) results: Results,
     #[command(flatten)]
     pub(super) export: ExportArgs,
-    /// Directory for the jobs' output
-    #[arg(long, value_name = "DIR", help_heading = "Output", default_value = "memweir-logs")]
-    logs: PathBuf,
+    #[command(flatten)]
+    output: JobOutput,
 }
 
 /// A batch to run, and its options.
@@ -152,14 +140,11 @@ impl Args {
             batch.limit(name, *rate)?;
         }
         let base = RunOptions {
-            logs: self.logs.clone(),
-            timeline: self.timeline.clone(),
             platform: self.platform.clone(),
             store: self.store.clone(),
             perf_events: self.events.clone(),
-            record: self.record.clone(),
             software: SoftwareMeterOptions { qemu: self.qemu.paths(), caches: self.caches.clone() },
-            ..RunOptions::default()
+            ..self.results.options(&self.output)
         };
         let options = self.choices()?.over(of_file.over(base));
         let options = self.programs.over(options, &self.choice, &self.compare)?;

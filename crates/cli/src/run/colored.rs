@@ -5,9 +5,10 @@ use std::path::Path;
 use memweir_abi::preload::Shortage;
 use memweir_color::{Colored, Request};
 use memweir_core::address_map::BASE_PAGE_BITS;
-use memweir_core::input::InputError;
+use memweir_core::input::{InputError, Refusal};
 use memweir_linux::meter::{MeterChoice, MeterKind};
-use memweir_run::jobs::{Batch, Command};
+use memweir_linux::preload;
+use memweir_run::jobs::{Batch, Command, Job};
 use memweir_run::options::{self, RunOptions};
 
 use crate::failure::Failure;
@@ -46,14 +47,7 @@ pub(super) fn prepare(
     let mut colored = Vec::new();
     for job in &mut batch.jobs {
         let Some(colors) = job.colors.clone() else { continue };
-        let wrong = |refusal: memweir_core::input::Refusal| {
-            refusal.written_in("job").key(job.name.as_str())
-        };
-        if let Command::Exec(argv) = &job.command {
-            let directory = job.directory.as_deref().unwrap_or(Path::new("."));
-            let program = options::program(&argv[0], directory).map_err(wrong)?;
-            memweir_linux::preload::check_program(program.as_os_str()).map_err(wrong)?;
-        }
+        check_program(job)?;
         colors.within(all).map_err(|refusal| {
             refusal.written_in(source).key(format!("job `{}`: colors", job.name))
         })?;
@@ -67,19 +61,35 @@ pub(super) fn prepare(
             limit_pages: 0,
         };
         let prepared = Colored::prepare(&request, Some(&choices.guardian))?;
-        for (name, value) in prepared.environment() {
-            if job.env.insert(name.clone(), value.clone()).is_some() {
-                let name = name.to_string_lossy();
-                return Err(wrong(memweir_core::input::Refusal::new(
-                    format!("sets {name}, which coloring needs"),
-                    "leave it out of `env`, or the job without colors",
-                ))
-                .into());
-            }
-        }
+        extend_environment(job, &prepared)?;
         colored.push(prepared);
     }
     Ok(colored)
+}
+
+fn wrong(job: &Job, refusal: Refusal) -> InputError {
+    refusal.written_in("job").key(job.name.as_str())
+}
+
+/// Refuses a job whose program does not load the preload library.
+fn check_program(job: &Job) -> Result<(), InputError> {
+    let Command::Exec(argv) = &job.command else { return Ok(()) };
+    let directory = job.directory.as_deref().unwrap_or(Path::new("."));
+    let program = options::program(&argv[0], directory);
+    let checked = program.and_then(|program| preload::check_program(program.as_os_str()));
+    checked.map_err(|refusal| wrong(job, refusal))
+}
+
+/// Adds the variables of coloring, none of which the job may set itself.
+fn extend_environment(job: &mut Job, colored: &Colored) -> Result<(), InputError> {
+    for (name, value) in colored.environment() {
+        if job.env.insert(name.clone(), value.clone()).is_some() {
+            let reason = format!("sets {}, which coloring needs", name.to_string_lossy());
+            let help = "leave it out of `env`, or the job without colors";
+            return Err(wrong(job, Refusal::new(reason, help)));
+        }
+    }
+    Ok(())
 }
 
 /// Notices for the user about the colored jobs, when they have ended.

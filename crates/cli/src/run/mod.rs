@@ -22,9 +22,7 @@ use crate::{interrupt, output};
 /// Runs the batch and shows the result.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let mut plan = args.plan()?;
-    for path in [&args.json, &args.plot, &args.comparing.results, &args.record, &args.timeline] {
-        output::writable(path.as_deref())?;
-    }
+    args.results.check_writable(&args.comparing)?;
     let notes = match args.profile_first {
         true => first::profile(&plan.batch, &plan.options, args.sample)?,
         false => Vec::new(),
@@ -35,7 +33,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let metrics = Metrics::default();
     let export = args.export.start(&metrics)?;
     let metrics = args.export.is_wanted().then(|| batch_metrics(metrics, &plan));
-    let watcher = Watcher::new(args.plot.is_some()).with_metrics(metrics);
+    let watcher = Watcher::new(args.results.plot.as_deref()).with_metrics(metrics);
     let outcome = match &plan.compare {
         None => once(&args, &plan, watcher, notes),
         Some(compare) => several(&args, &plan, compare, watcher, notes),
@@ -68,10 +66,10 @@ fn once(
     let (told, mut timelines) = watcher.finish();
     let report = report?;
     notes.extend(told);
-    let shown = output::report(args.json.as_deref(), &report, || {
+    let shown = output::report(args.results.json.as_deref(), &report, || {
         with_notes(&notes, &render::report(&report))
     });
-    let plot = args.plot.as_ref().zip(timelines.pop());
+    let plot = args.results.plot.as_ref().zip(timelines.pop());
     let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report, rows, path));
     ended(outcome(&report), output::each([shown, plot, whole([&report])]))
 }
@@ -87,10 +85,10 @@ fn several(
     let (told, timelines) = watcher.finish();
     let comparison = comparison?;
     notes.extend(told);
-    let shown = output::report(args.json.as_deref(), &comparison, || {
+    let shown = output::report(args.results.json.as_deref(), &comparison, || {
         with_notes(&notes, &render_comparison::report(&comparison))
     });
-    let plot = args.plot.as_ref();
+    let plot = args.results.plot.as_ref();
     let plot = plot.map_or(Ok(()), |path| plot_comparison(&comparison, timelines, options, path));
     let whole = whole(comparison.runs.iter().map(|run| &run.report));
     ended(worst(&comparison), output::each([shown, plot, whole]))

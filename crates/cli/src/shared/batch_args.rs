@@ -1,5 +1,5 @@
-//! Groups of options that every command with a batch of jobs has: the source of the jobs, and the
-//! end of the batch.
+//! Groups of options that every command with a batch of jobs has: the source of the jobs, the end
+//! of the batch, and its results.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use memweir_core::input::InputError;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::{Batch, JobsFile, Limits};
-use memweir_run::options::{BatchOptions, OnExit, OnFailure};
+use memweir_run::options::{BatchOptions, OnExit, OnFailure, RunOptions};
 
+use crate::failure::Failure;
+use crate::output;
 use crate::value::named;
 
 /// Where the jobs come from.
@@ -134,6 +136,49 @@ impl Comparing {
         let reason = format!("--{name} is an option of comparisons, and there is none");
         Err(InputError::new("command line", reason)
             .help("name two or more policies: `--compare os,max-weight`"))
+    }
+}
+
+/// The results of a batch.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Results {
+    /// Write the report as JSON (`-`: to standard output instead of the tables)
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write one row per job and quantum, as Parquet or CSV by the ending
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    timeline: Option<PathBuf>,
+    /// Write every decision as it is made, for `memweir replay`
+    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "compare")]
+    record: Option<PathBuf>,
+    /// Draw bandwidth and who ran when
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
+    pub(crate) plot: Option<PathBuf>,
+}
+
+/// The output of a batch's jobs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct JobOutput {
+    /// Directory for the jobs' output
+    #[arg(long, value_name = "DIR", help_heading = "Output", default_value = "memweir-logs")]
+    logs: PathBuf,
+}
+
+impl Results {
+    /// Fails if one of these files, or `further`, cannot be written.
+    pub(crate) fn check_writable(&self, further: &Comparing) -> Result<(), Failure> {
+        let files = [&self.json, &self.plot, &further.results, &self.record, &self.timeline];
+        files.into_iter().try_for_each(|path| output::writable(path.as_deref()))
+    }
+
+    /// Returns default options with the files that a run writes, and the directory of its logs.
+    pub(crate) fn options(&self, output: &JobOutput) -> RunOptions {
+        RunOptions {
+            logs: output.logs.clone(),
+            timeline: self.timeline.clone(),
+            record: self.record.clone(),
+            ..RunOptions::default()
+        }
     }
 }
 

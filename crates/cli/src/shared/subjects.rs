@@ -101,8 +101,8 @@ pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
 }
 
 fn said(probe: &Probe) -> String {
-    match &probe.remedy {
-        Some(remedy) => format!("{} (remedy: {remedy})", probe.reason),
+    match &probe.help {
+        Some(help) => format!("{} (remedy: {help})", probe.reason),
         None => probe.reason.clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! Watches a batch for the terminal and, where requested, for its timeline and its metrics.
 
+use std::path::Path;
+
 use memweir_run::observer::{Event, Observer};
 use memweir_run::timeline::Row;
 
@@ -15,8 +17,9 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// A watcher that keeps rows if `keep_rows` says so.
-    pub(crate) fn new(keep_rows: bool) -> Self {
+    /// A watcher that keeps the rows of each run if `plot` will be drawn.
+    pub(crate) fn new(plot: Option<&Path>) -> Self {
+        let keep_rows = plot.is_some();
         Self { screen: Screen::new(), keep_rows, timelines: Vec::new(), metrics: None }
     }
 

@@ -60,7 +60,7 @@ struct Points<'a> {
     missing: Vec<BTreeMap<String, String>>,
 }
 
-pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
+pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let directories = partitions(&args.directory)?;
     let alone = args.out.is_some() || args.json.is_some();
     if let (true, [first, second, ..]) = (alone, directories.as_slice()) {

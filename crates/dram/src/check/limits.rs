@@ -113,19 +113,24 @@ pub(super) struct Sleep {
     pub(super) self_refresh_exit: u64,
 }
 
+/// Returns the cycles of a timing parameter.
+fn maybe(spec: &MemorySpec, name: &str) -> Option<u64> {
+    spec.timing.get(name).map(|cycles| cycles.0)
+}
+
+/// Returns the cycles of a timing parameter that every device has.
+fn need(spec: &MemorySpec, name: &str) -> Result<u64, Refusal> {
+    maybe(spec, name).ok_or_else(|| {
+        Refusal::new(format!("`{}` has no `{name}`", spec.name), "the rule checker needs it")
+    })
+}
+
 impl Limits {
     /// Returns the limits of `spec`. Unless it is `refreshed`, refresh intervals are not checked.
     pub(super) fn of(spec: &MemorySpec, refreshed: bool) -> Result<Self, Refusal> {
         let standard = Standard::of(spec)?;
-        let maybe = |name: &str| spec.timing.get(name).map(|cycles| cycles.0);
-        let need = |name: &str| {
-            maybe(name).ok_or_else(|| {
-                Refusal::new(
-                    format!("`{}` has no `{name}`", spec.name),
-                    "the rule checker needs it",
-                )
-            })
-        };
+        let maybe = |name: &str| maybe(spec, name);
+        let need = |name: &str| need(spec, name);
         let of_two = |short: &str, long: &str, plain: &str| -> Result<(u64, u64), Refusal> {
             match (maybe(short), maybe(long)) {
                 (Some(short), Some(long)) => Ok((short, long.max(short))),

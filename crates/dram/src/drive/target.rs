@@ -24,29 +24,42 @@ pub trait PartObserver {
 
 /// A memory as the driver uses it. In each cycle the driver first offers requests, then advances
 /// the memory.
-pub(super) trait Target {
+pub trait Target {
+    /// Returns the number of parts that are measured by themselves; 0 for one memory alone.
+    fn parts(&self) -> usize;
+
+    /// Offers `request` in cycle `now`.
+    ///
+    /// # Errors
+    /// If the queue has no room; nothing has changed then.
     fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full>;
+
+    /// Returns the cycle of the next event that the driver may wait for.
     fn next_event(&self) -> Option<Cycles>;
+
+    /// Advances through all cycles up to and including `to`.
     fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver);
 }
 
-/// One memory, whose clock is the driver's.
-pub(super) struct Alone<'a>(pub(super) &'a mut MemorySystem);
+/// One memory alone, whose clock is the driver's.
+impl Target for MemorySystem {
+    fn parts(&self) -> usize {
+        0
+    }
 
-impl Target for Alone<'_> {
     #[inline]
     fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
-        self.0.enqueue(now, request)
+        self.enqueue(now, request)
     }
 
     #[inline]
     fn next_event(&self) -> Option<Cycles> {
-        self.0.next_event()
+        self.next_event()
     }
 
     #[inline]
     fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver) {
-        self.0.advance(to, &mut OnlyPart(observer));
+        self.advance(to, &mut OnlyPart(observer));
     }
 }
 
@@ -65,35 +78,26 @@ impl<O: PartObserver> Observer for OnlyPart<'_, O> {
     }
 }
 
-/// Observer of part 0 as the observer of a whole memory.
-pub(super) struct Whole<'a, O>(pub(super) &'a mut O);
-
-impl<O: Observer> PartObserver for Whole<'_, O> {
-    #[inline]
-    fn completed(&mut self, _: usize, completion: &Completion) {
-        self.0.completed(completion);
-    }
-
-    #[inline]
-    fn command(&mut self, _: usize, command: &Command) {
-        self.0.command(command);
-    }
-}
-
-/// Several memories, each with its own clock. The driver's clock is that of the first.
-pub(super) struct SideBySide<'a> {
+/// Several memories at time zero, each with its own clock. The driver's clock is that of the first.
+#[derive(Debug)]
+pub struct SideBySide<'a> {
     hybrid: &'a mut Hybrid,
     clocks: Vec<u64>,
 }
 
 impl<'a> SideBySide<'a> {
-    pub(super) fn new(hybrid: &'a mut Hybrid) -> Self {
+    /// Prepares the parts of `hybrid` to be driven.
+    pub fn new(hybrid: &'a mut Hybrid) -> Self {
         let clocks = hybrid.clocks().map(|clock| clock.0).collect();
         Self { hybrid, clocks }
     }
 }
 
 impl Target for SideBySide<'_> {
+    fn parts(&self) -> usize {
+        self.clocks.len()
+    }
+
     fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
         self.hybrid.enqueue(Picos(now.0 * self.clocks[0]), request)
     }

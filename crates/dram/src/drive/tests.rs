@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::config::{MapLayout, MemoryConfig, PagePolicy, Scheduler};
 use crate::spec::MemorySpec;
+use crate::system::MemorySystem;
 
 fn memory(change: impl FnOnce(&mut MemoryConfig)) -> MemorySystem {
     // The addresses of these tests count rows and banks as the plain layout does.
@@ -21,14 +22,12 @@ fn offer(address: u64, direction: Direction) -> Offer {
 
 fn drive_all(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
     let mut offers = offers.iter().copied();
-    drive(memory, mode, || Ok::<_, Infallible>(offers.next()), &mut ()).unwrap()
+    drive(memory, mode, || Ok::<_, Infallible>(offers.next()), &mut ()).unwrap().whole
 }
 
 /// The driver's loop as defined, cycle by cycle.
 fn naive(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
-    let mut memory = Alone(memory);
-    let starts = if mode == Mode::Due { MOST_OUTSTANDING } else { 0 };
-    let mut tally = Tally::new(mode, starts, 0, ());
+    let mut tally = Tally::new(mode, 0, ());
     let mut clock = 0;
     while tally.driven.requests() < offers.len() as u64 {
         if let Some(offer) = offers.get(tally.offered as usize) {
@@ -42,7 +41,7 @@ fn naive(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
                 tally.accepted(offer, clock);
             }
         }
-        memory.advance(Cycles(clock), &mut tally);
+        Target::advance(memory, Cycles(clock), &mut tally);
         clock += 1;
     }
     assert_eq!(tally.driven.cycles, Cycles(clock));
@@ -172,7 +171,7 @@ mod parts {
         let mut memory = MemorySystem::new(config).unwrap();
         let mut offers = offers.iter().copied();
         let source = || Ok::<_, std::convert::Infallible>(offers.next());
-        let driven = drive(&mut memory, mode, source, &mut ()).unwrap();
+        let driven = drive(&mut memory, mode, source, &mut ()).unwrap().whole;
         (driven, memory.stats())
     }
 
@@ -184,7 +183,7 @@ mod parts {
         let mut memory = Hybrid::new(parts).unwrap();
         let mut offers = offers.iter().copied();
         let source = || Ok::<_, std::convert::Infallible>(offers.next());
-        let driven = drive_parts(&mut memory, mode, source, &mut ()).unwrap();
+        let driven = drive(&mut SideBySide::new(&mut memory), mode, source, &mut ()).unwrap();
         (driven, memory.stats())
     }
 

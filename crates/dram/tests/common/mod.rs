@@ -5,9 +5,10 @@
 use std::convert::Infallible;
 
 use memweir_core::{Cycles, Direction, PhysAddr};
+use memweir_dram::command::Command;
 use memweir_dram::config::MapLayout;
-use memweir_dram::drive::{Driven, Mode, Offer, drive};
-use memweir_dram::request::Source;
+use memweir_dram::drive::{Driven, Mode, Offer, PartObserver, drive};
+use memweir_dram::request::{Completion, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer, Stats};
 
 /// Kinds of traces.
@@ -86,6 +87,19 @@ impl Run {
     }
 }
 
+/// Observer of the one memory that is driven.
+struct Alone<'a, O>(&'a mut O);
+
+impl<O: Observer> PartObserver for Alone<'_, O> {
+    fn completed(&mut self, _: usize, completion: &Completion) {
+        self.0.completed(completion);
+    }
+
+    fn command(&mut self, _: usize, command: &Command) {
+        self.0.command(command);
+    }
+}
+
 /// Runs the driver loop of the common experiment.
 pub(crate) fn run(
     config: &MemoryConfig,
@@ -106,7 +120,7 @@ pub(crate) fn run(
         offered += u64::from(offer.is_some());
         Ok::<_, Infallible>(offer)
     };
-    let driven = drive(&mut memory, mode, offers, observer).unwrap();
+    let driven = drive(&mut memory, mode, offers, &mut Alone(observer)).unwrap().whole;
     let stats = memory.stats();
     driven.verify(offered, &stats).unwrap();
     Run { driven, stats }

@@ -2,7 +2,7 @@
 
 use memweir_core::{Counts, MAX_MEDIA, Nanos, Traffic};
 
-use super::track::Point;
+use super::layout::Point;
 use crate::kernel::Processor;
 use crate::record::PageCopy;
 use crate::task::Placement;

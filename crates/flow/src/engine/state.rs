@@ -6,7 +6,7 @@ use memweir_core::{BytesPerSec, Counts, Lines, MAX_MEDIA, Traffic};
 
 use super::contention::Piece;
 use super::execution::Reading;
-use super::track::{FIGURES, Point, Row};
+use super::layout::{FIGURES, Point, Row};
 use crate::machine::View;
 use crate::program::{Flow, Program};
 use crate::stretch::Solver;
@@ -73,7 +73,7 @@ pub(super) struct State<const R: usize, const W: usize, const A: usize> {
 
 impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
     /// Fetches the current span and those after it, with the current placement.
-    pub(super) fn look(&mut self, solver: &Solver, program: &Program) {
+    pub(super) fn fetch(&mut self, solver: &Solver, program: &Program) {
         self.place = 0;
         let mut span = self.at.span;
         let whole = self.rows.as_ref().and_then(|rows| rows.get(span..span + A));
@@ -113,7 +113,7 @@ impl<const R: usize, const W: usize, const A: usize> State<R, W, A> {
         }
         self.place += 1;
         if self.place == A {
-            self.look(solver, program);
+            self.fetch(solver, program);
         }
     }
 

@@ -32,9 +32,9 @@ impl View {
     /// by kind alone. A medium that stands for several memories has their mean latencies.
     #[must_use]
     pub fn new(machine: &Machine) -> Self {
-        let fine = classes(machine, true);
+        let fine = classes(machine, Grain::KindAndOrder);
         let classes =
-            if distinct(&fine).len() > MAX_MEDIA { classes(machine, false) } else { fine };
+            if distinct(&fine).len() > MAX_MEDIA { classes(machine, Grain::Kind) } else { fine };
         let order = distinct(&classes);
         let place = |class: &Class| order.iter().position(|other| other == class).unwrap_or(0);
         let medium = classes
@@ -103,8 +103,15 @@ impl View {
     }
 }
 
+/// Properties that distinguish the memories of one distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grain {
+    Kind,
+    KindAndOrder,
+}
+
 /// Returns the class of each memory, per node.
-fn classes(machine: &Machine, by_order: bool) -> Vec<Vec<Class>> {
+fn classes(machine: &Machine, grain: Grain) -> Vec<Vec<Class>> {
     let memories = &machine.memories;
     let class = |node: usize, place: usize| {
         let memory = &memories[place];
@@ -112,7 +119,10 @@ fn classes(machine: &Machine, by_order: bool) -> Vec<Vec<Class>> {
         Class {
             distance: if memory.node == node { Distance::Local } else { Distance::Remote },
             kind: memory.kind,
-            ordinal: if by_order { memories[..place].iter().filter(alike).count() } else { 0 },
+            ordinal: match grain {
+                Grain::Kind => 0,
+                Grain::KindAndOrder => memories[..place].iter().filter(alike).count(),
+            },
         }
     };
     (0..machine.nodes.len())

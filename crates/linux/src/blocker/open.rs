@@ -40,7 +40,7 @@ pub struct Opened {
 pub struct OpenError {
     /// Reasons, one per mechanism that was tried.
     pub reasons: Vec<String>,
-    /// Remedy that would enable the best one.
+    /// A way to enable the best one.
     pub help: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub fn open(
             }
             Err(missing) => {
                 reasons.push(reason_of(mechanism, &missing));
-                help = help.or(missing.remedy);
+                help = help.or(missing.help);
             }
         }
     }
@@ -100,7 +100,7 @@ pub fn open_limited(
 ) -> Result<Opened, OpenError> {
     open_sched_ext(batch_name, guardian, Some(limits)).map_err(|missing| OpenError {
         reasons: vec![reason_of(Mechanism::SchedExt, &missing)],
-        help: missing.remedy,
+        help: missing.help,
     })
 }
 
@@ -157,7 +157,7 @@ fn open_sched_ext(
 
 fn load_scheduler(budgets: Budgets) -> Result<Box<dyn Scheduler>, Probe> {
     memweir_scx::load(budgets).map_err(|error| Probe {
-        remedy: error.remedy().map(str::to_owned),
+        help: error.help().map(str::to_owned),
         ..Probe::missing(error.to_string())
     })
 }
@@ -311,20 +311,20 @@ fn first_that_works<T>(
             Err(reason) => reasons.push(reason),
         }
     }
-    let remedy = match version {
+    let help = match version {
         Version::V2 => {
             "run as root, or in a delegated group: \
              systemd-run --user --scope -p Delegate=yes memweir ..."
         }
         Version::V1 => "run as root",
     };
-    Err(Probe::missing(reasons.join("; ")).remedy(remedy))
+    Err(Probe::missing(reasons.join("; ")).help(help))
 }
 
 fn not_mounted(version: Version) -> Probe {
     match version {
         Version::V2 => Probe::missing("no cgroup v2 hierarchy is mounted")
-            .remedy("mount -t cgroup2 none /sys/fs/cgroup/unified"),
+            .help("mount -t cgroup2 none /sys/fs/cgroup/unified"),
         Version::V1 => {
             Probe::missing("no cgroup v1 hierarchy with the freezer is mounted (v2 replaces it)")
         }

@@ -114,15 +114,7 @@ impl Prepared {
             }
             unblock_signals();
             say(Report { step: Step::AtTheGate, errno: 0 }, reports);
-            let mut byte = 0u8;
-            let mut got;
-            loop {
-                got = libc::read(GATE, (&raw mut byte).cast(), 1);
-                if got != -1 || *libc::__errno_location() != libc::EINTR {
-                    break;
-                }
-            }
-            if got != 1 || byte != GO {
+            if !may_go() {
                 libc::_exit(0);
             }
             check(
@@ -131,6 +123,24 @@ impl Prepared {
                 reports,
             );
             libc::_exit(127)
+        }
+    }
+}
+
+/// Waits at the gate; returns false if it was closed instead of opened.
+///
+/// # Safety
+///
+/// For a child before exec, whose gate is the descriptor [`GATE`].
+unsafe fn may_go() -> bool {
+    let mut byte = 0u8;
+    loop {
+        // SAFETY: the kernel writes one byte into a variable that lives; the errno is this
+        // thread's.
+        let (got, errno) =
+            unsafe { (libc::read(GATE, (&raw mut byte).cast(), 1), *libc::__errno_location()) };
+        if got != -1 || errno != libc::EINTR {
+            return got == 1 && byte == GO;
         }
     }
 }

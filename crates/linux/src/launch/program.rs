@@ -105,7 +105,7 @@ fn executables(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Explains why execve of `program` has failed with `errno`, with the remedy where one is known.
+/// Explains why execve of `program` has failed with `errno`, with help where there is any.
 pub(super) fn explain_exec_failure(program: &Path, errno: i32) -> Option<String> {
     let shown = program.display();
     match errno {

@@ -49,7 +49,7 @@ pub struct OpenedMeter<M: ?Sized = dyn Meter> {
 pub struct PassedOver {
     /// The meter.
     pub kind: MeterKind,
-    /// The reason, and the remedy.
+    /// The reason, and help.
     pub probe: Probe,
 }
 
@@ -57,8 +57,8 @@ impl fmt::Display for PassedOver {
     /// `perf: this virtual machine has no PMU (remedy: ...)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.probe.reason)?;
-        match &self.probe.remedy {
-            Some(remedy) => write!(f, " (remedy: {remedy})"),
+        match &self.probe.help {
+            Some(help) => write!(f, " (remedy: {help})"),
             None => Ok(()),
         }
     }

@@ -51,7 +51,7 @@ pub enum PerfOpenError {
     /// The user's event file was refused.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// This machine does not offer it; the probe has the reason and the remedy.
+    /// This machine does not offer it; the probe has the reason and help.
     #[error("{}", .0.reason)]
     Unavailable(Probe),
 }

@@ -38,7 +38,7 @@ pub struct ResctrlMeter {
 
 impl ResctrlMeter {
     /// Uses the mounted resctrl, after removing the groups of runs that are dead. The error has the
-    /// reason and the remedy.
+    /// reason and help.
     pub fn open() -> Result<Self, Probe> {
         Self::open_with(Arc::new(KernelFiles), Path::new("/proc"), std::process::id() as i32)
     }

@@ -17,7 +17,7 @@ use object::{LittleEndian, ReadCache};
 /// change user, those for other machines, and scripts with such an interpreter.
 ///
 /// # Errors
-/// The reason, and the remedy.
+/// The reason, and help.
 pub fn check_program(program: &OsStr) -> Result<(), Refusal> {
     let mut at = locate(program)?;
     for _ in 0..SCRIPT_DEPTH {

@@ -82,25 +82,30 @@ pub(super) fn figure_2(
         panel(&parameters.light, &light),
         panel(&parameters.heavy, &[heavy.clone(), nvm.clone()].concat()),
     ];
-    let rows =
+    let programs =
         [(&parameters.light, &light), (&parameters.heavy, &heavy), (&parameters.heavy, &nvm)];
-    let rows = rows.iter().flat_map(|(name, curves)| {
+    Ok(Found {
+        plots: vec![Plot { caption: all_banks.to_string(), ..Plot::of(panels) }],
+        tables: vec![table(&programs)],
+        values,
+        ..Found::default()
+    })
+}
+
+/// The slowdowns of each program in each room.
+fn table(programs: &[(&String, &Vec<Curve>)]) -> Table {
+    let rows = programs.iter().flat_map(|(name, curves)| {
         curves.iter().map(move |(room, slowdowns)| {
             let cells = slowdowns.iter().map(|slowdown| format!("{slowdown:.2}"));
             std::iter::once(format!("{name}, {room}")).chain(cells).collect()
         })
     });
     let instances = (1..=INSTANCES).map(|count| format!("{count} tasks"));
-    Ok(Found {
-        plots: vec![Plot { caption: all_banks.to_string(), ..Plot::of(panels) }],
-        tables: vec![Table {
-            caption: "Slowdown by banks and tasks".to_owned(),
-            header: std::iter::once("program".to_owned()).chain(instances).collect(),
-            rows: rows.collect(),
-        }],
-        values,
-        ..Found::default()
-    })
+    Table {
+        caption: "Slowdown by banks and tasks".to_owned(),
+        header: std::iter::once("program".to_owned()).chain(instances).collect(),
+        rows: rows.collect(),
+    }
 }
 
 fn panel(name: &str, curves: &[Curve]) -> Panel {
@@ -151,7 +156,8 @@ fn rate(device: &str, write_share: f64, requests: u64) -> Result<f64, Refusal> {
         }))
     };
     let driven = drive(&mut memory, Mode::Saturate, offer, &mut ())
-        .map_err(|error| Refusal::new(error.to_string(), "a device that serves requests"))?;
+        .map_err(|error| Refusal::new(error.to_string(), "a device that serves requests"))?
+        .whole;
     Ok(driven.requests() as f64 / (driven.cycles.as_f64() * cycle))
 }
 

@@ -96,40 +96,39 @@ pub(super) fn figure_15(
     let mut values: Vec<(&'static str, f64)> =
         names.into_iter().zip(parameters.fluctuating.iter().map(|name| gain(name))).collect();
     values.push(("others", others));
-    let bars = Bars {
-        categories: by_program.iter().map(|(name, _)| short(name)).collect(),
-        sets: parameters
-            .predictors
-            .iter()
-            .enumerate()
-            .zip(PALETTE)
-            .map(|((at, name), color)| BarSet {
-                name: name.clone(),
-                values: by_program.iter().map(|(_, shares)| shares[at]).collect(),
-                color,
-            })
-            .collect(),
-        ..Bars::default()
-    };
-    let table = Table {
-        caption: "Quanta predicted, in percent".to_owned(),
-        header: std::iter::once("program".to_owned())
-            .chain(parameters.predictors.clone())
-            .collect(),
-        rows: by_program
-            .iter()
-            .map(|(name, shares)| {
-                let shares = shares.iter().map(|share| format!("{share:.1}"));
-                std::iter::once((*name).to_owned()).chain(shares).collect()
-            })
-            .collect(),
-    };
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
-        tables: vec![table],
+        plots: vec![Plot::of(vec![Panel::Bars(bars(&parameters.predictors, &by_program))])],
+        tables: vec![table(&parameters.predictors, &by_program)],
         values,
         ..Found::default()
     })
+}
+
+/// The shares of each program, a bar for each predictor.
+fn bars(predictors: &[String], by_program: &[(&str, &[f64])]) -> Bars {
+    let set = |((at, name), color): ((usize, &String), _)| BarSet {
+        name: name.clone(),
+        values: by_program.iter().map(|(_, shares)| shares[at]).collect(),
+        color,
+    };
+    Bars {
+        categories: by_program.iter().map(|(name, _)| short(name)).collect(),
+        sets: predictors.iter().enumerate().zip(PALETTE).map(set).collect(),
+        ..Bars::default()
+    }
+}
+
+/// The same as numbers.
+fn table(predictors: &[String], by_program: &[(&str, &[f64])]) -> Table {
+    let row = |(name, shares): &(&str, &[f64])| {
+        let shares = shares.iter().map(|share| format!("{share:.1}"));
+        std::iter::once((*name).to_owned()).chain(shares).collect()
+    };
+    Table {
+        caption: "Quanta predicted, in percent".to_owned(),
+        header: std::iter::once("program".to_owned()).chain(predictors.iter().cloned()).collect(),
+        rows: by_program.iter().map(row).collect(),
+    }
 }
 
 /// `milc` of `433.milc`.

@@ -5,7 +5,7 @@ use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
 use serde::Deserialize;
 
-use super::evaluation::{Evaluation, Length, Setting, Treatment};
+use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::outcomes::{Outcomes, highest, lowest, share};
 use super::tuning::{Best, Tuned};
 use super::units::UNIT;
@@ -42,15 +42,6 @@ pub(super) fn figure_9(
         |at: usize| outcomes.runs.iter().map(|runs| runs[at].deviation()).collect::<Vec<_>>();
     let (pbw_sd, iabw_sd, best_sd) = (deviation(1), deviation(2), deviation(3));
     let less: Vec<f64> = iabw_sd.iter().zip(&pbw_sd).map(|(iabw, pbw)| iabw - pbw).collect();
-    // Each bar of Fig. 9(a) with its bar of Fig. 9(b), over that of the OS.
-    let pairs: Vec<(f64, f64)> = outcomes
-        .runs
-        .iter()
-        .flat_map(|runs| {
-            let os = &runs[0];
-            runs[1..].iter().map(move |run| (run.deviation() / os.deviation(), run.improvement(os)))
-        })
-        .collect();
     let beaten = beaten(&outcomes, tuned, &iabw, &best);
     let high = iabw.len().saturating_sub(5);
     let low: Vec<f64> = [11, 12, 13].map(|index| outcomes.of_workload(index, 0)).into();
@@ -65,7 +56,7 @@ pub(super) fn figure_9(
         ("tuned-mean", mean(&best)),
         ("sd-iabw", share(&less, |difference| difference < 0.0)),
         ("sd-tuned", mean(&best_sd) - mean(&pbw_sd).min(mean(&iabw_sd))),
-        ("correlation", correlation(&pairs)),
+        ("correlation", correlation(&bar_pairs(&outcomes))),
         ("possible", outcomes.possible(2)),
     ];
     let deviations = outcomes.bars(|at| deviation(at + 1));
@@ -94,6 +85,16 @@ pub(super) fn figure_9(
         .collect(),
         ..Found::default()
     })
+}
+
+/// Each bar of Fig. 9(a) with its bar of Fig. 9(b), over that of the OS.
+fn bar_pairs(outcomes: &Outcomes<'_>) -> Vec<(f64, f64)> {
+    let of_workload = |runs: &Vec<Runs>| -> Vec<(f64, f64)> {
+        let os = &runs[0];
+        let pair = |run: &Runs| (run.deviation() / os.deviation(), run.improvement(os));
+        runs[1..].iter().map(pair).collect()
+    };
+    outcomes.runs.iter().flat_map(of_workload).collect()
 }
 
 /// The workloads on which the ideal average bandwidth itself does better than the best target that

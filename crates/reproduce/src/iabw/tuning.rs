@@ -153,43 +153,12 @@ fn lowest(tried: &[(f64, f64)], os: f64) -> f64 {
 /// Fig. 8.
 pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -> Found {
     let curve = parabola(&tuned.curve);
-    let paper = parabola(&TargetCurve::paper());
     let hogsim = reached(combinations);
     let gap = |iabw: f64| iabw - curve.at(iabw);
     let right = hogsim
         .map_or(f64::NAN, |fit| mean((25..=60).map(f64::from).map(|x| fit.at(x) - curve.at(x))));
-    let span = |fit: &Parabola, from: f64, to: f64| -> Vec<(f64, f64)> {
-        line(fit, to).into_iter().filter(|(x, _)| *x >= from).collect()
-    };
-    let (from, to) = (tuned.curve.iabw_min, tuned.curve.iabw_max);
-    let mut series = vec![
-        Series {
-            name: String::new(),
-            points: tuned.workloads.iter().map(|best| (best.iabw, best.target)).collect(),
-            style: Style::Dots,
-            color: PALETTE[0],
-        },
-        Series {
-            name: String::new(),
-            points: span(&curve, btr(from), btr(to)),
-            style: Style::Line,
-            color: PALETTE[0],
-        },
-        Series {
-            name: String::new(),
-            points: span(&paper, 23.2, 62.9),
-            style: Style::Line,
-            color: PALETTE[5],
-        },
-    ];
-    series.extend(hogsim.map(|fit| Series {
-        name: String::new(),
-        points: span(&fit, 15.0, 62.9),
-        style: Style::Dashes,
-        color: PALETTE[2],
-    }));
     let chart = Chart {
-        series,
+        series: targets(tuned, &curve, hogsim.as_ref()),
         levels: vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[6] }],
         ..Chart::default()
     };
@@ -225,6 +194,26 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
         )],
         ..Found::default()
     }
+}
+
+/// The best targets, the polynomial through them, the paper's, and the regression of Fig. 6.
+fn targets(tuned: &Tuned, curve: &Parabola, hogsim: Option<&Parabola>) -> Vec<Series> {
+    let best = tuned.workloads.iter().map(|best| (best.iabw, best.target)).collect();
+    let (from, to) = (btr(tuned.curve.iabw_min), btr(tuned.curve.iabw_max));
+    let paper = parabola(&TargetCurve::paper());
+    let series = |points, style, color| Series { name: String::new(), points, style, color };
+    let span = |fit: &Parabola, from: f64, to: f64| -> Vec<(f64, f64)> {
+        line(fit, to).into_iter().filter(|(x, _)| *x >= from).collect()
+    };
+    let hogsim = hogsim.map(|fit| series(span(fit, 15.0, 62.9), Style::Dashes, PALETTE[2]));
+    [
+        series(best, Style::Dots, PALETTE[0]),
+        series(span(curve, from, to), Style::Line, PALETTE[0]),
+        series(span(&paper, 23.2, 62.9), Style::Line, PALETTE[5]),
+    ]
+    .into_iter()
+    .chain(hogsim)
+    .collect()
 }
 
 /// The curve in the paper's unit.

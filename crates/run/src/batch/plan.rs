@@ -101,7 +101,7 @@ impl<'a> Plan<'a> {
             Err(PerfOpenError::Unavailable(probe)) => {
                 let refusal = InputError::new("run", probe.reason).key("bandwidth_limit");
                 let help = "`memweir doctor` says what this machine offers".to_owned();
-                Err(RunError::NoMeter(refusal.help(probe.remedy.unwrap_or(help))))
+                Err(RunError::NoMeter(refusal.help(probe.help.unwrap_or(help))))
             }
         }
     }

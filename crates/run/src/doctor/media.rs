@@ -53,7 +53,7 @@ fn dax(memories: &Memories) -> Probe {
     }
     let probe = Probe::available(found.join("; "));
     match unused(memories).next() {
-        Some(device) => probe.remedy(to_system_ram(device)),
+        Some(device) => probe.help(to_system_ram(device)),
         None => probe,
     }
 }
@@ -86,12 +86,12 @@ fn second_medium(memories: &Memories) -> Probe {
              alone",
             device.name
         ))
-        .remedy(to_system_ram(device)),
+        .help(to_system_ram(device)),
         None => Probe::missing(
             "DRAM is the only medium: `hmmsched` has nothing to tell apart, and schedules by the \
              effective bandwidth of DRAM",
         )
-        .remedy(PRETEND),
+        .help(PRETEND),
     }
 }
 
@@ -143,7 +143,7 @@ mod tests {
         assert!(probes.iter().all(|probe| !probe.available), "{probes:?}");
         assert_eq!(probes[0].reason, "all 2 NUMA nodes with memory have CPUs");
         assert!(probes[3].reason.starts_with("DRAM is the only medium"));
-        assert!(probes[3].remedy.as_ref().is_some_and(|remedy| remedy.contains("--placement")));
+        assert!(probes[3].help.as_ref().is_some_and(|help| help.contains("--placement")));
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
         let [nodes, dax, _, second] = probes(&memories);
         assert_eq!(nodes, Probe::available("node 2 with 64 GiB of CXL memory"));
         assert_eq!(dax.reason, "dax0.0 with 64 GiB of CXL memory, memory of node 2");
-        assert_eq!(dax.remedy, None);
+        assert_eq!(dax.help, None);
         assert!(second.available && second.reason.starts_with("node 2 is a second medium"));
     }
 
@@ -167,6 +167,6 @@ mod tests {
         let [_, dax, _, second] = probes(&memories);
         assert!(dax.available && !second.available);
         assert!(second.reason.starts_with("dax0.0 would be a second medium"));
-        assert!(second.remedy.is_some_and(|remedy| remedy.contains("--mode=system-ram dax0.0")));
+        assert!(second.help.is_some_and(|help| help.contains("--mode=system-ram dax0.0")));
     }
 }

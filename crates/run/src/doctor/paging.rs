@@ -20,13 +20,13 @@ pub(super) fn paging(
         Ok(()) => Probe::available("pages can be protected from writes while they leave DRAM"),
         Err(obstacle) => {
             let missing = obstacle.missing("shared memory");
-            Probe::missing(missing.reason).remedy(missing.remedy)
+            Probe::missing(missing.reason).help(missing.help)
         }
     };
     let scan = match scan {
         Ok(()) => Probe::available("PAGEMAP_SCAN finds the pages that writes have brought back"),
         Err(error) => Probe::missing(format!("the page table cannot be searched: {error}"))
-            .remedy("Linux 6.7 or later has PAGEMAP_SCAN"),
+            .help("Linux 6.7 or later has PAGEMAP_SCAN"),
     };
     [("userfaultfd", userfaultfd), ("pagemap-scan", scan), ("places", places(memories, memory))]
 }
@@ -48,11 +48,11 @@ fn places(memories: &Memories, memory: Bytes) -> Probe {
     let missing =
         Probe::missing(format!("all memory is DRAM ({memory}); a part of it can stand in"));
     match unused.first() {
-        Some(device) => missing.remedy(format!(
+        Some(device) => missing.help(format!(
             "`daxctl reconfigure-device --mode=system-ram {device}` makes it a node; whatever is stored \
              there is lost"
         )),
-        None => missing.remedy("`memweir page run --nvm memfd:SIZE`, with `--delay` a slower one"),
+        None => missing.help("`memweir page run --nvm memfd:SIZE`, with `--delay` a slower one"),
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
         let memory = Bytes(24 << 30);
         let plain = places(&memories, memory);
         assert!(plain.reason.contains("24 GiB"), "{}", plain.reason);
-        assert!(!plain.available && plain.remedy.unwrap().contains("memfd:SIZE"));
+        assert!(!plain.available && plain.help.unwrap().contains("memfd:SIZE"));
         memories.dax.push(DaxDevice {
             name: "dax0.0".to_owned(),
             size: Bytes(4 << 30),
@@ -78,7 +78,7 @@ mod tests {
             node: Some(1),
             is_system_ram: false,
         });
-        assert!(places(&memories, memory).remedy.unwrap().contains("--mode=system-ram dax0.0"));
+        assert!(places(&memories, memory).help.unwrap().contains("--mode=system-ram dax0.0"));
         memories.nodes.push(node(1, false));
         assert_eq!(places(&memories, memory), Probe::available("`--nvm node:1` with 4 GiB"));
     }
@@ -89,7 +89,7 @@ mod tests {
         let obstacle = Obstacle { step: Step::Open, error: denied };
         let old = io::Error::from_raw_os_error(25);
         let probes = paging(&Memories::default(), Bytes::ZERO, Err(obstacle), Err(old));
-        assert!(probes.iter().all(|(_, probe)| !probe.available && probe.remedy.is_some()));
+        assert!(probes.iter().all(|(_, probe)| !probe.available && probe.help.is_some()));
         assert!(probes[0].1.reason.contains("CAP_SYS_PTRACE"));
         let probes = paging(&Memories::default(), Bytes::ZERO, Ok(()), Ok(()));
         assert!(probes[0].1.available && probes[1].1.available);

@@ -33,7 +33,7 @@ fn superuser(status: &str) -> Probe {
         .and_then(|ids| ids.split_whitespace().nth(1));
     match uid {
         Some("0") => Probe::available("this is root"),
-        Some(uid) => Probe::missing(format!("this is user {uid}")).remedy(
+        Some(uid) => Probe::missing(format!("this is user {uid}")).help(
             "not needed where a cgroup is delegated (`systemd-run --user --scope -p Delegate=yes`) \
              and perf_event_paranoid is 2 or less",
         ),
@@ -50,19 +50,19 @@ fn real_time(status: &str, limits: &str) -> Probe {
             Probe::available(format!("real-time priorities up to {priority}"))
         }
         _ => Probe::missing("neither CAP_SYS_NICE nor a real-time priority limit above zero")
-            .remedy("`LimitRTPRIO=1` in the unit, or `rtprio` in /etc/security/limits.conf"),
+            .help("`LimitRTPRIO=1` in the unit, or `rtprio` in /etc/security/limits.conf"),
     }
 }
 
 fn open_files(limits: &str) -> Probe {
     const ENOUGH: u64 = 4096;
-    let remedy = "raise the hard limit (`LimitNOFILE=`, /etc/security/limits.conf)";
+    let help = "raise the hard limit (`LimitNOFILE=`, /etc/security/limits.conf)";
     match hard_limit(limits, "Max open files") {
         Some("unlimited") => Probe::available("as many as wanted"),
         Some(limit) => match limit.parse::<u64>() {
             Ok(number) if number >= ENOUGH => Probe::available(format!("up to {number}")),
             Ok(number) => {
-                Probe::missing(format!("{number} are too few for large batches")).remedy(remedy)
+                Probe::missing(format!("{number} are too few for large batches")).help(help)
             }
             Err(_) => Probe::missing("/proc/self/limits does not say"),
         },
@@ -109,9 +109,9 @@ fn bank_color(root: &Path) -> Probe {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Probe::missing(
             "this kernel does not color pages; `memweir color run` does it from outside",
         )
-        .remedy("build one with the patches in kernel/bank-color"),
+        .help("build one with the patches in kernel/bank-color"),
         Err(error) => {
-            Probe::missing(format!("the kernel's page colors: {error}")).remedy("run as root")
+            Probe::missing(format!("the kernel's page colors: {error}")).help("run as root")
         }
     }
 }
@@ -131,7 +131,7 @@ fn page_delivery(release: &str) -> Probe {
             since(Delivery::Move)
         )),
         None => Probe::missing("pages of chosen colors cannot be given to programs")
-            .remedy(format!("{} or later can recycle their frames", since(Delivery::Recycle))),
+            .help(format!("{} or later can recycle their frames", since(Delivery::Recycle))),
     }
 }
 
@@ -144,14 +144,14 @@ fn huge_pages(root: &Path) -> Probe {
         );
     }
     Probe::missing("no transparent huge pages: hogs may reach less than the peak bandwidth")
-        .remedy(format!("`echo madvise > /{path}`"))
+        .help(format!("`echo madvise > /{path}`"))
 }
 
 fn pressure(root: &Path) -> Probe {
     if root.join("proc/pressure/cpu").exists() {
         return Probe::available("the kernel tells how long tasks waited for a CPU");
     }
-    Probe::missing("no pressure stall information").remedy("boot with `psi=1`")
+    Probe::missing("no pressure stall information").help("boot with `psi=1`")
 }
 
 /// Detects the patches of `kernel/direct-read-swap` by their counters.
@@ -163,7 +163,7 @@ fn direct_read_swap(root: &Path) -> Probe {
             Probe::available(format!("swap devices can be read in place; {pages} pages were"))
         }
         None => Probe::missing("this kernel copies every page that it brings back from swap")
-            .remedy("build one with the patches in kernel/direct-read-swap"),
+            .help("build one with the patches in kernel/direct-read-swap"),
     }
 }
 
@@ -181,7 +181,7 @@ pub(super) fn tools(qemu: &QemuPaths) -> [(&'static str, Probe); 1] {
     let probe = match resolve_program(emulator, &path) {
         Ok(found) => Probe::available(found.display().to_string()),
         Err(error) => Probe::missing(error.to_string())
-            .remedy("install QEMU's user mode (Debian: apt install qemu-user)"),
+            .help("install QEMU's user mode (Debian: apt install qemu-user)"),
     };
     [("qemu-x86_64", probe)]
 }
@@ -220,7 +220,7 @@ Max realtime priority     0                    0
         file(dir.path(), "proc/self/limits", &LIMITS.replace("1048576", "2048   "));
         let probes = privileges(dir.path());
         assert_eq!(available(&probes), [false, false, false]);
-        assert!(probes.iter().all(|(_, probe)| probe.remedy.is_some()));
+        assert!(probes.iter().all(|(_, probe)| probe.help.is_some()));
         assert!(probes[0].1.reason.contains("user 7"));
         // A limit of its own gives real-time priority too.
         let limits = LIMITS.replace("Max realtime priority     0", "Max realtime priority     5");
@@ -246,7 +246,7 @@ Max realtime priority     0                    0
     #[test]
     fn the_release_tells_how_pages_are_delivered() {
         let old = page_delivery("5.15.0");
-        assert!(!old.available && old.remedy.unwrap().contains("Linux 6.1"));
+        assert!(!old.available && old.help.unwrap().contains("Linux 6.1"));
         let recycling = page_delivery("6.1.0-56-amd64");
         assert!(recycling.available && recycling.reason.contains("since Linux 6.8"));
         assert!(page_delivery("6.12.0").reason.contains("UFFDIO_MOVE"));
@@ -263,7 +263,7 @@ Max realtime priority     0                    0
     #[test]
     fn a_kernel_with_page_colors_shows_by_its_map() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(bank_color(dir.path()).remedy.unwrap().contains("kernel/bank-color"));
+        assert!(bank_color(dir.path()).help.unwrap().contains("kernel/bank-color"));
         file(dir.path(), "sys/kernel/mm/page_color/map", "");
         assert!(bank_color(dir.path()).reason.contains("once a map is loaded"));
         file(dir.path(), "sys/kernel/mm/page_color/map", "offset 0x0\nbank 0x2000\n");
@@ -274,6 +274,6 @@ Max realtime priority     0                    0
     fn a_missing_tool_says_how_to_get_it() {
         let absent = QemuPaths { emulator: Some("/nonexistent/qemu".into()), plugin: None };
         let [(_, probe)] = tools(&absent);
-        assert!(!probe.available && probe.remedy.unwrap().contains("apt install"));
+        assert!(!probe.available && probe.help.unwrap().contains("apt install"));
     }
 }

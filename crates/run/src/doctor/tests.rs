@@ -48,7 +48,7 @@ fn the_calibration_is_there_absent_foreign_or_wrong() {
     let probe = || platform(Some(&path), &machine);
     assert!(probe().reason.contains("does not exist"), "{:?}", probe());
     fs::write(&path, "format = 7\n").unwrap();
-    assert!(!probe().available && probe().remedy.unwrap().contains("memweir calibrate"));
+    assert!(!probe().available && probe().help.unwrap().contains("memweir calibrate"));
 
     let mut calibrated = Platform::new(machine.clone(), Effort::Quick);
     calibrated.save(&path).unwrap();

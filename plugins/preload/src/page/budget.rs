@@ -80,25 +80,25 @@ impl Budget {
 
     /// Returns the number of resident pages above which some are evicted.
     pub(crate) fn high(self) -> usize {
-        self.hold_above() - self.pages / 64
+        self.stall_above() - self.pages / 64
     }
 
     /// Returns the number of resident pages that are left then.
     fn low(self) -> usize {
-        self.hold_above() - self.pages / 32
+        self.stall_above() - self.pages / 32
     }
 
     /// Returns the number of resident pages above which writers stall. If the budget is small, or
     /// small compared with the program, the number is lower, so that the pages that come until then
     /// exceed the budget by no more than a twentieth.
-    pub(crate) fn hold_above(self) -> usize {
+    pub(crate) fn stall_above(self) -> usize {
         let comes = UNSEEN.max(2 * self.batch()) + self.chunks * UNSEEN_PER_CHUNK;
         (self.pages + self.pages / 20).saturating_sub(comes).clamp(self.pages / 2, self.pages)
     }
 
     /// Returns the number of resident pages below which stalled writers continue.
     pub(crate) fn release_below(self) -> usize {
-        self.hold_above() - self.pages / 128
+        self.stall_above() - self.pages / 128
     }
 
     /// Returns the number of resident pages above which new memory is given by credit. Below, it
@@ -191,7 +191,7 @@ impl Budget {
         };
         let next = match stage {
             Stage::Ample | Stage::Small => self.pressed_above(),
-            Stage::Pressed | Stage::Over => self.hold_above() + self.pages / 64,
+            Stage::Pressed | Stage::Over => self.stall_above() + self.pages / 64,
         };
         let room = next.saturating_sub(total);
         (room / (rate * self.processors.clamp(1, 8)) / 2).clamp(PAUSE.0, PAUSE.1)
@@ -233,11 +233,11 @@ mod tests {
     #[test]
     fn the_budget_is_kept_within_five_percent() {
         // Pages that come after the last check, besides those given by credit, until writers are
-        // held.
+        // stalled.
         let slack = BUDGET.pages / 20;
-        let pause = BUDGET.pause(BUDGET.hold_above(), Stage::Over);
+        let pause = BUDGET.pause(BUDGET.stall_above(), Stage::Over);
         let comes = pause * PAGES_PER_MICRO * BUDGET.processors;
-        assert!(BUDGET.hold_above() - BUDGET.pages + comes < slack, "{comes} of {slack}");
+        assert!(BUDGET.stall_above() - BUDGET.pages + comes < slack, "{comes} of {slack}");
         assert!(BUDGET.window() * 4 < slack * 2);
     }
 
@@ -245,16 +245,16 @@ mod tests {
     fn small_budgets_leave_room_for_what_comes_unseen() {
         let small = |mib: usize| Budget::new(mib * 256, 2);
         // 256 + 12 - 100, 512 + 25 - 100, 1024 + 51 - 100 pages.
-        assert_eq!([1, 2, 4].map(|mib| small(mib).hold_above()), [168, 437, 975]);
-        assert_eq!(small(8).hold_above(), 2048, "a twentieth is 102 pages");
+        assert_eq!([1, 2, 4].map(|mib| small(mib).stall_above()), [168, 437, 975]);
+        assert_eq!(small(8).stall_above(), 2048, "a twentieth is 102 pages");
         // 4096 + 204 - 100 - 800, and no more than half less.
-        assert_eq!(Budget { chunks: 40, ..small(16) }.hold_above(), 3400);
-        assert_eq!(Budget { chunks: 1 << 20, ..small(16) }.hold_above(), 2048);
+        assert_eq!(Budget { chunks: 40, ..small(16) }.stall_above(), 3400);
+        assert_eq!(Budget { chunks: 1 << 20, ..small(16) }.stall_above(), 2048);
         // 16,384 + 819 - 128 - 800, and no more than the budget.
-        assert_eq!(Budget { chunks: 40, ..small(64) }.hold_above(), 16_275);
-        assert_eq!(Budget { chunks: 20, ..small(64) }.hold_above(), 16_384);
+        assert_eq!(Budget { chunks: 40, ..small(64) }.stall_above(), 16_275);
+        assert_eq!(Budget { chunks: 20, ..small(64) }.stall_above(), 16_384);
         assert_eq!(small(1).stage(1), Stage::Pressed, "from the start");
-        assert_eq!(Budget::new(16, 2).hold_above(), 8);
+        assert_eq!(Budget::new(16, 2).stall_above(), 8);
     }
 
     #[test]
@@ -262,8 +262,8 @@ mod tests {
         let batch = |mib: usize| Budget::new(mib * 256, 2).batch();
         assert_eq!([1, 16, 64, 128, 256, 1024].map(batch), [8, 16, 64, 128, 256, 256]);
         // 128 MiB and 100 chunks: 32,768 + 1,638 - 256 - 2,000, and no more than the budget.
-        let held = |chunks| Budget { chunks, ..Budget::new(1 << 15, 2) }.hold_above();
-        assert_eq!([60, 100].map(held), [1 << 15, 32_150]);
+        let stalled = |chunks| Budget { chunks, ..Budget::new(1 << 15, 2) }.stall_above();
+        assert_eq!([60, 100].map(stalled), [1 << 15, 32_150]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | [`Residency`] | states of pages, order of victims | the policy has the pages in DRAM |
 //! | [`protocol`] | pages on their way out | no write is lost |
 //! | [`Memory`] | slot mappings, the owners above | each mapping of a file is a converted range |
-//! | [`Pressure`] | amounts of memory, the credit of new memory | writers are held only for room |
+//! | [`Pressure`] | amounts of memory, credit of new memory | writers are stalled only for room |
 //! | [`Evictor`] | the choice of pages to move | no more time than a share goes to scans |
 
 mod answers;
@@ -211,16 +211,27 @@ impl Pager {
         })
     }
 
+    /// Serves the program to its end.
     fn serve(&mut self) {
         loop {
             let pause = self.pressure.pause();
-            let held = self.memory.monitor.has_waiters();
-            if self.memory.monitor.wait(if held { pause.min(500) } else { pause }) {
+            let waited_for = self.memory.monitor.has_waiters();
+            if self.memory.monitor.wait(if waited_for { pause.min(500) } else { pause }) {
                 return;
             }
             self.memory.monitor.drain();
             self.answer();
-            self.tick();
+            let Self { memory, pressure, evictor, urgency, .. } = self;
+            memory.give_back();
+            memory.monitor.look_after_children();
+            pressure.look(memory);
+            pressure.stall_or_release(memory);
+            if !pressure.cannot_evict(memory) {
+                evictor.evict(pressure.to_evict(), pressure, memory);
+            }
+            pressure.stall_or_release(memory);
+            evictor.scan_sometimes(pressure, memory);
+            urgency.sleep_in_time(pressure, memory);
             let now = sys::micros();
             if now >= self.rarely_due {
                 self.rarely_due = now + RARELY;
@@ -230,21 +241,6 @@ impl Pager {
                 }
             }
         }
-    }
-
-    /// Does the work of one check.
-    fn tick(&mut self) {
-        let Self { memory, pressure, evictor, urgency, .. } = self;
-        memory.give_back();
-        memory.monitor.look_after_children();
-        pressure.look(memory);
-        pressure.hold_or_release(memory);
-        if !pressure.cannot_evict(memory) {
-            evictor.evict(pressure.to_evict(), pressure, memory);
-        }
-        pressure.hold_or_release(memory);
-        evictor.scan_sometimes(pressure, memory);
-        urgency.sleep_in_time(pressure, memory);
     }
 
     /// Takes the last counts after the program has ended.

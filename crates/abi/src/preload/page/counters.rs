@@ -82,9 +82,9 @@ table! {
         /// Nanoseconds for which eviction was paused for them.
         ForkPauseNanos = "fork_pause_ns",
         /// Times that writers were stalled until there was room in DRAM.
-        Holds = "holds",
+        Stalls = "holds",
         /// Nanoseconds for which they were stalled.
-        HoldNanos = "hold_ns",
+        StallNanos = "hold_ns",
         /// Accesses that waited for a page during its eviction, or for room.
         Waits = "waits",
         /// Bytes that were copied because the program moved memory or requested a feature of memory

@@ -49,7 +49,7 @@ pub(super) fn execute(
     let begun = Instant::now();
     let program =
         Foreground { command: &args.command, environment: &[], group: Some(colored.group()) };
-    let status = foreground::run(&program, foreground::NEVER, || ())?;
+    let status = program.run(foreground::NEVER, || ())?;
     let counts = colored.counts();
     let ran = Ran::new(args, status, begun, GivenPages::from(&counts), warning);
     ran.summarize();

@@ -158,7 +158,7 @@ impl Args {
     }
 
     /// Returns the request to the kernel.
-    pub(super) fn kernel_wish(&self) -> KernelRequest {
+    pub(super) fn kernel_request(&self) -> KernelRequest {
         KernelRequest {
             dram: self.dram,
             device: self.swap.clone(),

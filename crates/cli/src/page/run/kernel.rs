@@ -27,12 +27,12 @@ struct Report {
 
 /// Runs the program.
 pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    let request = args.kernel_wish();
+    let request = args.kernel_request();
     let paged = KernelPaged::prepare(&request)?;
     let begun = Instant::now();
     let program =
         Foreground { command: &args.command, environment: &[], group: Some(paged.group()) };
-    let status = foreground::run(&program, foreground::NEVER, || ())?;
+    let status = program.run(foreground::NEVER, || ())?;
     let report = Report {
         command: foreground::words(&args.command),
         dram_bytes: request.dram,

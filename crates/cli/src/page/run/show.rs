@@ -7,7 +7,7 @@ use memweir_core::{Bytes, Joules, PAGE};
 use memweir_page::live::{Cause, Histogram, Report, Row};
 
 use crate::render::bars::bar;
-use crate::render::text::{self, Table, count, percent, seconds};
+use crate::render::text::{self, Table, count, percent, seconds, time};
 
 /// Cells of the longest bar of a histogram.
 const BAR: usize = 24;
@@ -99,7 +99,7 @@ fn unpaged_programs(report: &Report) -> String {
 /// A cause as a clause.
 fn because(cause: Cause, report: &Report) -> String {
     let counted = |name: &str| report.counters.get(name).copied().unwrap_or(0);
-    let time = |name: &str| nanos(counted(name));
+    let spent = |name: &str| time(counted(name) as f64, 0);
     match cause {
         Cause::UnpagedPrograms => "programs that cannot be paged had it".to_owned(),
         Cause::NvmFull => "the NVM was full".to_owned(),
@@ -114,12 +114,12 @@ fn because(cause: Cause, report: &Report) -> String {
         Cause::ForkedChildren => format!(
             "eviction waited for {}, {} in all",
             text::counted(counted("fork_pauses"), "forked process"),
-            time("fork_pause_ns")
+            spent("fork_pause_ns")
         ),
         Cause::LateHelper => format!(
             "the machine kept the pager from its processor for up to {} at a time, {} in all",
-            time("latest_wake_ns"),
-            time("run_delay_ns")
+            spent("latest_wake_ns"),
+            spent("run_delay_ns")
         ),
     }
 }
@@ -194,27 +194,21 @@ fn histogram_of(name: &str, histogram: &Histogram) -> String {
         "eviction" => "evicting a page, in a batch",
         other => other,
     };
-    let below = histogram.median_below_ns.map(nanos).unwrap_or_default();
+    let below = histogram.median_below_ns.map(bound).unwrap_or_default();
     let mut text = format!("\n{what}: half of {} below {below}\n", count(histogram.count));
     let most = histogram.buckets.iter().map(|bucket| bucket.count).max().unwrap_or(1);
     for bucket in &histogram.buckets {
         let drawn = bar(bucket.count as f64 / most as f64, BAR);
-        let end = nanos(bucket.to_ns);
+        let end = bound(bucket.to_ns);
         let told = writeln!(text, "  below {end:>8}  {:>12}  {drawn}", count(bucket.count));
         told.unwrap_or_else(|_| unreachable!("a string takes every line"));
     }
     text
 }
 
-/// Nanoseconds with the unit that reads best; `any` for a bound that is none.
-fn nanos(value: u64) -> String {
-    match value {
-        u64::MAX => "any".to_owned(),
-        0..10_000 => format!("{value} ns"),
-        10_000..10_000_000 => format!("{:.0} µs", value as f64 / 1e3),
-        10_000_000..10_000_000_000 => format!("{:.0} ms", value as f64 / 1e6),
-        _ => format!("{:.0} s", value as f64 / 1e9),
-    }
+/// The end of a range of times; `any` for the last, which has none.
+fn bound(nanos: u64) -> String {
+    if nanos == u64::MAX { "any".to_owned() } else { time(nanos as f64, 0) }
 }
 
 /// The estimate of energy.

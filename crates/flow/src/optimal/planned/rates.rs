@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::engine::Score;
+use crate::engine::PrefixSums;
 use crate::experiment::Experiment;
 use crate::optimal::plan::fastest;
 use crate::stretch::{Response, Solver};
@@ -125,9 +125,9 @@ fn with(set: &[usize], task: usize) -> Vec<usize> {
 fn sampled(solver: &Solver, nodes: usize, task: &Task, random: &mut ChaCha8Rng) -> Vec<Response> {
     let shift: f64 = random.random();
     let point = |sample: usize| (sample as f64 + shift) / SAMPLES as f64 * task.work.as_f64();
-    let score = Score::new(&task.program);
+    let sums = PrefixSums::new(&task.program);
     let response = |sample: usize| {
-        let at = score.beginning_at(task.offset + Nanos(point(sample) as u64));
+        let at = sums.beginning_at(task.offset + Nanos(point(sample) as u64));
         fastest(solver, nodes, &task.program.spans[at.span], &task.placement)
     };
     let mut samples: Vec<Response> = (0..SAMPLES).map(response).collect();

@@ -177,7 +177,7 @@ impl EventCounter {
     }
 }
 
-/// Returns the error of opening an event for a job, with the remedy.
+/// Returns the error of opening an event for a job, with help.
 pub(super) fn open_error(source: io::Error, event: &str, job: JobId) -> MeterError {
     match source.raw_os_error() {
         Some(libc::EMFILE) => MeterError::Unsupported(format!(

@@ -1,4 +1,4 @@
-//! Probing `perf_event_open`: the reason why it works here or not, and the remedy.
+//! Probing `perf_event_open`: the reason why it works here or not, and help.
 
 use std::fmt;
 use std::io;
@@ -62,7 +62,7 @@ pub(super) fn no_entry(cpu: &CpuModel, files: &[EventFile], privileges: &Privile
         return refused("instructions", &error, privileges);
     }
     let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
-    Probe::missing(format!("no memory events are known for this CPU ({cpu})")).remedy(format!(
+    Probe::missing(format!("no memory events are known for this CPU ({cpu})")).help(format!(
         "describe its events in an event file (examples: {}) and name that file",
         names.join(", ")
     ))
@@ -76,15 +76,15 @@ pub(super) fn refused(event: &str, error: &io::Error, privileges: &Privileges) -
             "perf_event_open is refused although {privileges}: a seccomp filter, as containers \
              have, or a security module forbids it"
         ))
-        .remedy("allow perf_event_open in the container's seccomp profile"),
-        Some(libc::EACCES | libc::EPERM) => Probe::missing(format!("{privileges}")).remedy(
+        .help("allow perf_event_open in the container's seccomp profile"),
+        Some(libc::EACCES | libc::EPERM) => Probe::missing(format!("{privileges}")).help(
             "sysctl kernel.perf_event_paranoid=2 (1 or less counts the kernel's accesses too), \
              or run as root",
         ),
         Some(libc::ENOSYS) => Probe::missing("this kernel has no perf events")
-            .remedy("a kernel with CONFIG_PERF_EVENTS"),
+            .help("a kernel with CONFIG_PERF_EVENTS"),
         Some(libc::EMFILE) => {
-            Probe::missing("the limit of open files is reached").remedy("raise it with `ulimit -n`")
+            Probe::missing("the limit of open files is reached").help("raise it with `ulimit -n`")
         }
         _ => Probe::missing(format!("the kernel refuses event {event}: {error}")),
     }
@@ -95,13 +95,11 @@ pub(super) fn refused_for_groups(event: &str, error: &io::Error, privileges: &Pr
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) if !privileges.capable => {
             Probe::missing(format!("counting control groups needs CAP_PERFMON, and {privileges}"))
-                .remedy("sysctl kernel.perf_event_paranoid=0, or run as root")
+                .help("sysctl kernel.perf_event_paranoid=0, or run as root")
         }
         Some(libc::EBADF | libc::EINVAL) => {
             Probe::missing(format!("the kernel refuses event {event} for control groups: {error}"))
-                .remedy(
-                    "a kernel with CONFIG_CGROUP_PERF, and no cgroup v1 hierarchy of perf_event",
-                )
+                .help("a kernel with CONFIG_CGROUP_PERF, and no cgroup v1 hierarchy of perf_event")
         }
         _ => refused(event, error, privileges),
     }
@@ -110,13 +108,13 @@ pub(super) fn refused_for_groups(event: &str, error: &io::Error, privileges: &Pr
 fn no_pmu(event: &str) -> Probe {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     if is_virtual(&cpuinfo) {
-        Probe::missing("this virtual machine has no PMU").remedy(
+        Probe::missing("this virtual machine has no PMU").help(
             "give the guest a virtual PMU (libvirt: <pmu state='on'/> with host-passthrough; \
              clouds: a metal or dedicated-host instance)",
         )
     } else {
         Probe::missing(format!("the kernel offers no hardware event {event} on this machine"))
-            .remedy("check the firmware's settings and `dmesg | grep -i pmu`")
+            .help("check the firmware's settings and `dmesg | grep -i pmu`")
     }
 }
 
@@ -148,13 +146,13 @@ mod tests {
         let probe = refuse(libc::EACCES, &nobody());
         let expected = "perf_event_paranoid is 3 and this is user 1000 without CAP_PERFMON";
         assert_eq!(probe.reason, expected);
-        assert!(probe.remedy.unwrap().contains("perf_event_paranoid=2"));
+        assert!(probe.help.unwrap().contains("perf_event_paranoid=2"));
         let capable = Privileges { capable: true, uid: 0, ..nobody() };
         assert!(refuse(libc::EPERM, &capable).reason.contains("seccomp"));
         assert!(refuse(libc::EINVAL, &nobody()).reason.contains("event E"));
         for code in [libc::ENOENT, libc::ENOSYS, libc::EMFILE] {
             let probe = refuse(code, &nobody());
-            assert!(!probe.available && probe.remedy.is_some(), "{probe:?}");
+            assert!(!probe.available && probe.help.is_some(), "{probe:?}");
         }
     }
 

@@ -51,7 +51,7 @@ impl ResctrlGroupMeter {
     /// `most` monitoring groups at once, or half of what the CPU has.
     ///
     /// # Errors
-    /// The reason why nothing is monitored, and the remedy.
+    /// The reason why nothing is monitored, and help.
     pub fn open(most: Option<usize>) -> Result<Self, Probe> {
         let pid = std::process::id() as i32;
         Self::open_with(Arc::new(KernelFiles), Path::new("/proc"), pid, most)

@@ -43,7 +43,7 @@ pub(super) struct Counter {
 
 impl Resctrl {
     /// Finds the mounted resctrl for the process `pid` of `proc`, and removes the groups of runs
-    /// that are dead. The error has the reason and the remedy.
+    /// that are dead. The error has the reason and help.
     pub(super) fn open(files: Arc<dyn Files>, proc: &Path, pid: i32) -> Result<Self, Probe> {
         let offer = find_offer(&*files, proc)?;
         let proc = Proc { files: &*files, root: proc };

@@ -91,7 +91,7 @@ pub(super) fn find_offer(files: &dyn Files, proc: &Path) -> Result<Offer, Probe>
 
 fn not_writable(mon_groups: &Path, error: &io::Error) -> Probe {
     Probe::missing(format!("no monitoring group can be made in {}: {error}", mon_groups.display()))
-        .remedy("run as root, outside of containers that mount /sys read-only")
+        .help("run as root, outside of containers that mount /sys read-only")
 }
 
 /// Returns the reason why there is no mount: the CPU, the kernel, or just a missing mount command.
@@ -105,18 +105,18 @@ fn not_mounted(files: &dyn Files, proc: &Path) -> Probe {
         filesystems.lines().any(|line| line.split_whitespace().next_back() == Some("resctrl"));
     if registered && (monitors || flags.is_empty()) {
         return Probe::missing("resctrl is not mounted")
-            .remedy(format!("mount -t resctrl resctrl {USUAL_MOUNT}"));
+            .help(format!("mount -t resctrl resctrl {USUAL_MOUNT}"));
     }
     if monitors {
         return Probe::missing("the CPU monitors memory bandwidth, but this kernel has no resctrl")
-            .remedy("a kernel with CONFIG_X86_CPU_RESCTRL and no `rdt=!mbmtotal` at boot");
+            .help("a kernel with CONFIG_X86_CPU_RESCTRL and no `rdt=!mbmtotal` at boot");
     }
     let missing = "cqm_mbm_total is not among its flags";
     if has_flag("hypervisor") {
         Probe::missing(format!(
             "this virtual machine is offered no Memory Bandwidth Monitoring ({missing})"
         ))
-        .remedy("run on the host, or on a metal instance")
+        .help("run on the host, or on a metal instance")
     } else {
         Probe::missing(format!("this CPU has no Memory Bandwidth Monitoring ({missing})"))
     }

@@ -284,13 +284,13 @@ fn what_is_missing_is_named_with_what_helps() {
     let machine = Machine::new();
     let refused = || machine.meter().expect_err("no meter");
     machine.fail("writable", "mon_groups", libc::EROFS);
-    assert!(refused().remedy.unwrap().contains("root"));
+    assert!(refused().help.unwrap().contains("root"));
     machine.file("resctrl/info/L3_MON/mon_features", "llc_occupancy\n");
     assert!(refused().reason.contains("llc_occupancy"));
     machine.file("proc/self/mountinfo", "");
-    assert!(refused().remedy.unwrap().starts_with("mount -t resctrl"));
+    assert!(refused().help.unwrap().starts_with("mount -t resctrl"));
     machine.file("proc/filesystems", "nodev\tproc\n");
-    assert!(refused().remedy.unwrap().contains("CONFIG_X86_CPU_RESCTRL"));
+    assert!(refused().help.unwrap().contains("CONFIG_X86_CPU_RESCTRL"));
     machine.file("proc/cpuinfo", "flags\t: fpu hypervisor\n");
     assert!(refused().reason.contains("virtual machine"));
     machine.file("proc/cpuinfo", "flags\t: fpu\n");

@@ -87,6 +87,15 @@ fn populated_in(range: Span, memory: &mut Memory) -> Option<Span> {
     None
 }
 
+/// Part of a range to convert.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// All of it.
+    Whole,
+    /// The part between the first and the last page with content that fits into NVM.
+    Fitting,
+}
+
 /// Result for the first mapping in a chunk.
 pub(super) struct Tried {
     /// Pages that left DRAM.
@@ -116,7 +125,7 @@ impl Converter {
                 (self.search, self.rests_until) = (Search::default(), sys::micros() + AGAIN);
                 return 0;
             };
-            let tried = self.convert(chunk, false, pressure, memory);
+            let tried = self.convert(chunk, Extent::Fitting, pressure, memory);
             self.search.resume_at(tried.up_to);
             if tried.pages > 0 {
                 return tried.pages;
@@ -125,12 +134,11 @@ impl Converter {
         0
     }
 
-    /// Converts the convertible part of the first mapping in a chunk: all of it, or the part
-    /// between the first and the last page with content that fits into NVM.
+    /// Converts the convertible part of the first mapping in a chunk, to this extent.
     pub(super) fn convert(
         &mut self,
         chunk: Span,
-        all: bool,
+        extent: Extent,
         pressure: &Pressure,
         memory: &mut Memory,
     ) -> Tried {
@@ -141,7 +149,7 @@ impl Converter {
         // Slots that wait to be released might be those of the chunk.
         let clean = memory.monitor.ranges(|ranges| ranges.given_back.is_empty());
         let tried = if clean && !memory.monitor.space.is_locked() {
-            self.convert_closed(chunk, all, pressure, memory)
+            self.convert_closed(chunk, extent, pressure, memory)
         } else {
             None
         };
@@ -152,7 +160,7 @@ impl Converter {
     fn convert_closed(
         &mut self,
         chunk: Span,
-        all: bool,
+        extent: Extent,
         pressure: &Pressure,
         memory: &mut Memory,
     ) -> Option<Tried> {
@@ -163,7 +171,7 @@ impl Converter {
         if range.is_empty() {
             return None;
         }
-        let fitting = if fit { what_fits(range, all, pressure, memory) } else { None };
+        let fitting = if fit { what_fits(range, extent, pressure, memory) } else { None };
         let pages = fitting.and_then(|(range, populated)| {
             self.convert_mapping(range, &populated, mapping, pressure, memory)
         });
@@ -254,13 +262,13 @@ impl Converter {
 /// full.
 fn what_fits(
     range: Span,
-    all: bool,
+    extent: Extent,
     pressure: &Pressure,
     memory: &Memory,
 ) -> Option<(Span, Pages)> {
     let populated = memory.populated(range)?;
     let room = pressure.nvm_room() / PAGE;
-    if all {
+    if extent == Extent::Whole {
         return (populated.count() <= room).then_some((range, populated));
     }
     let mut fitting = (0..range.length() / PAGE).filter(|page| populated.has(*page)).take(room);

@@ -4,7 +4,7 @@ mod scan;
 
 use memweir_abi::preload::page::{PageCounter, Timed};
 
-use super::convert::Converter;
+use super::convert::{Converter, Extent};
 use super::memory::Memory;
 use super::pages::CLUSTER;
 use super::pressure::Pressure;
@@ -86,15 +86,15 @@ impl Evictor {
             memory.tally.time(Timed::Eviction, nanos / done as u64);
             left = left.saturating_sub(done);
             pressure.measure(memory);
-            // Holds writers that fill memory faster than it is emptied.
-            pressure.hold_or_release(memory);
+            // Stalls writers that fill memory faster than it is emptied.
+            pressure.stall_or_release(memory);
             memory.monitor.drain();
         }
     }
 
     /// Makes the existing pages of a window leave, so that all of it is in one state.
     pub(super) fn empty_window(&mut self, window: Span, pressure: &Pressure, memory: &mut Memory) {
-        let gone = self.converter.convert(window, true, pressure, memory).pages;
+        let gone = self.converter.convert(window, Extent::Whole, pressure, memory).pages;
         memory.tally.add(PageCounter::Evictions, gone);
     }
 
@@ -210,7 +210,7 @@ fn range_of(cluster: &[u32], memory: &Memory) -> Span {
 
 /// Times accesses to a page that was just evicted: a read, and then a write.
 fn probe(address: usize, memory: &mut Memory) {
-    if memory.copies || memory.monitor.protection().is_held(address) {
+    if memory.copies || memory.monitor.protection().is_stalled(address) {
         return;
     }
     let mapping = memory.mapping(address);

@@ -17,7 +17,7 @@ use crate::pagemap::{Found, Pagemap};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{MINOR, MISSING, PAGE, WRITES};
 
-/// Steps in which writers are held between two checks.
+/// Steps in which writers are stalled between two checks.
 const STEPS: usize = 256;
 /// Bytes of the file that are worked on at a time.
 const PIECE: usize = 512 * PAGE;
@@ -190,19 +190,19 @@ impl Memory {
         }
     }
 
-    /// Holds the writers of all memory in the file, starting where a page last came to DRAM.
-    pub(super) fn hold_writers(&mut self) {
-        self.monitor.begin_hold();
+    /// Stalls the writers of all memory in the file, starting where a page last came to DRAM.
+    pub(super) fn stall_writers(&mut self) {
+        self.monitor.begin_stall();
         let mut first = None;
         for _ in 0..STEPS {
-            let Some(step) = self.monitor.next_to_hold() else { return };
+            let Some(step) = self.monitor.next_to_stall() else { return };
             if first == Some(step.start) {
                 return;
             }
             first = first.or(Some(step.start));
             if self.monitor.pass(step) {
                 self.watch_chunks(step);
-                self.monitor.hold(step);
+                self.monitor.stall(step);
             }
         }
     }

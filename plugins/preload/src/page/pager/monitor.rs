@@ -24,7 +24,7 @@ use protection::Protection;
 const PENDING: usize = 4096;
 /// Attempts to lock the ranges after which other threads get time to run.
 const AWHILE: u32 = 32;
-/// Bytes whose writers are held or released at a time.
+/// Bytes whose writers are stalled or released at a time.
 const STEP: usize = 2 << 20;
 
 /// Requests to a userfaultfd that a fork can disturb. Tests use a fake that injects faults.
@@ -216,7 +216,7 @@ impl<U: Userfaultfd> Monitor<U> {
 
     /// Returns true if threads wait for the helper.
     pub(super) fn has_waiters(&self) -> bool {
-        self.tables.protection.holds() || self.tables.pending.used > 0
+        self.tables.protection.any_stalled() || self.tables.pending.used > 0
     }
 
     pub(super) fn children(&self) -> &Children {
@@ -227,7 +227,7 @@ impl<U: Userfaultfd> Monitor<U> {
         &self.tables.protection
     }
 
-    /// Records that the page was found in DRAM: the next hold starts there.
+    /// Records that the page was found in DRAM: the next stall starts there.
     pub(super) fn arrived(&mut self, page: usize) {
         self.tables.protection.arrived(page);
     }
@@ -279,11 +279,11 @@ impl<U: Userfaultfd> Monitor<U> {
         done
     }
 
-    /// Lets writes to the range continue, except where writers are held.
+    /// Lets writes to the range continue, except where writers are stalled.
     pub(super) fn unprotect(&mut self, range: Span) {
         let mut rest = range;
         while !rest.is_empty() {
-            let open = self.tables.protection.first_not_held(rest);
+            let open = self.tables.protection.first_not_stalled(rest);
             if open.is_empty() {
                 break;
             }
@@ -310,50 +310,50 @@ impl<U: Userfaultfd> Monitor<U> {
         let _ = self.request(|uffd| uffd.unprotect(range));
     }
 
-    /// Begins to hold writers, where a page last came to DRAM, unless some are held already.
-    pub(super) fn begin_hold(&mut self) {
-        if self.tables.protection.begin_hold(STEP, sys::nanos()) {
-            self.tally.add(PageCounter::Holds, 1);
+    /// Begins to stall writers, where a page last came to DRAM, unless some are stalled already.
+    pub(super) fn begin_stall(&mut self) {
+        if self.tables.protection.begin_stall(STEP, sys::nanos()) {
+            self.tally.add(PageCounter::Stalls, 1);
         }
     }
 
-    /// Returns the range of the file whose writers are to be held next.
-    pub(super) fn next_to_hold(&mut self) -> Option<Span> {
-        let from = self.tables.protection.hold_from();
+    /// Returns the range of the file whose writers are to be stalled next.
+    pub(super) fn next_to_stall(&mut self) -> Option<Span> {
+        let from = self.tables.protection.stall_from();
         self.ranges(|ranges| ranges.converted.part_behind(from, STEP))
     }
 
-    /// Goes on behind `step`; returns true if not all of its writers are held.
+    /// Goes on behind `step`; returns true if not all of its writers are stalled.
     pub(super) fn pass(&mut self, step: Span) -> bool {
         self.tables.protection.pass(step)
     }
 
-    /// Holds the writers of a range.
-    pub(super) fn hold(&mut self, step: Span) {
-        if self.tables.protection.hold(step) && self.uffd.protect(step).is_err() {
-            self.tables.protection.undo_hold(step);
+    /// Stalls the writers of a range.
+    pub(super) fn stall(&mut self, step: Span) {
+        if self.tables.protection.stall(step) && self.uffd.protect(step).is_err() {
+            self.tables.protection.undo_stall(step);
         }
     }
 
-    /// Lets the held writers of the next range continue; returns false if there are none. It
+    /// Lets the stalled writers of the next range continue; returns false if there are none. It
     /// resumes where it ended last, so that no writer waits forever.
     pub(super) fn release_next(&mut self) -> bool {
         let Some(step) = self.tables.protection.next_to_release(STEP) else { return false };
         self.let_go(step);
         if let Some(since) = self.tables.protection.released(step) {
-            self.tally.add(PageCounter::HoldNanos, (sys::nanos() - since) as usize);
+            self.tally.add(PageCounter::StallNanos, (sys::nanos() - since) as usize);
         }
         true
     }
 
-    /// Lets all held writers continue.
+    /// Lets all stalled writers continue.
     pub(super) fn release(&mut self) {
         while self.release_next() {}
     }
 
-    /// Makes the ranges behind `address`, which were just released, the first to be held again.
-    pub(super) fn hold_again_from(&mut self, address: usize) {
-        self.tables.protection.hold_again_from(address);
+    /// Makes the ranges behind `address`, which were just released, the first to be stalled again.
+    pub(super) fn stall_again_from(&mut self, address: usize) {
+        self.tables.protection.stall_again_from(address);
     }
 
     /// Calls `look` on the ranges, and answers forks while another thread holds their lock. Must
@@ -373,7 +373,7 @@ impl<U: Userfaultfd> Monitor<U> {
     }
 
     /// Lets the lock holder of the ranges run. It may have been descheduled by this very process,
-    /// which runs before others, or wait because writers are held.
+    /// which runs before others, or wait because writers are stalled.
     fn let_others_look(&mut self, rests: u32) {
         const LONG: u32 = 20;
         if rests.is_multiple_of(LONG) {

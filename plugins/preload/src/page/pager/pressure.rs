@@ -26,9 +26,9 @@ const LEAST_ROOM: usize = 64;
 
 /// The shortage, as it was last measured.
 ///
-/// Writers are held only while enough pages can leave to release them. New memory waits only from
-/// [`Stage::Pressed`] on ([`Admission`]). After futile evictions, nothing is evicted for a while
-/// ([`Rest`]).
+/// Writers are stalled only while enough pages can leave to release them. New memory waits only
+/// from [`Stage::Pressed`] on ([`Admission`]). After futile evictions, nothing is evicted for a
+/// while ([`Rest`]).
 pub(super) struct Pressure {
     budget: Budget,
     nvm_bytes: usize,
@@ -77,7 +77,7 @@ impl Pressure {
 
     /// Returns true if writers would stall with that many more pages in DRAM.
     pub(super) fn is_full_with(&self, pages: usize) -> bool {
-        self.total.resident + pages > self.budget.hold_above()
+        self.total.resident + pages > self.budget.stall_above()
     }
 
     /// Counts pages that came since the measurement.
@@ -126,7 +126,7 @@ impl Pressure {
     }
 
     /// Returns true if enough pages can leave to keep the budget. If NVM is too small for that,
-    /// holding writers would be useless.
+    /// stalling writers would be useless.
     pub(super) fn can_keep_budget(&self) -> bool {
         let excess = self.total.resident.saturating_sub(self.budget.release_below());
         excess * PAGE <= self.nvm_room() + self.total.kept
@@ -163,16 +163,16 @@ impl Pressure {
         self.total = self.tally.publish(Some(self.entry), self.own, self.state);
     }
 
-    /// Holds writers if they bring pages to DRAM faster than others leave: the memory that they are
-    /// about to write is protected until there is room.
-    pub(super) fn hold_or_release(&mut self, memory: &mut Memory) {
-        let held = memory.monitor.protection().holds();
+    /// Stalls writers if they bring pages to DRAM faster than others leave: the memory that they
+    /// are about to write is protected until there is room.
+    pub(super) fn stall_or_release(&mut self, memory: &mut Memory) {
+        let stalled = memory.monitor.protection().any_stalled();
         let stuck = self.cannot_evict(memory) || !self.can_keep_budget();
         if self.is_full_with(0) && !stuck {
-            memory.hold_writers();
-        } else if held && stuck {
+            memory.stall_writers();
+        } else if stalled && stuck {
             memory.monitor.release();
-        } else if held && self.total.resident <= self.budget.release_below() {
+        } else if stalled && self.total.resident <= self.budget.release_below() {
             self.release_some(memory);
         }
     }
@@ -184,7 +184,7 @@ impl Pressure {
         while memory.monitor.release_next() {
             self.measure(memory);
             if self.is_full_with(0) {
-                return memory.monitor.hold_again_from(first);
+                return memory.monitor.stall_again_from(first);
             }
         }
     }

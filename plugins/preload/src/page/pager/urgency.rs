@@ -2,7 +2,7 @@
 //! for a processor. The kernel throttles a process of real-time priority that has used 95 % of a
 //! second (`sched_rt_runtime_us`), for the rest of that second, even if the processor is otherwise
 //! idle. So a helper with that much work sleeps often enough on its own, while all writers are
-//! held.
+//! stalled.
 
 use super::memory::Memory;
 use super::pressure::Pressure;
@@ -44,7 +44,7 @@ impl Urgency {
         let owed = owed(time, sys::cpu_micros() - self.used);
         if owed > 0 && !pressure.cannot_evict(memory) {
             if pressure.can_keep_budget() {
-                memory.hold_writers();
+                memory.stall_writers();
             }
             sys::sleep_micros(owed);
         }

@@ -65,7 +65,7 @@ fn the_table_has_every_figure() {
         "25.0 % of it",
         "mean over the run",
         "half of 4 below 2048 ns",
-        "below   131 µs             1  ████████",
+        "below   131 us             1  ████████",
         "saved 250 mJ (12.500 % of DRAM's)",
         "until 73 of its lines",
     ] {

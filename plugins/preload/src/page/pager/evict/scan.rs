@@ -72,7 +72,7 @@ impl Evictor {
             self.found[..count].iter().for_each(|found| saw(*found, pressure, memory));
             // Writers that fill memory do not wait for the scan to end.
             pressure.measure(memory);
-            pressure.hold_or_release(memory);
+            pressure.stall_or_release(memory);
             if end <= at {
                 return;
             }

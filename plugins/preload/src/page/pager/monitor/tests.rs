@@ -120,23 +120,23 @@ fn what_the_kernel_does_not_protect_is_open() {
     assert!(!monitor.protect(pages(0, 2)));
     assert!(monitor.protection().is_open(0));
     monitor.uffd.refusals.borrow_mut().push_back(libc::ENOMEM);
-    monitor.hold(pages(0, 2));
-    assert!(!monitor.protection().holds() && monitor.protection().is_open(0));
+    monitor.stall(pages(0, 2));
+    assert!(!monitor.protection().any_stalled() && monitor.protection().is_open(0));
 }
 
 #[test]
 fn pages_that_have_moved_stay_protected_where_writers_are_held() {
     let mut monitor = faulty(&[], &[]);
-    monitor.hold(pages(2, 4));
+    monitor.stall(pages(2, 4));
     assert!(monitor.protect(pages(0, 6)));
     requests(&monitor);
     monitor.unprotect_all();
     let open = [pages(0, 2), pages(4, 6)].map(Request::Unprotect);
     assert_eq!(requests(&monitor), open);
-    assert!(monitor.protection().is_held(2 * PAGE) && monitor.protection().is_open(0));
+    assert!(monitor.protection().is_stalled(2 * PAGE) && monitor.protection().is_open(0));
     monitor.release();
     assert_eq!(requests(&monitor), [Request::Unprotect(pages(2, 4))]);
-    assert!(!monitor.protection().holds());
+    assert!(!monitor.protection().any_stalled());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Programs laid out for execution: per span the inputs of one step of the event loop, and running
-//! totals that give everything between two points of a program at once.
+//! Programs laid out for execution: per span the inputs of one step of the event loop, and prefix
+//! sums that give everything between two points of a program at once.
 
 use std::sync::Arc;
 
@@ -43,13 +43,13 @@ impl<const R: usize, const W: usize> Row<R, W> {
 
 /// A program laid out at one placement, on one node.
 #[derive(Debug)]
-pub(crate) struct Track<const R: usize, const W: usize> {
+pub(crate) struct Layout<const R: usize, const W: usize> {
     pub(crate) rows: Arc<[Row<R, W>]>,
     /// Time that passes before each span, and at the end, when the task is alone on the machine.
     alone: Vec<f64>,
 }
 
-impl<const R: usize, const W: usize> Track<R, W> {
+impl<const R: usize, const W: usize> Layout<R, W> {
     /// Lays a program out.
     pub(crate) fn new(
         solver: &Solver,
@@ -70,21 +70,21 @@ impl<const R: usize, const W: usize> Track<R, W> {
     }
 
     /// Returns the time from the start of the program to a point of it, alone on the machine.
-    pub(crate) fn alone_at(&self, score: &Score, at: Point) -> f64 {
+    pub(crate) fn alone_at(&self, sums: &PrefixSums, at: Point) -> f64 {
         let last = self.rows.len();
         let (from, to) = (self.alone[at.span], self.alone[at.span + 1]);
-        at.lap as f64 * self.alone[last] + from + (to - from) * score.part(at)
+        at.lap as f64 * self.alone[last] + from + (to - from) * sums.part(at)
     }
 
     /// Returns the point that is reached after this time alone on the machine.
-    pub(crate) fn alone_after(&self, score: &Score, time: f64) -> Point {
+    pub(crate) fn alone_after(&self, sums: &PrefixSums, time: f64) -> Point {
         let last = self.rows.len();
         let lap = (time / self.alone[last]).floor();
         let within = time - lap * self.alone[last];
         let span = self.alone.partition_point(|start| *start <= within).clamp(1, last) - 1;
         let (from, to) = (self.alone[span], self.alone[span + 1]);
         let part = ((within - from) / (to - from)).clamp(0.0, 1.0);
-        Point { lap: lap as u64, span, into: part * score.length(span) }
+        Point { lap: lap as u64, span, into: part * sums.length(span) }
     }
 }
 
@@ -99,9 +99,10 @@ pub(crate) struct Point {
     pub(crate) into: f64,
 }
 
-/// Running totals over a program, independent of the placement of its pages.
+/// Prefix sums over the spans of a program: progress, instructions and lines before each. They do
+/// not depend on the placement of its pages.
 #[derive(Debug)]
-pub(crate) struct Score {
+pub(crate) struct PrefixSums {
     /// Progress at the start of each span, and at the end.
     starts: Vec<u64>,
     /// Flows with traffic, by memory: the others have no place in `totals`.
@@ -111,7 +112,7 @@ pub(crate) struct Score {
     totals: Vec<f64>,
 }
 
-impl Score {
+impl PrefixSums {
     pub(crate) fn new(program: &Program) -> Self {
         let used = |memory: &usize| {
             program.spans.iter().any(|span| {
@@ -245,31 +246,31 @@ mod tests {
 
     #[test]
     fn points_and_totals_by_hand() {
-        let score = Score::new(&program());
-        let at = score.beginning_at(Nanos(5_500_000));
+        let sums = PrefixSums::new(&program());
+        let at = sums.beginning_at(Nanos(5_500_000));
         assert_eq!(at, Point { lap: 1, span: 1, into: 500_000.0 });
-        assert_eq!(score.progress_at(at), 5_500_000.0);
+        assert_eq!(sums.progress_at(at), 5_500_000.0);
         // 1,000 lines in the first lap and half of them in the second.
-        let totals = score.totals(at);
+        let totals = sums.totals(at);
         assert_eq!((totals[0], totals[1], totals[2]), (5_500_000.0, 1_500.0, 0.0));
-        let end = score.ending_at(Nanos(3_000_000));
+        let end = sums.ending_at(Nanos(3_000_000));
         assert_eq!(end, Point { lap: 0, span: 1, into: 1_000_000.0 });
-        assert_eq!(score.beginning_at(Nanos(3_000_000)), Point { lap: 1, span: 0, into: 0.0 });
-        assert_eq!(score.boundaries(end, at), 2);
-        assert_eq!(score.next(end), Point { lap: 1, span: 0, into: 0.0 });
-        assert_eq!(score.lines(end, at), 500.0);
+        assert_eq!(sums.beginning_at(Nanos(3_000_000)), Point { lap: 1, span: 0, into: 0.0 });
+        assert_eq!(sums.boundaries(end, at), 2);
+        assert_eq!(sums.next(end), Point { lap: 1, span: 0, into: 0.0 });
+        assert_eq!(sums.lines(end, at), 500.0);
     }
 
     #[test]
     fn a_program_that_saturates_a_memory_alone_takes_longer_alone() {
         let machine = Machine::uniform("slow", 1, BytesPerSec(32e6));
         let (program, solver) = (program(), Solver::new(&machine));
-        let score = Score::new(&program);
-        let track = Track::<1, 0>::new(&solver, &program, &Placement::default(), 0);
+        let sums = PrefixSums::new(&program);
+        let layout = Layout::<1, 0>::new(&solver, &program, &Placement::default(), 0);
         // The second span gets half of what it asks for and takes 2 ms.
-        let end = score.ending_at(Nanos(3_000_000));
-        assert!((track.alone_at(&score, end) - 4e6).abs() < 1e-3);
-        let half = track.alone_after(&score, 4e6 + 3e6);
+        let end = sums.ending_at(Nanos(3_000_000));
+        assert!((layout.alone_at(&sums, end) - 4e6).abs() < 1e-3);
+        let half = layout.alone_after(&sums, 4e6 + 3e6);
         assert_eq!((half.lap, half.span), (1, 1));
         assert!((half.into - 0.5e6).abs() < 1e-3);
     }
