@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seventeen jobs of ten real programs under the policies, on emulated machines of 4 and 8 cores.
+"""Nineteen jobs of twelve real programs under the policies, on emulated machines of 4 and 8 cores.
 
     run.py MEMWEIR OUT
 
@@ -48,6 +48,8 @@ JOBS = {
     "sort": ["sort", "--parallel=1", "records"],
     "sort-keys": ["sort", "--parallel=1", "-k", "2", "records"],
     "awk": ["awk", "{ for (i = 1; i <= NF; i++) n[$i]++ } END { for (w in n) print n[w], w }", "text"],
+    "grep": ["grep", "-E", "([aeiou][a-z]){3,}"] + 8 * ["text"],
+    "sed": ["sed", "-E", "s/([a-z]+) ([a-z]+)/\\2 \\1/", "text"],
     "sqlite3": ["sqlite3", ":memory:", ".read readings.sql"],
     "openssl": ["openssl", "dgst", "-sha256", "text", "text", "text", "text"],
     "perl": ["perl", "-e", "my %h; $h{$_ % 200003} += $_ for 1..400000; print scalar(keys %h)"],
