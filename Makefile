@@ -31,7 +31,7 @@ help:
 	@echo 'make test       format, lints, documentation, every test'
 	@echo 'make wheel      the Python package with the command inside, in target/python/wheels'
 	@echo 'make python-test  the tests of the Python package alone'
-	@echo 'make bench      the figures of docs/performance.md, measured here and judged (an hour or two)'
+	@echo 'make bench      the figures of docs/performance.md, measured and judged (an hour or two)'
 	@echo 'make kernel-test  the kernel series in QEMU guests; kernel-soak: longer, under KASAN and lockdep'
 	@echo 'make fuzz       every parser of input under libFuzzer, FUZZ_INPUTS each (a million)'
 	@echo 'make nightly    kernel budgets, planted bugs, bisect, fuzzing, benchmarks: for hours'

@@ -136,9 +136,15 @@ def table_rows(tables):
     return drawn
 
 
+def measured_in(directory, benches):
+    """The measurements of those of these benches that have a file there."""
+    files = {name: directory / f"{name}.csv" for name in benches}
+    return {name: read(file) for name, file in files.items() if file.exists()}
+
+
 def judge(tables, directory, benches):
     """Prints the verdicts of the rows of these benches; returns the number of those that fail."""
-    counts, failing = {}, 0
+    counts, failing, measured = {}, 0, measured_in(directory, benches)
     must = os.environ.get("CI") == "true"
     print(f"\n{'verdict':<12} {'budget':>16} {'ceiling':>16}  measured: figure")
     for table, rows in table_rows(tables).items():
@@ -146,8 +152,7 @@ def judge(tables, directory, benches):
         if rows:
             print(f"{table}:")
         for row in rows:
-            file = directory / f"{row.bench}.csv"
-            figures = row.measurements(read(file)) if file.exists() else None
+            figures = row.measurements(measured.get(row.bench, {}))
             if figures is None:
                 said, text, fails = "not measured", "", must
             else:
@@ -200,8 +205,7 @@ def machines(measured):
 
 def draw(tables, check):
     page = PAGE.read_text()
-    files = {name: EVIDENCE / f"{name}.csv" for name in sorted(tables["bench"])}
-    measured = {name: read(file) for name, file in files.items() if file.exists()}
+    measured = measured_in(EVIDENCE, sorted(tables["bench"]))
     drawn = table_rows(tables)
     stale = {row.bench for rows in drawn.values() for row in rows if row.typed} & measured.keys()
     if stale:

@@ -33,8 +33,8 @@ use crate::scheduler::{LineCosts, SchedulerConfig};
 /// latency.
 const LOSS: f64 = 0.25;
 
-/// Queueing over the cost of bursts at which half of that cost has faded.
-const HALF_FADED: f64 = 2.0;
+/// Queueing at which half of the cost of bursts has faded.
+const HALF_FADED: f64 = 2.0 * LOSS;
 
 /// Mean demand per core, over the peak divided by the cores, at which a job waits for memory all of
 /// the time. A single core of the machines at hand draws about twice its equal part of the peak.
@@ -186,8 +186,7 @@ impl SpeedModel {
         for medium in 0..self.media {
             let lost = LOSS * found.utilization[medium].min(1.0).powi(4);
             let queueing = found.queueing[medium];
-            let bursts = if queueing > 0.0 { lost / fading(queueing / lost) } else { lost };
-            found.excess[medium] = queueing + bursts;
+            found.excess[medium] = queueing + lost / fading(queueing);
         }
         found
     }
@@ -217,8 +216,8 @@ impl SpeedModel {
         for medium in 0..self.media {
             let utilization = contention.utilization[medium];
             damage[medium] = if utilization >= 1.0 && traffic[medium] > 0.0 {
-                let fading = fading(contention.queueing[medium] / LOSS);
-                let excess = 1.0 - 1.0 / (HALF_FADED * fading * fading);
+                let fading = fading(contention.queueing[medium]);
+                let excess = 1.0 - LOSS / (HALF_FADED * fading * fading);
                 excess * value[medium] / traffic[medium]
             } else {
                 4.0 * LOSS * utilization.min(1.0).powi(3) * value[medium]
@@ -291,8 +290,8 @@ impl TryFrom<Parameters> for SpeedModel {
     }
 }
 
-/// Returns the factor by which the cost of bursts is smaller than without queueing, at this
-/// queueing over that cost; 1 without queueing.
+/// Returns the factor by which the cost of bursts is smaller at this queueing than without any.
+/// Only full media queue, at the full cost `LOSS`.
 fn fading(queueing: f64) -> f64 {
     1.0 + queueing / HALF_FADED
 }

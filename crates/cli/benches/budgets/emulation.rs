@@ -1,12 +1,10 @@
 //! Cost of emulation beyond the software meter, in CPU time.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-use memweir_test_support::rows::record;
+use std::process::Command;
 
 use crate::meter::{CHASE, text};
-use crate::{MEMWEIR, children_cpu, median, row};
+use crate::{MEMWEIR, cpu_of, usual};
 
 /// Rounds of each pair; the median is reported.
 const ROUNDS: usize = 3;
@@ -26,22 +24,11 @@ pub(crate) fn measure(place: &Path) {
     let metered = ["run", "--meter", "software"];
     let emulated = ["emulate", "--machine", "hmmsched"];
     let ratio = || cpu_time(place, &emulated) / cpu_time(place, &metered);
-    let ratios: Vec<f64> = (0..ROUNDS).map(|_| ratio()).collect();
-    record("emulation of 4 programs", "x", ratios.iter().copied());
-    row("emulation of 4 programs, software meter", &format!("{:.2} x", median(ratios)));
+    usual("emulation of 4 programs", "x", ROUNDS, ratio);
 }
 
 fn cpu_time(place: &Path, arguments: &[&str]) -> f64 {
-    let before = children_cpu();
-    let status = Command::new(MEMWEIR)
-        .args(arguments)
-        .args(["--policy", "os", "--from-file", "jobs"])
-        .current_dir(place)
-        .env("XDG_DATA_HOME", place)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .expect("memweir runs");
-    assert!(status.success(), "{arguments:?}: {status}");
-    children_cpu() - before
+    let mut command = Command::new(MEMWEIR);
+    command.args(arguments).args(["--policy", "os", "--from-file", "jobs"]);
+    cpu_of(place, command.env("XDG_DATA_HOME", place))
 }

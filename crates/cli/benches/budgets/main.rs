@@ -20,7 +20,9 @@ mod share;
 mod sweep;
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
+use memweir_test_support::rows::record;
 use nix::sys::resource::{UsageWho, getrusage};
 
 const MEMWEIR: &str = env!("CARGO_BIN_EXE_memweir");
@@ -64,9 +66,30 @@ fn row(what: &str, measured: &str) {
     println!("{what:<56} {measured:>26}");
 }
 
+/// Records a figure in several rounds, and prints its median.
+fn usual(what: &str, unit: &str, rounds: usize, figure: impl Fn() -> f64) {
+    let figures: Vec<f64> = (0..rounds).map(|_| figure()).collect();
+    record(what, unit, figures.iter().copied());
+    row(what, &format!("{:.2} {unit}", median(figures)));
+}
+
+/// Runs a program to its end, in a directory and without its output.
+fn run(place: &Path, command: &mut Command) {
+    command.current_dir(place).stdin(Stdio::null()).stdout(Stdio::null());
+    let status = command.status().expect("the program runs");
+    assert!(status.success(), "{command:?}: {status}");
+}
+
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
+}
+
+/// CPU time of a program, that of its children included, see [`run`].
+fn cpu_of(place: &Path, command: &mut Command) -> f64 {
+    let before = children_cpu();
+    run(place, command);
+    children_cpu() - before
 }
 
 /// CPU time of all children that were waited for, theirs included.

@@ -4,10 +4,9 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use memweir_test_support::rows::record;
 use serde_json::Value;
 
-use crate::{MEMWEIR, children_cpu, median, row};
+use crate::{MEMWEIR, cpu_of, usual};
 
 /// The first argument with which this program is the pointer chase that it measures.
 pub(crate) const CHASE: &str = "chase";
@@ -32,24 +31,16 @@ pub(crate) fn measure(place: &Path) {
     {
         for sample in ["all", "10%"] {
             let what = format!("profile, {sample}, {name}");
-            usual(&what, || profiled(place, sample, command) / native(place, command));
+            usual(&what, "x", ROUNDS, || profiled(place, sample, command) / native(place, command));
         }
     }
 }
 
 /// CPU time of a whole profile, the native run and memweir's own included.
 fn profiled(place: &Path, sample: &str, command: &[&str]) -> f64 {
-    let before = children_cpu();
-    let status = Command::new(MEMWEIR)
-        .args(["profile", "--meter", "software", "--no-store", "--sample", sample, "--"])
-        .args(command)
-        .current_dir(place)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .expect("memweir runs");
-    assert!(status.success(), "{status}");
-    children_cpu() - before
+    let mut memweir = Command::new(MEMWEIR);
+    memweir.args(["profile", "--meter", "software", "--no-store", "--sample", sample, "--"]);
+    cpu_of(place, memweir.args(command))
 }
 
 /// Pseudo-random numbers, from the upper half of a linear congruential generator (Knuth's MMIX).
@@ -125,29 +116,13 @@ fn sum_by_avx2(numbers: &[u64]) -> u64 {
 
 /// Measures the CPU time of a program under the software meter over its native one.
 fn slowdown(program: &str, place: &Path, command: &[&str]) {
-    usual(&format!("software meter, {program}"), || {
+    usual(&format!("software meter, {program}"), "x", ROUNDS, || {
         metered(place, command) / native(place, command)
     });
 }
 
-/// Records several ratios and prints their median.
-fn usual(what: &str, ratio: impl Fn() -> f64) {
-    let ratios: Vec<f64> = (0..ROUNDS).map(|_| ratio()).collect();
-    record(what, "x", ratios.iter().copied());
-    row(what, &format!("{:.1} x", median(ratios)));
-}
-
 fn native(place: &Path, command: &[&str]) -> f64 {
-    let before = children_cpu();
-    let status = Command::new(command[0])
-        .args(&command[1..])
-        .current_dir(place)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .expect("the program runs");
-    assert!(status.success(), "{status}");
-    children_cpu() - before
+    cpu_of(place, Command::new(command[0]).args(&command[1..]))
 }
 
 fn metered(place: &Path, command: &[&str]) -> f64 {

@@ -1,12 +1,10 @@
 //! Efficiency of a sweep on two threads, against the same on one.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
-use memweir_test_support::rows::record;
-
-use crate::{MEMWEIR, median, row};
+use crate::{MEMWEIR, run, usual};
 
 /// Rounds of each pair; the median is reported.
 const ROUNDS: usize = 5;
@@ -19,21 +17,13 @@ pub(crate) fn measure(place: &Path) {
     let example = Command::new(MEMWEIR).args(["sim", "--example"]).output().expect("memweir runs");
     std::fs::write(place.join("example.toml"), example.stdout).expect("a file");
     let efficiency = || 100.0 * seconds(place, "1") / (2.0 * seconds(place, "2"));
-    let efficiencies: Vec<f64> = (0..ROUNDS).map(|_| efficiency()).collect();
-    record("sweep on two threads", "%", efficiencies.iter().copied());
-    row("a sweep on two threads, efficiency", &format!("{:.0} %", median(efficiencies)));
+    usual("sweep on two threads", "%", ROUNDS, efficiency);
 }
 
 fn seconds(place: &Path, threads: &str) -> f64 {
+    let mut command = Command::new(MEMWEIR);
+    command.args(["sim", "example.toml", "--threads", threads, "--set"]);
     let begun = Instant::now();
-    let status = Command::new(MEMWEIR)
-        .args(["sim", "example.toml", "--threads", threads, "--set"])
-        .arg(format!("repetitions={REPETITIONS}"))
-        .current_dir(place)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status()
-        .expect("memweir runs");
-    assert!(status.success(), "{status}");
+    run(place, command.arg(format!("repetitions={REPETITIONS}")));
     begun.elapsed().as_secs_f64()
 }

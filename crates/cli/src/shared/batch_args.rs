@@ -143,7 +143,8 @@ impl Comparing {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Results {
     /// Write the report as JSON (`-`: to standard output instead of the tables)
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    #[arg(help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
     /// Write one row per job and quantum, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]
