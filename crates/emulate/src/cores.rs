@@ -12,7 +12,7 @@ use memweir_core::Nanos;
 use memweir_flow::kernel::Processor;
 use memweir_linux::gate::{CoreCaches, Standing, ThreadView};
 
-use crate::epoch::{EpochResult, Memories, Work};
+use crate::epoch::{Debt, Memories, Work};
 use crate::threads::Threads;
 
 /// A thread, as a task of the operating system.
@@ -22,15 +22,19 @@ pub struct Task {
     pub view: ThreadView,
     /// Nanoseconds on a core.
     pub cpu_time: f64,
-    /// Progress per time of its turns.
-    speed: f64,
-    /// Nanoseconds that it owes; less than zero if time is due to it.
-    debt: f64,
-    /// Its work in this epoch, and the node of its core.
+    /// What it owes for the epochs before; it makes progress at the speed of the last one.
+    debt: Debt,
+    /// Its work in this epoch, and the core of its last turn.
     epoch: Work,
-    node: usize,
-    /// Its work in the last epoch in which it made progress.
-    before: Work,
+    core: usize,
+    life: Life,
+}
+
+/// Whether a thread can have further turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Alive,
+    Ended,
 }
 
 /// One core.
@@ -44,6 +48,30 @@ struct Core {
     clock: f64,
     /// Work on this core in this epoch, including earlier work that is paid for in it.
     epoch: Work,
+    /// Debt of the threads that have ended on it.
+    debt: Debt,
+}
+
+impl Core {
+    /// Pays a debt until the clock has reached `until`; returns the nanoseconds that it took.
+    fn pay(&mut self, debt: &mut Debt, until: f64) -> f64 {
+        if debt.nanos <= 0.0 || self.clock >= until {
+            return 0.0;
+        }
+        let paid = debt.pay(until - self.clock);
+        self.epoch.add(&paid);
+        self.clock = if debt.nanos > 0.0 { until } else { self.clock + paid.occupied };
+        paid.occupied
+    }
+
+    /// Pays what the threads owed that have ended here.
+    fn pay_own_debt(&mut self, now: f64, until: f64) {
+        // The clock of an idle core stands still.
+        self.clock = self.clock.max(now);
+        let mut debt = self.debt;
+        self.pay(&mut debt, until);
+        self.debt = debt;
+    }
 }
 
 /// The cores of a machine.
@@ -61,7 +89,14 @@ pub struct Cores<T> {
 impl<T: Threads> Cores<T> {
     /// Creates idle cores on these nodes.
     pub fn new(nodes: impl Iterator<Item = usize>, memories: Memories, threads: T) -> Self {
-        let core = |node| Core { node, task: None, last: None, clock: 0.0, epoch: Work::default() };
+        let core = |node| Core {
+            node,
+            task: None,
+            last: None,
+            clock: 0.0,
+            epoch: Work::default(),
+            debt: Debt::default(),
+        };
         Self {
             threads,
             memories,
@@ -82,11 +117,10 @@ impl<T: Threads> Cores<T> {
         self.tasks.push(Task {
             view,
             cpu_time: 0.0,
-            speed: 1.0,
-            debt: 0.0,
+            debt: Debt::default(),
             epoch: Work::default(),
-            node: 0,
-            before: Work::default(),
+            core: 0,
+            life: Life::Alive,
         });
     }
 
@@ -120,12 +154,16 @@ impl<T: Threads> Cores<T> {
         let done: Vec<(usize, Work)> =
             self.cores.iter().map(|core| (core.node, core.epoch)).collect();
         let stretch = self.memories.stretch(length, &done);
-        for task in self.tasks.iter_mut().filter(|task| task.epoch.granted != 0.0) {
-            let work = std::mem::take(&mut task.epoch);
-            let EpochResult { speed, debt } = self.memories.evaluate(&work, task.node, &stretch);
-            task.debt += debt;
-            if work.progress > 0 {
-                (task.speed, task.before) = (speed, work);
+        for task in &mut self.tasks {
+            let core = &mut self.cores[task.core];
+            if task.epoch.granted != 0.0 {
+                let work = std::mem::take(&mut task.epoch);
+                task.debt.charge(&work, self.memories.evaluate(&work, core.node, &stretch));
+            }
+            if task.life == Life::Ended && task.debt.nanos != 0.0 {
+                let debt = std::mem::take(&mut task.debt);
+                task.cpu_time += debt.nanos.max(0.0);
+                core.debt.inherit(&debt);
             }
         }
         for core in &mut self.cores {
@@ -133,25 +171,24 @@ impl<T: Threads> Cores<T> {
         }
     }
 
-    /// Runs the task of a core until the core's clock has reached `until`.
+    /// Pays the debt of a core, and runs its task until the core's clock has reached `until`.
     fn advance(&mut self, place: usize, until: f64) {
         let core = &mut self.cores[place];
+        core.pay_own_debt(self.now, until);
         let Some(number) = core.task else { return };
         let task = &mut self.tasks[number];
+        // Time that was due to a thread when it ended is due to the next one.
+        task.debt.nanos += core.debt.nanos.min(0.0);
+        core.debt.nanos = core.debt.nanos.max(0.0);
         while core.clock < until {
-            let available = until - core.clock;
-            if task.debt > 0.0 {
-                core.epoch.add(&task.before.paid(task.debt.min(available), task.speed));
-            }
-            if task.debt >= available {
-                task.debt -= available;
-                core.epoch.occupied += available;
-                (core.clock, task.cpu_time) = (until, task.cpu_time + available);
+            task.cpu_time += core.pay(&mut task.debt, until);
+            if core.clock >= until {
                 return;
             }
-            // A debt shortens the turn, and time that is due lengthens it.
-            let time = available - task.debt;
-            let progress = (time * task.speed * FEMTOS_PER_NANO as f64) as u64;
+            let available = until - core.clock;
+            // Time that is due to a thread lengthens its turn.
+            let time = available - task.debt.nanos;
+            let progress = (time * task.debt.speed * FEMTOS_PER_NANO as f64) as u64;
             let caches = match core.last.replace(number) {
                 Some(last) if last != number => CoreCaches::Others,
                 _ => CoreCaches::Own,
@@ -163,7 +200,7 @@ impl<T: Threads> Cores<T> {
             let standing = self.threads.turn(task.view.thread, limit, caches);
             let after = self.threads.spent(task.view.thread);
             let used = after.used.saturating_sub(spent.used);
-            let taken = used as f64 / FEMTOS_PER_NANO as f64 / task.speed;
+            let taken = used as f64 / FEMTOS_PER_NANO as f64 / task.debt.speed;
             let work = Work {
                 progress: used,
                 stalled: after.stalled.saturating_sub(spent.stalled),
@@ -171,12 +208,12 @@ impl<T: Threads> Cores<T> {
                 granted: taken,
                 occupied: 0.0,
             };
-            task.node = core.node;
+            task.core = place;
             task.epoch.add(&work);
             core.epoch.add(&work);
             // A thread owes any time beyond its turn; a turn that was cut short ends early.
-            let takes = task.debt + taken;
-            task.debt = (takes - available).max(0.0) + takes.min(0.0);
+            let takes = task.debt.nanos + taken;
+            task.debt.nanos = (takes - available).max(0.0) + takes.min(0.0);
             let passed = takes.clamp(0.0, available);
             core.epoch.occupied += passed;
             (core.clock, task.cpu_time) = (core.clock + passed, task.cpu_time + passed);
@@ -186,6 +223,9 @@ impl<T: Threads> Cores<T> {
                 Standing::Ready if used == 0 => core.clock = until,
                 Standing::Ready => {}
                 _ => {
+                    if standing == Standing::Gone {
+                        task.life = Life::Ended;
+                    }
                     self.left.push((core.clock, place));
                     return;
                 }

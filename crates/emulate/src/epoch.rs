@@ -38,17 +38,17 @@ impl Work {
         self.occupied += other.occupied;
     }
 
-    /// Returns the part of this work that memories still serve while its thread pays for `nanos`
-    /// nanoseconds at this speed. It counts neither as granted nor as occupied time.
-    #[must_use]
-    pub fn paid(&self, nanos: f64, speed: f64) -> Self {
+    /// Returns the part of this work that memories still serve while a core pays for `nanos`
+    /// nanoseconds at this speed. None of it counts as granted.
+    fn paid(&self, nanos: f64, speed: f64) -> Self {
         let progress = nanos * speed * FEMTOS_PER_NANO as f64;
         let share = progress / self.progress.max(1) as f64;
         Self {
             progress: progress as u64,
             stalled: (self.stalled as f64 * share) as u64,
             counts: self.counts.scaled(share),
-            ..Self::default()
+            granted: 0.0,
+            occupied: nanos,
         }
     }
 
@@ -66,6 +66,55 @@ pub struct EpochResult {
     /// Nanoseconds that the work took beyond the time granted for it; less than zero if it took
     /// less.
     pub debt: f64,
+}
+
+/// Time that a core has to spend on work that was done before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Debt {
+    /// Nanoseconds; less than zero if too much time was spent.
+    pub nanos: f64,
+    /// Progress per time of the work.
+    pub speed: f64,
+    /// The work of the last epoch that made progress.
+    work: Work,
+}
+
+impl Default for Debt {
+    /// No debt, of work that nothing slows down.
+    fn default() -> Self {
+        Self { nanos: 0.0, speed: 1.0, work: Work::default() }
+    }
+}
+
+impl Debt {
+    /// Adds the debt of an epoch.
+    pub fn charge(&mut self, work: &Work, result: EpochResult) {
+        self.nanos += result.debt;
+        if work.progress > 0 {
+            (self.speed, self.work) = (result.speed, *work);
+        }
+    }
+
+    /// Takes over another debt.
+    pub fn inherit(&mut self, other: &Self) {
+        if self.nanos > 0.0 {
+            let time = |debt: &Self| debt.work.progress_nanos() / debt.speed;
+            let both = time(self) + time(other);
+            self.work.add(&other.work);
+            self.speed = self.work.progress_nanos() / both.max(f64::MIN_POSITIVE);
+        } else {
+            (self.speed, self.work) = (other.speed, other.work);
+        }
+        self.nanos += other.nanos;
+    }
+
+    /// Pays for at most this number of nanoseconds (>= 0), and returns what memories serve meanwhile; its
+    /// occupied time is what was paid.
+    pub fn pay(&mut self, at_most: f64) -> Work {
+        let nanos = self.nanos.clamp(0.0, at_most);
+        self.nanos -= nanos;
+        self.work.paid(nanos, self.speed)
+    }
 }
 
 /// The memories of one machine.
@@ -170,8 +219,35 @@ mod tests {
             (250_000 * FEMTOS_PER_NANO, 125_000 * FEMTOS_PER_NANO)
         );
         assert_eq!(paid.counts.reads, Lines(250));
-        assert_eq!((paid.granted, paid.occupied), (0.0, 0.0));
+        assert_eq!((paid.granted, paid.occupied), (0.0, 0.5e6));
         assert_eq!(Work::default().paid(1e6, 1.0).counts, Counts::default());
+    }
+
+    #[test]
+    fn a_debt_is_paid_once() {
+        let mut debt = Debt::default();
+        debt.charge(&work(1000), EpochResult { speed: 0.5, debt: 1e6 });
+        assert_eq!(debt.pay(0.5e6), work(1000).paid(0.5e6, 0.5));
+        assert_eq!(debt.pay(2e6).occupied, 0.5e6);
+        assert_eq!((debt.pay(2e6).occupied, debt.nanos), (0.0, 0.0));
+        // Time that is due cannot be paid.
+        debt.charge(&work(1000), EpochResult { speed: 0.5, debt: -1e6 });
+        assert_eq!((debt.pay(2e6).occupied, debt.nanos), (0.0, -1e6));
+    }
+
+    #[test]
+    fn an_inherited_debt_has_the_mean_traffic_of_both() {
+        let mut debt = Debt::default();
+        debt.charge(&work(1000), EpochResult { speed: 1.0, debt: 1e6 });
+        let mut other = Debt::default();
+        other.charge(&work(3000), EpochResult { speed: 0.5, debt: 2e6 });
+        debt.inherit(&other);
+        // Two milliseconds of progress with 4,000 lines took three.
+        let paid = debt.pay(3e6);
+        assert_eq!((paid.occupied, paid.counts.reads, debt.nanos), (3e6, Lines(4000), 0.0));
+        // Nothing is left of a debt that is paid.
+        debt.inherit(&other);
+        assert_eq!(debt.pay(2e6).counts.reads, Lines(3000));
     }
 
     #[test]
