@@ -9,13 +9,29 @@
 //! <!-- not run (make, cd): builds for minutes -->
 //! ```
 //!
-//! The output that a page shows is not compared here.
+//! What a page shows as the output of a block, in the block or in a `text` block after it, is compared
+//! with what the block printed if this comment stands before it:
+//!
+//! ```text
+//! <!-- output -->
+//! ```
+//!
+//! Any other output that follows a block says why it is not compared:
+//!
+//! ```text
+//! <!-- output varies: the times are those of a machine -->
+//! ```
+//!
+//! A page may leave out lines and columns: each of its lines has cells of one line that was printed.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
 use crate::support::{MEMWEIR, World, root};
+
+/// The comment before an output that must be the same.
+const OUTPUT: &str = "<!-- output -->";
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -26,6 +42,8 @@ struct Block {
     line: usize,
     commands: Vec<Shown>,
     exempt: Exempt,
+    /// The lines that it must print.
+    output: Vec<String>,
 }
 
 /// A command as a page shows it.
@@ -53,9 +71,8 @@ enum Exempt {
 impl Exempt {
     fn parse(line: &str) -> Self {
         let Some(comment) = line.trim().strip_prefix("<!-- not run") else { return Self::None };
-        let comment = comment.strip_suffix("-->").expect("the comment ends on its line");
-        let (list, reason) = comment.split_once(':').expect("a reason after `not run`");
-        assert!(reason.split_whitespace().count() >= 3, "a reason is a sentence: {line}");
+        let (list, why) = comment.split_once(':').expect("a reason after `not run`");
+        reason(why, line);
         let list = list.trim();
         if list.is_empty() {
             return Self::All;
@@ -74,24 +91,76 @@ impl Exempt {
     }
 }
 
+/// Reads a reason that ends a comment.
+fn reason<'a>(comment: &'a str, line: &str) -> &'a str {
+    let comment = comment.strip_suffix("-->").expect("the comment ends on its line");
+    assert!(comment.split_whitespace().count() >= 3, "a reason is a sentence: {line}");
+    comment
+}
+
+/// The use that the test makes of a fenced block.
+#[derive(Clone, Copy, PartialEq)]
+enum Fence {
+    Console,
+    /// Output of the last `console` block, which must be the same.
+    Output,
+    Other,
+}
+
+/// The use of a block that opens with this line, after this comment and with nothing else since a
+/// `console` block or not.
+fn fence(line: &str, comment: &str, follows_commands: bool) -> Fence {
+    let compared = comment.trim() == OUTPUT;
+    match line.strip_prefix("```").expect("a fence") {
+        "console" => Fence::Console,
+        "text" if compared => Fence::Output,
+        "text" if follows_commands => {
+            let varies = comment.trim().strip_prefix("<!-- output varies: ");
+            reason(varies.unwrap_or_else(|| panic!("compare, or say why not: {comment}")), comment);
+            Fence::Other
+        }
+        _ => {
+            assert!(!compared, "this is no output: {line}");
+            Fence::Other
+        }
+    }
+}
+
 /// The `console` blocks of a page. Lines without a prompt are output.
 fn blocks(page: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let mut open: Option<Block> = None;
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut open: Option<Fence> = None;
+    let mut compared = false;
+    let mut follows_commands = false;
     let mut before = "";
     for (index, line) in page.lines().enumerate() {
-        match &mut open {
-            None if line == "```console" => {
-                let exempt = Exempt::parse(before);
-                open = Some(Block { line: index + 1, commands: Vec::new(), exempt });
+        match open {
+            None if line.starts_with("```") => {
+                let kind = fence(line, before, follows_commands);
+                if kind == Fence::Console {
+                    let exempt = Exempt::parse(before);
+                    let (commands, output) = (Vec::new(), Vec::new());
+                    blocks.push(Block { line: index + 1, commands, exempt, output });
+                }
+                compared = before.trim() == OUTPUT;
+                open = Some(kind);
             }
-            None => {}
-            Some(_) if line == "```" => blocks.extend(open.take()),
-            Some(block) => {
+            None => follows_commands &= line.is_empty() || line.starts_with("<!--"),
+            Some(kind) if line == "```" => {
+                follows_commands = kind == Fence::Console;
+                open = None;
+            }
+            Some(Fence::Other) => {}
+            Some(kind) => {
+                let block = blocks.last_mut().expect("output follows a block of commands");
                 let user = line.strip_prefix("$ ").map(|text| (Prompt::User, text));
                 let root = || line.strip_prefix("# ").map(|text| (Prompt::Root, text));
-                if let Some((prompt, text)) = user.or_else(root) {
-                    block.commands.push(Shown { prompt, text: text.to_owned() });
+                match user.or_else(root) {
+                    Some((prompt, text)) if kind == Fence::Console => {
+                        block.commands.push(Shown { prompt, text: text.to_owned() });
+                    }
+                    _ if compared => block.output.push(line.to_owned()),
+                    _ => {}
                 }
             }
         }
@@ -101,6 +170,26 @@ fn blocks(page: &str) -> Vec<Block> {
     }
     assert!(open.is_none(), "a block of the page has no end");
     blocks
+}
+
+/// The cells of a line of a table, or its words where it is none. A rule has no cells.
+fn cells(line: &str) -> Vec<&str> {
+    let cells = line.split("  ").map(str::trim).filter(|cell| !cell.is_empty());
+    cells.filter(|cell| !cell.chars().all(|c| c == '─')).collect()
+}
+
+/// The first line of a shown output that was not printed after the lines before it.
+fn not_printed<'a>(shown: &'a [String], printed: &str) -> Option<&'a str> {
+    let mut lines = printed.lines().map(cells);
+    let mut was_printed = |line: &str| {
+        let wanted = cells(line);
+        wanted.is_empty()
+            || lines.any(|cells| {
+                let mut rest = cells.iter();
+                wanted.iter().all(|cell| rest.any(|other| other == cell))
+            })
+    };
+    shown.iter().map(String::as_str).find(|line| !was_printed(line))
 }
 
 /// The files that a page shows, as pairs of name and content: its blocks that begin with a name.
@@ -229,8 +318,11 @@ fn run_page(page: &str) {
             .stderr(file)
             .status()
             .expect("a shell");
+        let printed = world.read("log");
         if !status.success() {
-            failures.push(format!("{page}:{}: {status}\n{}", block.line, world.read("log")));
+            failures.push(format!("{page}:{}: {status}\n{printed}", block.line));
+        } else if let Some(line) = not_printed(&block.output, &printed) {
+            failures.push(format!("{page}:{}: not printed: {line}\n{printed}", block.line));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
@@ -291,6 +383,29 @@ fn blocks_are_read_with_their_exemptions() {
     );
     assert!(read[0].exempt.covers("make") && !read[0].exempt.covers("memweir -V"));
     assert_eq!(script(&read[1]), None);
+}
+
+#[test]
+fn outputs_are_read_and_compared() {
+    let page = "<!-- output -->\n```console\n$ a\n one\n```\n\nAnd:\n\n```text\nx\n```\n\
+                ```console\n$ b\ntwo\n```\n\n<!-- output -->\n```text\n# three\n```\n";
+    let read: Vec<_> = blocks(page).into_iter().map(|block| block.output).collect();
+    assert_eq!(read, [vec![" one".to_owned()], vec!["# three".to_owned()]]);
+    let printed =
+        "+ a\n policy   time    gain\n──────\n os       1.0 s      -\n b        2 s   -1.0 %\n";
+    let differs = |shown: &[&str]| {
+        let shown: Vec<String> = shown.iter().map(|line| (*line).to_owned()).collect();
+        not_printed(&shown, printed).map(str::to_owned)
+    };
+    assert_eq!(differs(&[" policy  gain", "───", " os  -", "", " b  -1.0 %"]), None);
+    assert_eq!(differs(&[" policy  gain", " b  -1.1 %"]).as_deref(), Some(" b  -1.1 %"));
+    assert_eq!(differs(&[" b  2 s", " os  -"]).as_deref(), Some(" os  -"), "the order counts");
+}
+
+#[test]
+#[should_panic(expected = "compare, or say why not")]
+fn an_output_is_compared_or_has_a_reason() {
+    blocks("```console\n$ a\n```\n\n```text\none\n```\n");
 }
 
 #[test]

@@ -45,28 +45,6 @@ fn the_example_is_commented_and_runs() {
 }
 
 /// The page of the manual, which this test rewrites if `UPDATE_MANUAL` is set.
-const MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sim.md");
-
-#[test]
-fn the_manual_shows_the_output_of_this_build() {
-    let world = World::new();
-    let example = stdout(world.memweir().args(["sim", "--example"]));
-    let file = world.file("mix.toml", &example);
-    let output = stdout(world.memweir().arg("sim").arg(file));
-    let manual = std::fs::read_to_string(MANUAL).expect("the manual");
-    let command = "$ memweir sim mix.toml\n";
-    let start = manual.find(command).expect("the example") + command.len();
-    let end = start + manual[start..].find("```").expect("the end of the block");
-    let trimmed = |text: &str| text.lines().map(|line| format!("{}\n", line.trim_end())).collect();
-    let (shown, output): (String, String) = (trimmed(&manual[start..end]), trimmed(&output));
-    if std::env::var_os("UPDATE_MANUAL").is_some() {
-        let updated = format!("{}{output}{}", &manual[..start], &manual[end..]);
-        std::fs::write(MANUAL, updated).expect("the manual");
-    } else {
-        assert_eq!(shown, output, "UPDATE_MANUAL=1 rewrites the block");
-    }
-}
-
 #[test]
 fn a_seed_below_zero_is_refused_as_a_value() {
     for command in [&["run"][..], &["emulate", "--machine", "iabw"]] {
