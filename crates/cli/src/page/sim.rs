@@ -20,7 +20,7 @@ use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;
 use crate::render::page as render;
 use crate::render::progress::Counter;
-use crate::shared::help::section;
+use crate::shared::help::Names;
 use crate::shared::rows::Rows;
 use crate::shared::scenario::{grid, replacement, sweep};
 use crate::shared::shards::{Output, Shards};
@@ -101,7 +101,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.scenario {
         Some(path) => return simulate(args, path),
         None if args.example => output::print(EXAMPLE)?,
-        None => output::print(&list())?,
+        None => {
+            let names = names();
+            output::report(args.json.as_deref(), &names, || names.text())?;
+        }
     }
     Ok(Outcome::Success)
 }
@@ -133,22 +136,20 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-fn list() -> String {
-    let mut text = String::new();
+fn names() -> Names {
     let swaps = SWAPS.map(|(name, about)| {
         let kind = SwapKind::parse(name, about);
         (name, kind.map_or_else(|error| error.to_string(), |kind| kind.source))
     });
-    section(&mut text, "Swap areas (swaps = [\"NAME\", ...])", swaps);
     let policies = VICTIM_POLICIES.iter().map(|entry| (entry.name, entry.summary));
-    section(&mut text, "Victim policies (policy = \"NAME\")", policies);
-    section(&mut text, "Groups (group = \"NAME\")", groups());
-    let apps: Vec<_> = Phone::shipped()
-        .apps()
-        .map(|app| (app.name.clone(), format!("{} MB (drswap Table III)", app.size_mb)))
-        .collect();
-    section(&mut text, "Applications (apps[].app = \"NAME\")", apps);
-    text
+    let phone = Phone::shipped();
+    let apps =
+        phone.apps().map(|app| (&app.name, format!("{} MB (drswap Table III)", app.size_mb)));
+    Names::default()
+        .with("swaps", "Swap areas", "swaps = [\"NAME\", ...]", swaps)
+        .with("victim_policies", "Victim policies", "policy = \"NAME\"", policies)
+        .with("groups", "Groups", "group = \"NAME\"", groups())
+        .with("apps", "Applications", "apps[].app = \"NAME\"", apps)
 }
 
 fn groups() -> Vec<(String, String)> {

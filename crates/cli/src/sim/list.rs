@@ -12,22 +12,26 @@ use memweir_run::options::PINNED;
 use memweir_study::bank;
 
 use crate::render::text::{counted, rate};
-use crate::shared::help::section;
+use crate::shared::help::Names;
 use crate::shared::names;
 
 /// The whole list.
-pub(super) fn text() -> String {
-    let mut text = String::new();
-    section(&mut text, "Machines (machine = \"NAME\")", machines());
-    section(&mut text, "Media (in machine files)", media());
-    section(&mut text, "Programs (program = \"NAME\", mix.programs)", programs());
-    section(&mut text, "Mixes of the papers (mix.paper = \"NAME\")", mixes());
-    section(&mut text, "Machines at bank level (machine = \"NAME\")", bank_machines());
-    section(&mut text, "Programs at bank level (program = \"NAME\")", bank_programs());
-    section(&mut text, "Policies (policies = [\"NAME\", ...])", policies());
-    section(&mut text, "Options of policies (\"NAME:OPTION:...\")", names::policy_options());
-    section(&mut text, "Predictors (predictor = \"NAME\")", names::predictors());
-    text
+pub(super) fn names() -> Names {
+    Names::default()
+        .with("machines", "Machines", "machine = \"NAME\"", machines())
+        .with("media", "Media", "in machine files", media())
+        .with("programs", "Programs", "program = \"NAME\", mix.programs", programs())
+        .with("mixes", "Mixes of the papers", "mix.paper = \"NAME\"", mixes())
+        .with("bank_machines", "Machines at bank level", "machine = \"NAME\"", bank_machines())
+        .with("bank_programs", "Programs at bank level", "program = \"NAME\"", bank_programs())
+        .with("policies", "Policies", "policies = [\"NAME\", ...]", policies())
+        .with(
+            "policy_options",
+            "Options of policies",
+            "\"NAME:OPTION:...\"",
+            names::policy_options(),
+        )
+        .with("predictors", "Predictors", "predictor = \"NAME\"", names::predictors())
 }
 
 /// The shipped catalog; estimated figures are marked.

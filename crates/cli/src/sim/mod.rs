@@ -40,7 +40,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     match &args.scenario {
         Some(path) => return simulate(args, path),
         None if args.example => output::print(flow::EXAMPLE)?,
-        None => output::print(&list::text())?,
+        None => {
+            let names = list::names();
+            output::report(args.json.as_deref(), &names, || names.text())?;
+        }
     }
     Ok(Outcome::Success)
 }

@@ -60,6 +60,14 @@ fn the_list_has_everything_that_can_be_named() {
     for needle in ["iabw", "hmmsched", "stt-ram", "ideal-average", "no-classes", "window:K"] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }
+    let listed = json(World::new().memweir().args(["sim", "--list", "--json"]), 0);
+    let names = |key: &str| -> Vec<&str> {
+        let rows = listed[key].as_array().expect(key);
+        rows.iter().map(|row| row["name"].as_str().expect("a name")).collect()
+    };
+    assert!(names("machines").contains(&"hmmsched") && names("policies").contains(&"max-weight"));
+    let pages = json(World::new().memweir().args(["page", "sim", "--list", "--json"]), 0);
+    assert!(pages["swaps"][0]["about"].as_str().is_some_and(|about| !about.is_empty()));
 }
 
 #[test]
