@@ -3,21 +3,23 @@
 use std::cmp::Reverse;
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use indicatif::{MultiProgress, ProgressBar};
 use memweir_abi::softpmu::Sampling;
+use memweir_core::Nanos;
 use memweir_linux::MeterKind;
 use memweir_linux::launch::Signals;
 use memweir_run::batch::{RunError, invocation, unknown_jobs};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
-use memweir_run::profile::{Isolation, ProfileOptions, ProfileReport, Timed};
+use memweir_run::profile::{Isolation, ProfileOptions, ProfileProgress, ProfileReport, Timed};
 use memweir_run::store::{Invocation, ProgramKey};
 use memweir_study::parallel::for_each;
 
 use crate::failure::Failure;
 use crate::render::profile::isolation;
+use crate::render::progress::bar;
 use crate::shared::profiling::{keep, not_kept, show, spinner};
 use crate::value::available_cores;
 
@@ -117,14 +119,19 @@ impl Emulation<'_> {
     ) -> Result<(), Failure> {
         let (store, signals, all) = (self.store, self.signals, self.all);
         let (lines, failed) = (MultiProgress::new(), AtomicBool::new(false));
+        let foot = Foot::new(&lines, programs);
         let emulate = |index: usize| {
             if failed.load(Ordering::Relaxed) {
                 return None;
             }
             let (program, native) = programs[index];
-            let bar = lines.add(line(program, all));
-            let counted = native.count(signals, &mut |p| show(&bar, p));
+            let bar = lines.insert_before(&foot.bar, line(program, all));
+            let counted = native.count(signals, &mut |progress| {
+                show(&bar, progress);
+                foot.show(index, progress);
+            });
             bar.finish_and_clear();
+            foot.is_done(index);
             let kept = counted.map_err(Failure::from).and_then(|profiled| {
                 keep(store, &program.invocation, &profiled)?;
                 Ok((program.place, profiled.report))
@@ -138,7 +145,47 @@ impl Emulation<'_> {
             Some(Err(failure)) if outcome.is_ok() => outcome = Err(failure),
             _ => {}
         });
+        foot.bar.finish_and_clear();
         outcome
+    }
+}
+
+/// The line below those of the programs: how far all of them are, and the time that is left.
+struct Foot {
+    bar: ProgressBar,
+    /// Native time of each program, and the part of it that is counted, in milliseconds.
+    programs: Vec<(u64, AtomicU64)>,
+}
+
+impl Foot {
+    fn new(lines: &MultiProgress, programs: &[&(&Program<'_>, Timed<'_>)]) -> Self {
+        let native = programs.iter().map(|(_, native)| native.cpu_time().0 / Nanos::MILLI.0);
+        let programs: Vec<_> = native.map(|time| (time, AtomicU64::new(0))).collect();
+        let all = programs.iter().map(|(time, _)| time).sum();
+        let bar = match programs.len() {
+            // It has a line of its own.
+            0 | 1 => ProgressBar::hidden(),
+            _ => bar(Some(all), "{wide_bar} {percent:>3} % of all, perhaps {eta} left"),
+        };
+        Self { bar: lines.add(bar), programs }
+    }
+
+    fn show(&self, index: usize, progress: ProfileProgress) {
+        if let ProfileProgress::Emulated { instructions, expected } = progress {
+            let part = (instructions as f64 / expected.max(1) as f64).min(1.0);
+            self.set(index, |time| (time as f64 * part) as u64);
+        }
+    }
+
+    fn is_done(&self, index: usize) {
+        self.set(index, |time| time);
+    }
+
+    fn set(&self, index: usize, counted: impl Fn(u64) -> u64) {
+        let (time, part) = &self.programs[index];
+        part.fetch_max(counted(*time), Ordering::Relaxed);
+        let counted = self.programs.iter().map(|(_, part)| part.load(Ordering::Relaxed)).sum();
+        self.bar.set_position(counted);
     }
 }
 

@@ -48,9 +48,8 @@ pub(crate) fn not_kept(error: StoreError) -> Failure {
 
 /// A line at the foot of the terminal, hidden where standard error is not a terminal.
 pub(crate) fn spinner(prefix: &str) -> ProgressBar {
-    let bar = progress::bar(None, "{spinner} {prefix}{wide_msg}");
-    bar.set_prefix(prefix.to_owned());
-    bar
+    // Setting the prefix of a bar draws it, also above the lines that it is yet to be put among.
+    progress::bar(None, "{spinner} {prefix}{wide_msg}").with_prefix(prefix.to_owned())
 }
 
 /// Shows the progress of a profile.
@@ -59,18 +58,31 @@ pub(crate) fn show(bar: &ProgressBar, progress: ProfileProgress) {
         ProfileProgress::Native { elapsed } => {
             format!("native run, {}", text::seconds(elapsed.as_secs_f64()))
         }
-        ProfileProgress::Emulated { instructions } => {
-            format!(
-                "under the emulator, {} million instructions",
-                text::count(instructions / 1_000_000)
-            )
+        ProfileProgress::Emulated { instructions, expected } => {
+            let left = time_left(bar, instructions, expected);
+            format!("under the emulator, {}{left}", millions(instructions))
         }
         ProfileProgress::Checking { instructions } => {
-            format!(
-                "checking in full, {} million instructions",
-                text::count(instructions / 1_000_000)
-            )
+            format!("checking in full, {}", millions(instructions))
         }
     });
     bar.tick();
+}
+
+/// The time that is left: nothing before a twentieth of it is over, nor once there are more
+/// instructions than expected.
+fn time_left(bar: &ProgressBar, instructions: u64, expected: u64) -> String {
+    if bar.position() == 0 {
+        bar.reset_eta();
+    }
+    bar.set_length(expected);
+    bar.set_position(instructions.max(1));
+    match (expected / 20..expected).contains(&instructions) {
+        true => format!(", perhaps {} s left", bar.eta().as_secs()),
+        false => String::new(),
+    }
+}
+
+fn millions(instructions: u64) -> String {
+    format!("{} million instructions", text::count(instructions / 1_000_000))
 }

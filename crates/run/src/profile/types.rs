@@ -88,6 +88,8 @@ pub enum ProfileProgress {
     Emulated {
         /// Instructions so far.
         instructions: u64,
+        /// Instructions in all, by the time of the native run: a rough guess.
+        expected: u64,
     },
     /// The program runs under the emulator once more, as [`Check::FullRun`] asks.
     Checking {
