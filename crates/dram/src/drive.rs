@@ -332,7 +332,7 @@ impl<O> Tally<O> {
 }
 
 impl<O: PartObserver> PartObserver for Tally<O> {
-    fn completed(&mut self, part: usize, completion: &Completion) {
+    fn completed(&mut self, index: usize, completion: &Completion) {
         let latency = match completion.request.direction {
             Direction::Read => {
                 self.outstanding_reads -= 1;
@@ -341,10 +341,10 @@ impl<O: PartObserver> PartObserver for Tally<O> {
             Direction::Write => None,
         };
         self.driven.count(completion, latency);
-        if let Some(part) = self.parts.get_mut(part) {
+        if let Some(part) = self.parts.get_mut(index) {
             part.count(completion, latency);
         }
-        self.observer.completed(part, completion);
+        self.observer.measured(index, completion, latency);
     }
 
     fn command(&mut self, part: usize, command: &Command) {

@@ -12,6 +12,7 @@ pub(crate) mod replay;
 pub(crate) mod show;
 mod source;
 mod sweep;
+mod timeline;
 mod watch;
 
 use clap::Subcommand;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::{InputError, Refusal};
-use memweir_core::{Cycles, PhysAddr};
+use memweir_core::{Cycles, Nanos, PhysAddr};
 use memweir_dram::drive::{
     self, DriveError, DrivenParts, Measured, Mode, PartReport, Report, Served, SideBySide,
 };
@@ -21,11 +21,12 @@ use super::memory::MemoryArgs;
 use super::render;
 use super::source::{Beyond, Requests, Space};
 use super::sweep;
+use super::timeline::Timeline;
 use super::watch::{CheckResult, CommandsFormat, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::shared::shards::Shards;
-use crate::value::parsed;
+use crate::value::{duration, parsed};
 
 /// Options of `memweir dram replay`.
 #[derive(Debug, clap::Args)]
@@ -74,9 +75,25 @@ pub(crate) struct Args {
     /// Format of the files of commands: `memweir`, or `drampower` with a file for each channel
     #[arg(long, value_name = "FORMAT", default_value = "memweir", help_heading = "Output")]
     pub(super) commands_format: CommandsFormat,
+    /// Write one row per memory and interval, as Parquet or CSV by the ending
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(super) timeline: Option<PathBuf>,
+    /// Length of an interval of `--timeline` in the time of the memory, 100ns or more
+    #[arg(long, value_name = "TIME", default_value = "10us", help_heading = "Output")]
+    #[arg(value_parser = interval)]
+    pub(super) interval: Nanos,
     /// Write the result as JSON (`-`: to standard output instead of the report)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
+}
+
+/// An interval of a timeline.
+fn interval(text: &str) -> Result<Nanos, String> {
+    let interval = duration(text)?;
+    match interval.0 {
+        100.. => Ok(interval),
+        _ => Err(format!("`{text}` is too short: an interval lasts 100ns or more")),
+    }
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
@@ -102,8 +119,11 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     let beyond = if args.wrap { Beyond::Wrap } else { Beyond::Refuse };
     let mut requests = Requests::new(trace, Space::of(&systems), beyond);
+    let create = |path| Timeline::new(path, args.interval, &systems);
+    let mut timeline = args.timeline.as_deref().map(create).transpose()?;
+    let all = Watches { each: &mut watches, timeline: timeline.as_mut() };
     let start = process_cpu_time();
-    let (driven, stats) = drive_all(&systems, args.mode, &mut requests, &mut watches)?;
+    let (driven, stats) = drive_all(&systems, args.mode, &mut requests, all)?;
     let cpu_s = process_cpu_time().saturating_sub(start).as_secs_f64();
     let (report, ends) = measured(&systems, &driven, &stats, &watches, cpu_s);
     let trace = requests.finish();
@@ -117,6 +137,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if let Some(path) = &args.json {
         output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
+    timeline.map_or(Ok(()), |timeline| timeline.finish(driven.whole.cycles))?;
     let outcome = conclude(&systems, &checks);
     Ok(warn_of_truncation(trace.trace().name(), trace.trace().truncation()).or(outcome))
 }
@@ -220,10 +241,10 @@ pub(super) fn drive_all(
     systems: &[(PhysAddr, MemoryConfig)],
     mode: Mode,
     requests: &mut Requests,
-    watches: &mut [Watch],
+    mut watches: Watches<'_>,
 ) -> Result<(DrivenParts, Vec<Stats>), Failure> {
     let on_command_line = |refusal: Refusal| refusal.written_in("command line");
-    let (mut watches, source) = (Watches(watches), || requests.next_offer());
+    let source = || requests.next_offer();
     let (driven, stats) = if let [(_, config)] = systems {
         let mut memory = MemorySystem::new(config).map_err(on_command_line)?;
         (drive::drive(&mut memory, mode, source, &mut watches), vec![memory.stats()])

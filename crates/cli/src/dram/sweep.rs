@@ -21,21 +21,23 @@ use memweir_trace::{Format, Loss, Trace, Truncation};
 
 use super::replay::{Args, Replayed, drive_all, measured, warn_of_truncation};
 use super::source::{Beyond, Requests, Space};
-use super::watch::{CommandsFormat, Watch};
+use super::watch::{CommandsFormat, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::shared::shards::Output;
 
 /// Options that say how a replay runs or where its results go, which no result depends on.
-const OF_THE_RUN: [&str; 9] = [
+const OF_THE_RUN: [&str; 11] = [
     "commands",
     "nvm-commands",
     "commands-format",
     "format",
+    "interval",
     "json",
     "out",
     "shard",
     "sweep",
     "threads",
+    "timeline",
 ];
 
 /// One row: the requests that a memory has served.
@@ -84,6 +86,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
             ("--check", args.check),
             ("--commands", args.commands.is_some()),
             ("--nvm-commands", args.nvm_commands.is_some()),
+            ("--timeline", args.timeline.is_some()),
         ],
         threads: args.threads,
     };
@@ -212,7 +215,8 @@ impl Prepared {
         let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
         let beyond = if args.wrap { Beyond::Wrap } else { Beyond::Refuse };
         let mut requests = Requests::new(trace, Space::of(systems), beyond);
-        let (driven, stats) = drive_all(systems, args.mode, &mut requests, &mut watches)?;
+        let all = Watches { each: &mut watches, timeline: None };
+        let (driven, stats) = drive_all(systems, args.mode, &mut requests, all)?;
         let (report, _) = measured(systems, &driven, &stats, &watches, 1.0);
         let trace = requests.finish();
         let replayed = Replayed::new(systems, &trace, args.mode, &report);

@@ -10,9 +10,11 @@ use memweir_dram::check::{Checker, text};
 use memweir_dram::command::Command;
 use memweir_dram::drive::PartObserver;
 use memweir_dram::energy::{EnergyMeter, EnergyReport};
+use memweir_dram::request::Completion;
 use memweir_dram::{MemoryConfig, Observer, drampower};
 use memweir_run::files::Replacement;
 
+use super::timeline::Timeline;
 use crate::failure::Failure;
 use crate::render::text::counted;
 
@@ -159,12 +161,21 @@ impl Observer for Watch {
     }
 }
 
-/// Observers of the driven memories, one for each.
-pub(super) struct Watches<'a>(pub(super) &'a mut [Watch]);
+/// Observers of the driven memories: one for each, and one of all.
+pub(super) struct Watches<'a> {
+    pub(super) each: &'a mut [Watch],
+    pub(super) timeline: Option<&'a mut Timeline>,
+}
 
 impl PartObserver for Watches<'_> {
+    fn measured(&mut self, part: usize, completion: &Completion, latency: Option<u64>) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.count(part, completion, latency);
+        }
+    }
+
     fn command(&mut self, part: usize, command: &Command) {
-        self.0[part].command(command);
+        self.each[part].command(command);
     }
 }
 

@@ -94,6 +94,38 @@ fn a_trace_says_the_same_in_every_format() {
 }
 
 #[test]
+fn a_timeline_has_all_requests_interval_by_interval() {
+    let world = World::new();
+    world.file("t.txt", &stream(3_000, 4));
+    let of_run = ["t.txt", "--mode", "mlp:8", "--nvm", "pcm-lpddr2", "--wrap"];
+    let timeline = ["--timeline", "t.csv", "--interval", "500ns"];
+    let result = replayed(&world, &[&of_run[..], &timeline].concat());
+    let table = world.read("t.csv");
+    let mut rows = csv::Reader::from_reader(table.as_bytes());
+    let names = rows.headers().expect("a head").clone();
+    let place = |name: &str| names.iter().position(|n| n == name).expect("a column");
+    let rows: Vec<_> = rows.records().map(|row| row.expect("a row")).collect();
+    let sum = |name: &str| -> u64 {
+        rows.iter().map(|row| row[place(name)].parse::<u64>().expect("a number")).sum()
+    };
+    for name in ["reads", "writes", "row_hits", "row_misses", "row_conflicts"] {
+        assert_eq!(sum(name), number(&result, name), "{name}");
+    }
+    // The intervals of each memory are all of its time: 0.833 ns for a cycle.
+    let seconds = |row: &csv::StringRecord, name: &str| row[place(name)].parse::<f64>().unwrap();
+    let all: f64 = rows.iter().map(|row| seconds(row, "length_s")).sum();
+    let time = number(&result, "cycles") as f64 * 0.833e-9;
+    assert!((all - 2.0 * time).abs() < 1e-9, "{all} of {time}");
+    assert!(rows.iter().all(|row| seconds(row, "length_s") < 501e-9));
+    for (interval, needle) in [("50ns", "too short"), ("5", "not a time")] {
+        let arguments =
+            ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--interval", interval];
+        let message = refusal(world.memweir().args(arguments), 2);
+        assert!(message.contains(needle), "{message}");
+    }
+}
+
+#[test]
 fn wrong_traces_are_refused_with_line_and_field() {
     let world = World::new();
     for (content, needle) in [

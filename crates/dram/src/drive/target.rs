@@ -16,6 +16,13 @@ pub trait PartObserver {
         let _ = (part, completion);
     }
 
+    /// As [`completed`](Self::completed), with the latency of a read as the driver counts it, in
+    /// cycles of its clock; `None` for a write.
+    fn measured(&mut self, part: usize, completion: &Completion, latency: Option<u64>) {
+        let _ = latency;
+        self.completed(part, completion);
+    }
+
     /// A command was issued in part `part`, in a cycle of that part's clock.
     fn command(&mut self, part: usize, command: &Command) {
         let _ = (part, command);
@@ -135,6 +142,10 @@ impl<O: PartObserver> HybridObserver for InCycles<'_, O> {
 impl<O: PartObserver + ?Sized> PartObserver for &mut O {
     fn completed(&mut self, part: usize, completion: &Completion) {
         (**self).completed(part, completion);
+    }
+
+    fn measured(&mut self, part: usize, completion: &Completion, latency: Option<u64>) {
+        (**self).measured(part, completion, latency);
     }
 
     fn command(&mut self, part: usize, command: &Command) {
