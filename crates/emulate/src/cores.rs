@@ -22,7 +22,7 @@ pub struct Task {
     pub view: ThreadView,
     /// Nanoseconds on a core.
     pub cpu_time: f64,
-    /// What it owes for the epochs before; it makes progress at the speed of the last one.
+    /// Time that it owes for the epochs before. It makes progress at the speed of the last one.
     debt: Debt,
     /// Its work in this epoch, and the core of its last turn.
     epoch: Work,
@@ -30,7 +30,7 @@ pub struct Task {
     life: Life,
 }
 
-/// Whether a thread can have further turns.
+/// State of a thread: one that has ended gets no further turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     Alive,

@@ -108,8 +108,8 @@ impl Debt {
         self.nanos += other.nanos;
     }
 
-    /// Pays for at most this number of nanoseconds (>= 0), and returns what memories serve meanwhile; its
-    /// occupied time is what was paid.
+    /// Pays for at most this number of nanoseconds (>= 0), and returns what memories serve
+    /// meanwhile; its occupied time is what was paid.
     pub fn pay(&mut self, at_most: f64) -> Work {
         let nanos = self.nanos.clamp(0.0, at_most);
         self.nanos -= nanos;

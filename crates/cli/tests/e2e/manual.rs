@@ -9,8 +9,8 @@
 //! <!-- not run (make, cd): builds for minutes -->
 //! ```
 //!
-//! What a page shows as the output of a block, in the block or in a `text` block after it, is compared
-//! with what the block printed if this comment stands before it:
+//! The output that a page shows, in a block or in a `text` block after it, is compared with what
+//! the block printed if this comment stands before it:
 //!
 //! ```text
 //! <!-- output -->
@@ -22,7 +22,8 @@
 //! <!-- output varies: the times are those of a machine -->
 //! ```
 //!
-//! A page may leave out lines and columns: each of its lines has cells of one line that was printed.
+//! A page may leave out lines and columns: each of its lines has cells of one line that was
+//! printed.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -196,8 +196,9 @@ const FIRST_BURSTS: f64 = 10.0;
 /// Instructions per nanosecond that programs execute, roughly.
 const USUAL_PACE: f64 = 1.0;
 
-/// Instructions per nanosecond of native time that the display of progress expects. The nine programs
-/// of the demo need 0.9 to 15, so that the time left is wrong by up to four times at first.
+/// Instructions per nanosecond of native time that the display of progress expects. The nine
+/// programs of the demo need 0.9 to 15, so that the time left is wrong by up to four times at
+/// first.
 const GUESSED_PACE: f64 = 4.0;
 
 /// Share beyond which simulating all of a program costs little more.
