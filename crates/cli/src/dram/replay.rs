@@ -21,7 +21,7 @@ use super::memory::MemoryArgs;
 use super::render;
 use super::source::{Beyond, Requests, Space};
 use super::sweep;
-use super::timeline::Timeline;
+use super::timeline::{self, Timeline};
 use super::watch::{CheckResult, CommandsFormat, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -78,7 +78,10 @@ pub(crate) struct Args {
     /// Write one row per memory and interval, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) timeline: Option<PathBuf>,
-    /// Length of an interval of `--timeline` in the time of the memory, 100ns or more
+    /// Draw bandwidth, row hits and latency of each memory over time
+    #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
+    pub(super) svg: Option<PathBuf>,
+    /// Length of an interval of `--timeline` and `--svg` in the time of the memory, 100ns or more
     #[arg(long, value_name = "TIME", default_value = "10us", help_heading = "Output")]
     #[arg(value_parser = interval)]
     pub(super) interval: Nanos,
@@ -105,7 +108,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let help = "`--json FILE` writes the result of one replay; or add `--sweep OPTION=VALUES`";
         return Err(error.help(help).into());
     }
-    output::writable(args.json.as_deref())?;
+    for path in [&args.json, &args.timeline, &args.svg] {
+        output::writable(path.as_deref())?;
+    }
+    args.timeline.as_deref().map(timeline::format).transpose()?;
     let systems = args.memory.systems()?;
     let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
     let files = [args.commands.as_deref(), args.nvm_commands.as_deref()];
@@ -119,8 +125,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     let beyond = if args.wrap { Beyond::Wrap } else { Beyond::Refuse };
     let mut requests = Requests::new(trace, Space::of(&systems), beyond);
-    let create = |path| Timeline::new(path, args.interval, &systems);
-    let mut timeline = args.timeline.as_deref().map(create).transpose()?;
+    let is_wanted = args.timeline.is_some() || args.svg.is_some();
+    let mut timeline = is_wanted.then(|| Timeline::new(args.interval, &systems));
     let all = Watches { each: &mut watches, timeline: timeline.as_mut() };
     let start = process_cpu_time();
     let (driven, stats) = drive_all(&systems, args.mode, &mut requests, all)?;
@@ -137,7 +143,12 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if let Some(path) = &args.json {
         output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
-    timeline.map_or(Ok(()), |timeline| timeline.finish(driven.whole.cycles))?;
+    if let Some(timeline) = &timeline {
+        let (name, end) = (trace.trace().name(), driven.whole.cycles);
+        let table = args.timeline.as_ref().map(|path| timeline.write(path, end));
+        let drawn = |path| output::figure(path, &timeline.figure(name, end));
+        output::each(table.into_iter().chain(args.svg.as_deref().map(drawn)))?;
+    }
     let outcome = conclude(&systems, &checks);
     Ok(warn_of_truncation(trace.trace().name(), trace.trace().truncation()).or(outcome))
 }

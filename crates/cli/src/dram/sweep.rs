@@ -26,7 +26,7 @@ use crate::failure::{Failure, Outcome};
 use crate::shared::shards::Output;
 
 /// Options that say how a replay runs or where its results go, which no result depends on.
-const OF_THE_RUN: [&str; 11] = [
+const OF_THE_RUN: [&str; 12] = [
     "commands",
     "nvm-commands",
     "commands-format",
@@ -35,6 +35,7 @@ const OF_THE_RUN: [&str; 11] = [
     "json",
     "out",
     "shard",
+    "svg",
     "sweep",
     "threads",
     "timeline",
@@ -86,6 +87,7 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
             ("--check", args.check),
             ("--commands", args.commands.is_some()),
             ("--nvm-commands", args.nvm_commands.is_some()),
+            ("--svg", args.svg.is_some()),
             ("--timeline", args.timeline.is_some()),
         ],
         threads: args.threads,

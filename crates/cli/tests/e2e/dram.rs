@@ -98,7 +98,7 @@ fn a_timeline_has_all_requests_interval_by_interval() {
     let world = World::new();
     world.file("t.txt", &stream(3_000, 4));
     let of_run = ["t.txt", "--mode", "mlp:8", "--nvm", "pcm-lpddr2", "--wrap"];
-    let timeline = ["--timeline", "t.csv", "--interval", "500ns"];
+    let timeline = ["--timeline", "t.csv", "--svg", "t.svg", "--interval", "500ns"];
     let result = replayed(&world, &[&of_run[..], &timeline].concat());
     let table = world.read("t.csv");
     let mut rows = csv::Reader::from_reader(table.as_bytes());
@@ -117,6 +117,7 @@ fn a_timeline_has_all_requests_interval_by_interval() {
     let time = number(&result, "cycles") as f64 * 0.833e-9;
     assert!((all - 2.0 * time).abs() < 1e-9, "{all} of {time}");
     assert!(rows.iter().all(|row| seconds(row, "length_s") < 501e-9));
+    assert!(world.read("t.svg").contains("read latency"));
     for (interval, needle) in [("50ns", "too short"), ("5", "not a time")] {
         let arguments =
             ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--interval", interval];
