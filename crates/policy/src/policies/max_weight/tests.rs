@@ -193,6 +193,23 @@ fn jobs_in_slow_memory_are_expected_to_take_longer() {
     assert_eq!(choose("max-weight", &hybrid(100), &[job(0.0, 1.0)], &waiting), [1]);
 }
 
+#[test]
+fn jobs_in_slow_memory_have_as_much_ahead_as_behind_them() {
+    for (latency, expected) in [(25, 0), (100, 1)] {
+        let machine = hybrid(latency);
+        let stretch = SpeedModel::new(&machine).stretch(&reader(1, 0.5));
+        let after = |medium, seconds: f64| {
+            let progress = Nanos((seconds * 1e9) as u64);
+            Candidate { expected_time: None, progress, ..reader(medium, 0.5) }
+        };
+        // As if in DRAM the second is 10 s ahead. What slow memory adds to the 210 s that each is
+        // expected to take counts for more.
+        let waiting = [after(0, 100.0), after(1, 110.0 * stretch)];
+        let chosen = choose("max-weight", &machine, &[job(0.0, 1.0)], &waiting);
+        assert_eq!(chosen, [expected], "stretch {stretch}");
+    }
+}
+
 /// Jobs of one core by their utilization and their weight.
 type Figures = Vec<(f64, f64)>;
 

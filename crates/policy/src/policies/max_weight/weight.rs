@@ -118,7 +118,8 @@ impl Weights {
     /// For the turnaround, a job of unknown length has the mean length of the known ones, or what
     /// it lags behind the mean progress of the unknown ones and [`LAG_QUANTA`] more, if that is
     /// longer: so all of them advance alike. Lengths and progress count as if all data were in the
-    /// local DRAM, since a job takes longer the more of its data is in slow memory. For the other
+    /// local DRAM. To that comes the time that slow memory adds, over a length that is known or
+    /// else twice the mean progress: the jobs have as much ahead as behind them. For the other
     /// objectives, a job has as much ahead as behind it, and these quanta more.
     fn estimate_remaining<'a>(
         &mut self,
@@ -145,7 +146,10 @@ impl Weights {
             let done = nanos(job.progress);
             match job.expected_time.map(nanos) {
                 Some(expected) => (expected - done).max(expected / LEAST_REMAINING_ONE_IN),
-                None if turnaround => (length.max(progress + self.lag) * stretch - done).max(0.0),
+                None if turnaround => {
+                    let added = (stretch - 1.0) * length.max(2.0 * progress + self.lag);
+                    (length.max(progress + self.lag) + added - done).max(0.0)
+                }
                 None => done + self.lag,
             }
             .max(1.0)
