@@ -162,11 +162,7 @@ impl Foot {
         let native = programs.iter().map(|(_, native)| native.cpu_time().0 / Nanos::MILLI.0);
         let programs: Vec<_> = native.map(|time| (time, AtomicU64::new(0))).collect();
         let all = programs.iter().map(|(time, _)| time).sum();
-        let bar = match programs.len() {
-            // It has a line of its own.
-            0 | 1 => ProgressBar::hidden(),
-            _ => bar(Some(all), "{wide_bar} {percent:>3} % of all, perhaps {eta} left"),
-        };
+        let bar = bar(Some(all), "{wide_bar} {percent:>3} % of all, perhaps {eta} left");
         Self { bar: lines.add(bar), programs }
     }
 

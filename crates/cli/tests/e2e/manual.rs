@@ -393,7 +393,7 @@ fn outputs_are_read_and_compared() {
     let read: Vec<_> = blocks(page).into_iter().map(|block| block.output).collect();
     assert_eq!(read, [vec![" one".to_owned()], vec!["# three".to_owned()]]);
     let printed =
-        "+ a\n policy   time    gain\n──────\n os       1.0 s      -\n b        2 s   -1.0 %\n";
+        "+ a\n policy   time    gain\n──\n os       1.0 s      -\n b        2 s   -1.0 %\n";
     let differs = |shown: &[&str]| {
         let shown: Vec<String> = shown.iter().map(|line| (*line).to_owned()).collect();
         not_printed(&shown, printed).map(str::to_owned)

@@ -185,8 +185,7 @@ impl Family {
         for (place, (case, _)) in self.cases.iter().enumerate() {
             let known = cases.iter().find(|other| Some(&other.name) == case.known_as.as_ref());
             if let Some(known) = known.map(CaseGains::best) {
-                cases[place].best_known = known;
-                cases[place].best_known = cases[place].best();
+                cases[place].add_schedules(known);
             }
         }
         Ok(Gains { title: self.title.clone(), cases })
@@ -217,8 +216,7 @@ impl CaseGains {
         let name = name.to_owned();
         let mut case = Self { name, policies, shares, best_known: Vec::new(), goal: None };
         if summaries.iter().any(|summary| summary.policy == PLANNED) {
-            case.best_known = gains(&PLANNED.to_owned());
-            case.best_known = case.best();
+            case.add_schedules(gains(&PLANNED.to_owned()));
             case.goal = Some(SHARE_OF_KNOWN);
         }
         case
@@ -235,6 +233,12 @@ impl CaseGains {
             policies.map(|(place, run)| (run.policy.clone(), gains(place))).collect();
         let shares = vec![None; policies.len()];
         Self { name: name.to_owned(), policies, shares, best_known: Vec::new(), goal: None }
+    }
+
+    /// Adds schedules with these gains to those of the policies; the best are the best known.
+    fn add_schedules(&mut self, gains: Vec<f64>) {
+        self.best_known = gains;
+        self.best_known = self.best();
     }
 
     /// Gain on each mix of the best policy, or of the best schedule that is known where it is

@@ -193,8 +193,9 @@ const SMALL_BANDWIDTH: BytesPerSec = BytesPerSec(100e6);
 /// Bursts that a first sample should have: the error of five or fewer is hardly known.
 const FIRST_BURSTS: f64 = 10.0;
 
-/// Instructions per nanosecond that programs execute, roughly.
-const USUAL_PACE: f64 = 1.0;
+/// Instructions per nanosecond that nearly all programs execute at least, so that a first sample is
+/// seldom too small.
+const LOW_PACE: f64 = 1.0;
 
 /// Instructions per nanosecond of native time that the display of progress expects. The nine
 /// programs of the demo need 0.9 to 15, so that the time left is wrong by up to four times at
@@ -211,7 +212,7 @@ const AIM: f64 = 0.8;
 /// program needs a larger share for as many bursts.
 fn at_first(sampling: Sampling, cpu_time: Nanos) -> Sampling {
     let Sampling::Share(share) = sampling else { return sampling };
-    let length = (cpu_time.as_f64() * USUAL_PACE).max(1.0);
+    let length = (cpu_time.as_f64() * LOW_PACE).max(1.0);
     let needed = FIRST_BURSTS * BURST as f64 / length;
     if needed <= share { sampling } else { share_or_all(needed) }
 }
