@@ -71,11 +71,12 @@ impl Queue {
     /// that is pending again, or has ended, no longer is.
     pub fn insert(&mut self, job: Job) {
         let id = job.id;
-        let mut had_succeeded = false;
+        let (mut had_succeeded, mut was_pending) = (false, false);
         if let Some(old) = self.jobs.get(&id) {
             self.waiting.remove(&place(old));
             had_succeeded = old.has_succeeded();
-            self.pending -= usize::from(old.state == State::Pending);
+            was_pending = old.state == State::Pending;
+            self.pending -= usize::from(was_pending);
             if old.end().is_none() {
                 count_down(&mut self.of_users, &old.user);
             }
@@ -85,7 +86,9 @@ impl Queue {
             *self.of_users.entry(job.user).or_default() += 1;
         }
         let started = matches!(job.state, State::Starting | State::Running);
-        let stays = started || (job.state == State::Pending && self.may_stay(&job));
+        // A start that never began leaves the job to be admitted anew, or no loop would know of it.
+        let still_pending = was_pending && job.state == State::Pending;
+        let stays = started || (still_pending && self.may_stay(&job));
         let waits = job.state == State::Pending && !stays && job.held_by.is_none();
         if waits {
             self.waiting.insert(place(&job));

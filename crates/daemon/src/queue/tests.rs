@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
@@ -101,6 +101,16 @@ fn an_admitted_job_waits_again_for_a_requeued_one_unless_it_has_started() {
     assert_eq!(admitted(&mut queue), [1]);
     end(&mut queue, 1, End::Exited(0));
     assert_eq!(admitted(&mut queue), [2]);
+}
+
+#[test]
+fn a_job_whose_start_never_began_is_admitted_again() {
+    let mut queue = queue(1);
+    queue.insert(job(1).starting(0));
+    queue.insert(job(2));
+    assert_eq!(admitted(&mut queue), [] as [u32; 0]);
+    queue.insert(job(1).starting(0).pending());
+    assert_eq!(admitted(&mut queue), [1]);
 }
 
 #[test]
@@ -220,9 +230,16 @@ fn what_others_wait_for_and_the_highest_number_are_kept() {
 /// One step of a random history.
 #[derive(Clone, Debug)]
 enum Step {
-    Submit { cores: u32, priority: i32, after: Option<u32>, limit: Option<u32> },
+    Submit {
+        cores: u32,
+        priority: i32,
+        after: Option<u32>,
+        limit: Option<u32>,
+    },
     Admit,
     Start(u32),
+    /// The last start never began.
+    Undo(u32),
     End(u32, i32),
     Hold(u32),
     Release(u32),
@@ -241,6 +258,7 @@ fn step() -> impl Strategy<Value = Step> {
             }),
         4 => Just(Step::Admit),
         4 => id().prop_map(Step::Start),
+        1 => id().prop_map(Step::Undo),
         4 => (id(), 0..2i32).prop_map(|(id, code)| Step::End(id, code)),
         1 => id().prop_map(Step::Hold),
         1 => id().prop_map(Step::Release),
@@ -251,8 +269,30 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// A queue, and what the loop that runs its jobs knows.
+struct Run {
+    queue: Queue,
+    /// Jobs that the loop was given and has neither started nor lost again.
+    given: BTreeSet<JobId>,
+}
+
+impl Run {
+    fn new() -> Self {
+        Self { queue: queue(3), given: BTreeSet::new() }
+    }
+
+    fn step(&mut self, step: Step) {
+        if matches!(step, Step::Admit) {
+            self.given.extend(self.queue.admit_next());
+        }
+        take(&mut self.queue, &self.given, step);
+        let is_pending = |id: &JobId| self.queue.get(*id).map(|j| j.state) == Some(State::Pending);
+        self.given.retain(|id| self.queue.is_admitted(*id) && is_pending(id));
+    }
+}
+
 /// Carries a step out, as the service would.
-fn take(queue: &mut Queue, step: Step) {
+fn take(queue: &mut Queue, given: &BTreeSet<JobId>, step: Step) {
     let get = |id: u32| queue.get(JobId(id)).cloned();
     let changed = match step {
         Step::Submit { cores, priority, after, limit } => {
@@ -261,13 +301,10 @@ fn take(queue: &mut Queue, step: Step) {
             let array = limit.map(|_| Membership { array: JobId(1), index: id.0, limit });
             Some(Job { cores, priority, after: after.into_iter().collect(), array, ..job(id.0) })
         }
-        Step::Admit => {
-            queue.admit_next();
-            None
-        }
-        Step::Start(id) => {
-            let is_admitted = queue.is_admitted(JobId(id));
-            get(id).filter(|job| is_admitted && job.state == State::Pending).map(|j| j.starting(0))
+        Step::Admit => None,
+        Step::Start(id) => get(id).filter(|job| given.contains(&job.id)).map(|j| j.starting(0)),
+        Step::Undo(id) => {
+            get(id).filter(|job| job.state == State::Starting).map(|job| job.pending())
         }
         Step::End(id, code) => {
             let runs = |job: &Job| job.state == State::Starting;
@@ -291,7 +328,7 @@ fn take(queue: &mut Queue, step: Step) {
 }
 
 /// Checks what holds after every step.
-fn check(queue: &Queue) {
+fn check(Run { queue, given }: &Run) {
     let admitted: Vec<&Job> = queue.jobs().filter(|job| queue.is_admitted(job.id)).collect();
     let busy: u32 = admitted.iter().map(|job| job.cores).sum();
     assert_eq!(busy, queue.busy());
@@ -317,35 +354,38 @@ fn check(queue: &Queue) {
         assert_eq!(queue.reason(job.id).is_some(), job.state == State::Pending, "{job:?}");
         assert!(!matches!(job.state, State::Starting) || queue.is_admitted(job.id));
         assert!(job.end().is_none() || !queue.is_admitted(job.id));
+        let starts = given.contains(&job.id) || !queue.is_admitted(job.id);
+        assert!(!pending || starts, "the loop would never start {job:?}");
     }
 }
 
 proptest! {
     #[test]
     fn every_history_keeps_the_limits(steps in proptest::collection::vec(step(), 0..80)) {
-        let mut queue = queue(3);
+        let mut run = Run::new();
         for step in steps {
-            take(&mut queue, step);
-            check(&queue);
+            run.step(step);
+            check(&run);
         }
     }
 
     #[test]
     fn every_job_starts_in_the_end(steps in proptest::collection::vec(step(), 0..60)) {
-        let mut queue = queue(3);
-        steps.into_iter().for_each(|step| take(&mut queue, step));
-        queue.set_draining(false);
-        let held: Vec<JobId> = queue.jobs().filter(|j| j.held_by.is_some()).map(|j| j.id).collect();
-        held.into_iter().for_each(|id| take(&mut queue, Step::Release(id.0)));
+        let mut run = Run::new();
+        steps.into_iter().for_each(|step| run.step(step));
+        run.step(Step::Drain(false));
+        let is_held = |job: &&Job| job.held_by.is_some();
+        let held: Vec<JobId> = run.queue.jobs().filter(is_held).map(|job| job.id).collect();
+        held.into_iter().for_each(|id| run.step(Step::Release(id.0)));
         // Whatever runs ends, until nothing changes any more.
         for _ in 0..500 {
-            let ids: Vec<JobId> = queue.jobs().map(|job| job.id).collect();
-            ids.iter().for_each(|id| take(&mut queue, Step::Start(id.0)));
-            ids.iter().for_each(|id| take(&mut queue, Step::End(id.0, 0)));
-            take(&mut queue, Step::Admit);
+            let ids: Vec<JobId> = run.queue.jobs().map(|job| job.id).collect();
+            ids.iter().for_each(|id| run.step(Step::Start(id.0)));
+            ids.iter().for_each(|id| run.step(Step::End(id.0, 0)));
+            run.step(Step::Admit);
         }
-        for job in queue.jobs().filter(|job| job.end().is_none()) {
-            let reason = queue.reason(job.id).expect("it is pending");
+        for job in run.queue.jobs().filter(|job| job.end().is_none()) {
+            let reason = run.queue.reason(job.id).expect("it is pending");
             prop_assert!(
                 matches!(reason, Reason::After { .. } | Reason::AfterFailed { .. }),
                 "job {} waits: {reason}", job.id
