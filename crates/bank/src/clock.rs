@@ -17,6 +17,12 @@ impl Time {
         self.0 as f64 * 1e-15
     }
 
+    /// Returns the span in whole picoseconds, rounded down.
+    #[must_use]
+    pub const fn picos(self) -> Picos {
+        Picos(self.0 / 1_000)
+    }
+
     /// Returns the instant `span` later.
     #[must_use]
     pub const fn after(self, span: Self) -> Self {

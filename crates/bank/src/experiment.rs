@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring};
 use memweir_core::input::Refusal;
-use memweir_core::{Bytes, Cycles, PhysAddr};
+use memweir_core::{Bytes, Cycles, PhysAddr, Picos};
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::stats::Stats;
 use memweir_dram::{MemorySystem, Observer};
@@ -115,11 +115,14 @@ pub struct Conditions {
     /// True if synthetic programs first touch all of their memory in order and fill the shared
     /// cache, as programs that have been running for long would have.
     pub warm: bool,
+    /// Length of the intervals in which the requests of each thread are recorded over time; `None`
+    /// records none.
+    pub interval: Option<Picos>,
 }
 
 impl Default for Conditions {
     fn default() -> Self {
-        Self { seed: 1, warm: true }
+        Self { seed: 1, warm: true, interval: None }
     }
 }
 
@@ -335,6 +338,9 @@ fn load<'a, M: Memory>(
     let mut system = System::new(config, bays, programs, os)?;
     if conditions.warm {
         system.warm()?;
+    }
+    if let Some(interval) = conditions.interval {
+        system.record(interval);
     }
     Ok(system)
 }

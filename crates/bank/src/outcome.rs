@@ -4,6 +4,7 @@
 use memweir_core::metrics::{harmonic_speedup, maximum_slowdown, weighted_speedup};
 use memweir_core::units::LINE_BYTES;
 use memweir_core::{BytesPerSec, Nanos};
+use memweir_dram::intervals::Intervals;
 use serde::Serialize;
 
 use crate::clock::{Clock, Time};
@@ -105,6 +106,22 @@ impl ProgramRun {
     pub fn time(&self) -> Nanos {
         Nanos::from_secs_f64(self.time_s)
     }
+}
+
+/// Returns the requests of each program over time, up to the end of its instructions; nothing of an
+/// execution that did not record them.
+#[must_use]
+pub fn over_time(execution: &Execution) -> Vec<Intervals> {
+    let run = &execution.run;
+    let of_program = |program: usize| {
+        let threads = run.threads.iter().filter(|thread| thread.program == program);
+        let recorded = threads.filter_map(|thread| thread.tally.over_time.clone());
+        recorded.reduce(|mut all, thread| {
+            all += &thread;
+            all
+        })
+    };
+    (0..run.names.len()).filter_map(of_program).collect()
 }
 
 /// Counts the conflicts of a program by the program that had opened the row.

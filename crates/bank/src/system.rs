@@ -22,8 +22,10 @@ mod mshr;
 #[cfg(test)]
 mod tests;
 
+use memweir_core::Picos;
 use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
+use memweir_dram::intervals::Intervals;
 use memweir_dram::request::Completion;
 
 use self::caches::Caches;
@@ -231,6 +233,13 @@ impl<'a, M: Memory> System<'a, M> {
             }
         }
         Ok(())
+    }
+
+    /// Records the requests of each thread over time, in intervals of this length.
+    pub fn record(&mut self, interval: Picos) {
+        for core in &mut self.cores {
+            core.tally.over_time = Some(Intervals::new(interval));
+        }
     }
 
     /// Touches one line. Returns true if it was missing.

@@ -1,6 +1,7 @@
 //! Counters of each program while the machine runs.
 
 use memweir_core::Direction;
+use memweir_dram::intervals::Intervals;
 use memweir_dram::request::{Completion, RowOutcome};
 
 use crate::clock::Time;
@@ -129,11 +130,16 @@ pub struct Tally {
     pub parallelism: Parallelism,
     /// Time spent in page faults.
     pub faulting: Time,
+    /// Its requests over time, if they are wanted.
+    pub over_time: Option<Intervals>,
 }
 
 impl Tally {
-    /// Counts a completed request of the measured instructions.
-    pub fn completed(&mut self, completion: &Completion, latency: Time) {
+    /// Counts a request of the measured instructions that was completed at `at`.
+    pub fn completed(&mut self, at: Time, completion: &Completion, latency: Time) {
+        if let Some(intervals) = &mut self.over_time {
+            intervals.count(at.picos(), completion, latency.picos());
+        }
         match completion.request.direction {
             Direction::Read => {
                 self.reads += 1;

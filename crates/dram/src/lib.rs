@@ -18,6 +18,7 @@ pub mod drampower;
 pub mod drive;
 pub mod energy;
 pub mod hybrid;
+pub mod intervals;
 mod link;
 mod observer;
 pub mod request;

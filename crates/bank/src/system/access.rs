@@ -216,7 +216,7 @@ impl<M: Memory> System<'_, M> {
         if completion.request.direction == Direction::Write {
             if completion.request.tag == COUNTED {
                 let owner = usize::from(completion.request.source.0);
-                self.cores[owner].tally.completed(completion, Time::default());
+                self.cores[owner].tally.completed(at, completion, Time::default());
             }
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl<M: Memory> System<'_, M> {
         core.outstanding -= 1;
         if miss.counted {
             core.tally.parallelism.end(miss.bank, self.now);
-            core.tally.completed(completion, at.since(miss.arrives));
+            core.tally.completed(at, completion, at.since(miss.arrives));
         }
         let everybody = || std::iter::once(miss.first).chain(miss.others.iter().copied());
         let private = |waiter: &Waiter| {

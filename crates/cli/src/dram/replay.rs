@@ -21,12 +21,13 @@ use super::memory::MemoryArgs;
 use super::render;
 use super::source::{Beyond, Requests, Space};
 use super::sweep;
-use super::timeline::{self, Timeline};
+use super::timeline::Timeline;
 use super::watch::{CheckResult, CommandsFormat, Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::output;
+use crate::shared::over_time;
 use crate::shared::shards::Shards;
-use crate::value::{duration, parsed};
+use crate::value::parsed;
 
 /// Options of `memweir dram replay`.
 #[derive(Debug, clap::Args)]
@@ -83,20 +84,11 @@ pub(crate) struct Args {
     pub(super) svg: Option<PathBuf>,
     /// Length of an interval of `--timeline` and `--svg` in the time of the memory, 100ns or more
     #[arg(long, value_name = "TIME", default_value = "10us", help_heading = "Output")]
-    #[arg(value_parser = interval)]
+    #[arg(value_parser = over_time::interval)]
     pub(super) interval: Nanos,
     /// Write the result as JSON (`-`: to standard output instead of the report)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
-}
-
-/// An interval of a timeline.
-fn interval(text: &str) -> Result<Nanos, String> {
-    let interval = duration(text)?;
-    match interval.0 {
-        100.. => Ok(interval),
-        _ => Err(format!("`{text}` is too short: an interval lasts 100ns or more")),
-    }
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
@@ -111,7 +103,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in [&args.json, &args.timeline, &args.svg] {
         output::writable(path.as_deref())?;
     }
-    args.timeline.as_deref().map(timeline::format).transpose()?;
+    args.timeline.as_deref().map(over_time::format).transpose()?;
     let systems = args.memory.systems()?;
     let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
     let files = [args.commands.as_deref(), args.nvm_commands.as_deref()];

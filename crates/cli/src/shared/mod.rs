@@ -8,6 +8,7 @@ pub(crate) mod hog;
 pub(crate) mod map;
 pub(crate) mod metrics;
 pub(crate) mod names;
+pub(crate) mod over_time;
 pub(crate) mod profiling;
 pub(crate) mod rows;
 pub(crate) mod scenario;

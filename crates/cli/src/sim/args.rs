@@ -3,9 +3,11 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use memweir_core::Nanos;
 use memweir_core::input::Replacement;
 use memweir_study::sweep::Sweep;
 
+use crate::shared::over_time::interval;
 use crate::shared::scenario::{replacement, sweep};
 use crate::shared::shards::{Output, Shards};
 
@@ -51,10 +53,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE|DIR", help_heading = "Output")]
     pub(super) out: Option<PathBuf>,
     /// Write one row per task and quantum of the first repetition, as Parquet or CSV by the ending;
-    /// with several policies one file for each, `FILE.POLICY.csv`
+    /// with several policies one file for each, `FILE.POLICY.csv`. At bank level, of programs that
+    /// run together, a row per program and interval, and a file per partition
     #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "sweep")]
     pub(super) timeline: Option<PathBuf>,
-    /// Draw bandwidth and who ran when; of a sweep, a line per policy
+    /// Length of these intervals in simulated time, 100ns or more [default: 10us]
+    #[arg(long, value_name = "TIME", help_heading = "Output", value_parser = interval)]
+    pub(super) interval: Option<Nanos>,
+    /// Draw bandwidth and who ran when, or the requests of each program over time; of a sweep, a
+    /// line per policy or partition
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
     pub(super) svg: Option<PathBuf>,
 }

@@ -1,18 +1,26 @@
 //! `memweir sim` of a scenario with `fidelity = "bank"`.
 
+use memweir_core::input::InputError;
+use memweir_core::{Nanos, Picos};
 use memweir_study::ScenarioText;
+use memweir_study::bank::report::{BankPoint, BankReport};
 use memweir_study::bank::study::BankStudy;
 use memweir_study::sweep::Grid;
 use memweir_sweep::plan::Origin;
 use memweir_sweep::simulation::{Simulation, bank as results};
 
-use super::Args;
+use super::{Args, bank_timeline as timeline};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::bank as render;
+use crate::render::plot::{self, Figure, sweep::Line};
 use crate::render::progress::Counter;
+use crate::shared::over_time;
 use crate::shared::rows::Rows;
 use crate::value::available_cores;
+
+/// Length of the intervals of a timeline, unless one is named.
+const INTERVAL: Nanos = Nanos(10_000);
 
 /// Simulates it and shows the results.
 pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<Outcome, Failure> {
@@ -20,16 +28,8 @@ pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<O
         let read = |grid| Ok(BankStudy::read(text, &args.set, grid)?);
         return args.shards.execute(&grid, read, &Origin::of(text, &args.set), &args.output());
     }
-    let of_flows = [("--timeline", &args.timeline), ("--svg", &args.svg)];
-    if let Some((option, _)) = of_flows.iter().find(|(_, path)| path.is_some()) {
-        let error = memweir_core::input::InputError::new(
-            "command line",
-            "is for scenarios of flows; this one has `fidelity = \"bank\"`",
-        );
-        let help = "`--json FILE` writes everything, `--out FILE` a row per program or job";
-        return Err(error.key(*option).help(help).into());
-    }
-    let study = BankStudy::read(text, &args.set, grid)?;
+    args.timeline.as_deref().map(over_time::format).transpose()?;
+    let study = study(args, text, grid)?;
     let rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);
@@ -40,5 +40,54 @@ pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<O
         |(point, results)| results::rows(results).into_iter().map(move |row| (point, row));
     rows.finish(report.points.iter().enumerate().flat_map(of_point))?;
     output::report(args.json.as_deref(), &report, || render::report(&report))?;
+    let written = args.timeline.iter().map(|path| timeline::write(path, &study, &report));
+    let drawn = args.svg.iter().map(|path| output::figure(path, &draw(&study, &report)));
+    output::each(written.chain(drawn))?;
     Ok(Outcome::Success)
+}
+
+/// Reads the study, which records the requests over time if they are wanted.
+fn study(args: &Args, text: &ScenarioText, grid: Grid) -> Result<BankStudy, Failure> {
+    let is_swept = !grid.sweeps().is_empty();
+    let study = BankStudy::read(text, &args.set, grid)?;
+    if args.interval.is_some() && study.points()[0].batch.is_some() {
+        return Err(no_intervals("the rows of a batch are one per job and quantum"));
+    }
+    let is_recorded = args.timeline.is_some() || (args.svg.is_some() && !is_swept);
+    let interval = args.interval.unwrap_or(INTERVAL);
+    Ok(if is_recorded { study.recorded(Picos(interval.0 * 1_000)) } else { study })
+}
+
+/// Refuses intervals where there are none, for this reason.
+pub(super) fn no_intervals(reason: &str) -> Failure {
+    let help = "leave it out; it is for programs that run together at bank level";
+    InputError::new("command line", reason).key("--interval").help(help).into()
+}
+
+/// Draws a line per partition or policy of a sweep; otherwise what happened over time.
+fn draw(study: &BankStudy, report: &BankReport) -> Figure {
+    if study.grid().sweeps().is_empty() {
+        return timeline::figure(study, report);
+    }
+    let is_batch = study.points()[0].batch.is_some();
+    let (things, quantities) = match is_batch {
+        true => ("policy", ["turnaround (us)", "gain (%)"]),
+        false => ("partition", ["weighted speedup", "maximum slowdown"]),
+    };
+    let points: Vec<Vec<Line>> = report.points.iter().map(lines).collect();
+    let title = format!("{} under each {things}", report.scenario);
+    plot::sweep::figure(title, study.grid(), &quantities, &points)
+}
+
+/// Returns the lines of a point: of a batch its policies, of other programs their partitions.
+fn lines(point: &BankPoint) -> Vec<Line> {
+    let policies = point.policies.iter().map(|run| Line {
+        name: run.policy.clone(),
+        values: vec![1e6 * run.turnaround_s, 100.0 * run.gain.unwrap_or(0.0)],
+    });
+    let partitions = point.partitions.iter().map(|run| Line {
+        name: run.partition.clone(),
+        values: vec![run.outcome.weighted_speedup, run.outcome.maximum_slowdown],
+    });
+    policies.chain(partitions).collect()
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod bank;
+mod bank_timeline;
 pub(crate) mod help;
 mod list;
 mod timeline;
@@ -57,6 +58,9 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     let text = ScenarioText::read(path)?;
     if text.fidelity(&args.set)? == Fidelity::Bank {
         return bank::simulate(args, &text, grid);
+    }
+    if args.interval.is_some() {
+        return Err(bank::no_intervals("the rows of flows are one per task and quantum"));
     }
     let profiles = Profiles { recordings: ProfileCache::default(), store: args.store.as_deref() };
     if args.shards.is_wanted() {

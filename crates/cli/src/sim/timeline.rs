@@ -1,5 +1,5 @@
 //! `memweir sim --timeline` and `--svg`: the first repetition, quantum by quantum, in the rows of
-//! live runs.
+//! live runs. Those of the bank level are in `bank_timeline.rs`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,12 @@ use memweir_core::Media;
 use memweir_flow::outcome::QuantumOutcome;
 use memweir_flow::record::{Recorder, TaskQuantum};
 use memweir_flow::{SimError, View};
-use memweir_run::table::Format;
 use memweir_run::timeline::{Row, Timeline};
 use memweir_study::flow::study::{First, Study};
 
 use crate::failure::Failure;
 use crate::render::plot;
+use crate::shared::over_time;
 
 /// A timeline to be written: its policy and its place.
 pub(super) struct File {
@@ -24,20 +24,24 @@ pub(super) struct File {
 /// Starts the files of `--timeline`: one per policy, named after it where there are several.
 pub(super) fn files(path: Option<&Path>, study: &Study) -> Result<Vec<File>, Failure> {
     let Some(path) = path else { return Ok(Vec::new()) };
-    let format = Format::of(path).map_err(|r| r.written_in("command line").key("--timeline"))?;
+    let format = over_time::format(path)?;
     let policies = &study.points()[0].policies;
     let file = |(policy, name): (usize, &String)| {
-        let path = if policies.len() == 1 { path.to_owned() } else { of_policy(path, name) };
+        let path = of_one(path, name, policies.len());
         let timeline = Timeline::create(&path, format).map_err(|e| Failure::write(&path, e))?;
         Ok(File { policy, path, timeline })
     };
     policies.iter().enumerate().map(file).collect()
 }
 
-/// `t.csv` becomes `t.hmmsched-alpha=0.3.csv`.
-fn of_policy(path: &Path, policy: &str) -> PathBuf {
+/// Returns the file of one of `all` choices that are compared: of several `t.csv` becomes
+/// `t.hmmsched-alpha=0.3.csv`.
+pub(super) fn of_one(path: &Path, choice: &str, all: usize) -> PathBuf {
+    if all == 1 {
+        return path.to_owned();
+    }
     let ending = path.extension().unwrap_or_default().to_string_lossy();
-    path.with_extension(format!("{}.{ending}", policy.replace([':', '/'], "-")))
+    path.with_extension(format!("{}.{ending}", choice.replace([':', '/'], "-")))
 }
 
 /// Fills the files.

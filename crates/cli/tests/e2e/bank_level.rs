@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{World, json, refusal};
+use crate::support::{Rows, World, json, refusal};
 
 const MIX: &str = r#"
 fidelity = "bank"
@@ -105,12 +105,61 @@ fn a_batch_has_a_row_per_policy_and_one_per_job() {
 }
 
 #[test]
+fn a_timeline_has_the_requests_of_each_program_and_partition() {
+    let world = World::new();
+    let file = mix(&world);
+    let arguments = ["sim", "--timeline", "t.csv", "--interval", "2us", "--svg", "t.svg"];
+    let report: Value = json(world.memweir().args(arguments).args(["--json", "-"]).arg(&file), 0);
+    for run in report["points"][0]["partitions"].as_array().expect("partitions") {
+        let name = run["partition"].as_str().expect("a name");
+        let rows = Rows::of(&world.read(&format!("t.{name}.csv")));
+        let programs = run["programs"].as_array().expect("programs");
+        for field in ["reads", "writes", "row_hits", "row_misses", "row_conflicts"] {
+            let reported: f64 = programs.iter().filter_map(|program| program[field].as_f64()).sum();
+            assert_eq!(rows.sum(field), reported, "{field} under {name}");
+        }
+        let times: f64 = programs.iter().filter_map(|program| program["time_s"].as_f64()).sum();
+        assert!((rows.sum("length_s") - times).abs() < 1e-9, "{times}");
+    }
+    let svg = world.read("t.svg");
+    assert!(svg.contains("uniform: row hits") && svg.contains("none: read latency"), "{svg}");
+    let svg = ["sim", "--sweep", "seed=1,2", "--svg", "s.svg"];
+    world.memweir().args(svg).arg(&file).assert().success();
+    assert!(world.read("s.svg").contains("weighted speedup"));
+}
+
+#[test]
+fn a_timeline_of_a_batch_has_its_quanta_in_the_time_of_the_machine() {
+    let world = World::new();
+    let file = world.file("batch.toml", BATCH);
+    let arguments = ["sim", "--timeline", "t.csv", "--svg", "t.svg", "--json", "-"];
+    let report: Value = json(world.memweir().args(arguments).arg(&file), 0);
+    for run in report["points"][0]["policies"].as_array().expect("policies") {
+        let name = run["policy"].as_str().expect("a name");
+        let rows = Rows::of(&world.read(&format!("t.{name}.csv")));
+        let turnaround = run["turnaround_s"].as_f64().expect("a time");
+        let starts = rows.numbers("t_start_s").zip(rows.numbers("span_s"));
+        let end = starts.map(|(start, span)| start + span).fold(0.0, f64::max);
+        assert!((end / turnaround - 1.0).abs() < 1e-4, "{end} of {turnaround}");
+        let bytes = 64.0 * (rows.sum("reads") + rows.sum("writes"));
+        let reported = turnaround * run["bandwidth"].as_f64().expect("a bandwidth");
+        assert!((bytes / reported - 1.0).abs() < 1e-6, "{bytes} of {reported}");
+        let jobs = run["jobs"].as_array().expect("jobs");
+        let running: f64 = jobs.iter().filter_map(|job| job["running_s"].as_f64()).sum();
+        assert!((rows.sum("cpu_s") / running - 1.0).abs() < 1e-3, "{running}");
+    }
+    assert!(world.read("t.svg").contains("max-weight"));
+    let refused = refusal(world.memweir().args(["sim", "--interval", "1us"]).arg(&file), 2);
+    assert!(refused.contains("job and quantum"), "{refused}");
+}
+
+#[test]
 fn what_cannot_be_simulated_is_refused_before_it_starts() {
     let world = World::new();
     let file = mix(&world);
     let refused =
         |arguments: &[&str]| refusal(world.memweir().arg("sim").args(arguments).arg(&file), 2);
-    assert!(refused(&["--timeline", "rows.csv"]).contains("fidelity"));
+    assert!(refused(&["--timeline", "rows.txt"]).contains("parquet"));
     assert!(refused(&["--set", "fidelity=banks"]).contains("did you mean `bank`"));
     let message = refused(&["--set", "programs[0].trace=missing.txt"]);
     assert!(message.contains("missing.txt: cannot be read"), "{message}");

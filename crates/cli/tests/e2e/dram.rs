@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{MEMWEIR, World, json, refusal};
+use crate::support::{MEMWEIR, Rows, World, json, refusal};
 
 /// `lines` lines in order, every `writes`th a write, in Ramulator 2's format.
 fn stream(lines: u64, writes: u64) -> String {
@@ -100,23 +100,15 @@ fn a_timeline_has_all_requests_interval_by_interval() {
     let of_run = ["t.txt", "--mode", "mlp:8", "--nvm", "pcm-lpddr2", "--wrap"];
     let timeline = ["--timeline", "t.csv", "--svg", "t.svg", "--interval", "500ns"];
     let result = replayed(&world, &[&of_run[..], &timeline].concat());
-    let table = world.read("t.csv");
-    let mut rows = csv::Reader::from_reader(table.as_bytes());
-    let names = rows.headers().expect("a head").clone();
-    let place = |name: &str| names.iter().position(|n| n == name).expect("a column");
-    let rows: Vec<_> = rows.records().map(|row| row.expect("a row")).collect();
-    let sum = |name: &str| -> u64 {
-        rows.iter().map(|row| row[place(name)].parse::<u64>().expect("a number")).sum()
-    };
+    let rows = Rows::of(&world.read("t.csv"));
     for name in ["reads", "writes", "row_hits", "row_misses", "row_conflicts"] {
-        assert_eq!(sum(name), number(&result, name), "{name}");
+        assert_eq!(rows.sum(name), number(&result, name) as f64, "{name}");
     }
     // The intervals of each memory are all of its time: 0.833 ns for a cycle.
-    let seconds = |row: &csv::StringRecord, name: &str| row[place(name)].parse::<f64>().unwrap();
-    let all: f64 = rows.iter().map(|row| seconds(row, "length_s")).sum();
     let time = number(&result, "cycles") as f64 * 0.833e-9;
+    let all = rows.sum("length_s");
     assert!((all - 2.0 * time).abs() < 1e-9, "{all} of {time}");
-    assert!(rows.iter().all(|row| seconds(row, "length_s") < 501e-9));
+    assert!(rows.numbers("length_s").all(|length| length < 501e-9));
     assert!(world.read("t.svg").contains("read latency"));
     for (interval, needle) in [("50ns", "too short"), ("5", "not a time")] {
         let arguments =

@@ -32,6 +32,31 @@ memory = 8589934592
 /// Timeout for events that must happen soon. Only a broken memweir makes a test wait so long.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The rows of a CSV file with a head.
+pub(crate) struct Rows {
+    names: csv::StringRecord,
+    rows: Vec<csv::StringRecord>,
+}
+
+impl Rows {
+    pub(crate) fn of(text: &str) -> Self {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names = reader.headers().expect("a head").clone();
+        Self { names, rows: reader.records().map(|row| row.expect("a row")).collect() }
+    }
+
+    /// A column of numbers.
+    pub(crate) fn numbers(&self, name: &str) -> impl Iterator<Item = f64> {
+        let place = self.names.iter().position(|other| other == name);
+        let place = place.unwrap_or_else(|| panic!("no column {name} in {:?}", self.names));
+        self.rows.iter().map(move |row| row[place].parse().expect("a number"))
+    }
+
+    pub(crate) fn sum(&self, name: &str) -> f64 {
+        self.numbers(name).sum()
+    }
+}
+
 /// The variable by which processes of a test are found, whatever became of their parents.
 pub(crate) const MARK: &str = "MEMWEIR_E2E_WORLD";
 

@@ -139,7 +139,7 @@ impl BatchSpec {
             None => QuantumScheduler::new(config)?,
         };
         let programs: Vec<ProgramSpec> = ready.iter().map(|(spec, _)| spec.clone()).collect();
-        let ends = machine.operate(&programs, conditions, |system| {
+        let (ends, quanta) = machine.operate(&programs, conditions, |system| {
             let cores = Cores::new(system, machine.cores, &programs, self.compression);
             let nodes = std::iter::repeat_n(0, machine.cores as usize);
             let costs = (KernelConfig::default(), Nanos::ZERO);
@@ -147,9 +147,9 @@ impl BatchSpec {
             let mut batch = BankBatch::new(kernel, self.jobs(ready, conditions.seed), stop);
             let scheduler = RecordingScheduler::silent(scheduler);
             QuantumLoop::new(scheduler, self.quantum).run(&mut batch)?;
-            Ok::<_, Refusal>(batch.ends())
+            Ok::<_, Refusal>(batch.finish())
         })??;
-        Ok(self.outcome(policy, ready, &ends))
+        Ok(BatchRun { quanta, ..self.outcome(policy, ready, &ends) })
     }
 
     /// Returns what the scheduler knows of each job.
@@ -184,6 +184,7 @@ impl BatchSpec {
             bandwidth: (lines * LINE_BYTES) as f64 / turnaround.as_secs_f64(),
             gain: None,
             jobs: ready.iter().zip(ends).map(job).collect(),
+            quanta: Vec::new(),
         }
     }
 }

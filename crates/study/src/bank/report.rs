@@ -1,6 +1,8 @@
 //! Results of a bank-level scenario in the form in which they are written.
 
 use memweir_bank::outcome::{Improvement, Outcome, ProgramRun};
+use memweir_dram::intervals::Intervals;
+use memweir_policy::quantum_loop::Quantum;
 use serde::Serialize;
 
 use crate::sweep::as_object;
@@ -54,6 +56,9 @@ pub struct BatchRun {
     pub gain: Option<f64>,
     /// The jobs, in the order of the programs.
     pub jobs: Vec<BatchJob>,
+    /// The quanta, in times and counts that are longer and larger by the compression.
+    #[serde(skip)]
+    pub quanta: Vec<Quantum>,
 }
 
 /// Results of one job of a batch.
@@ -104,4 +109,7 @@ pub struct PartitionRun {
     pub outcome: Outcome,
     /// Improvement over the baseline; absent for the baseline.
     pub improvement: Option<Improvement>,
+    /// The requests of each program over time, if the study records them.
+    #[serde(skip)]
+    pub over_time: Vec<Intervals>,
 }

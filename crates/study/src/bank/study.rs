@@ -6,11 +6,11 @@ use std::sync::Mutex;
 
 use memweir_bank::experiment::{ColoredBy, Conditions, Machine, ProgramSpec, Source};
 use memweir_bank::fit::{Characteristics, Fitted, Measured};
-use memweir_bank::outcome::{Improvement, Outcome, ProgramRun};
+use memweir_bank::outcome::{self, Improvement, Outcome, ProgramRun};
 use memweir_bank::synthetic::Structure;
-use memweir_core::BytesPerSec;
 use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal, Replacement};
+use memweir_core::{BytesPerSec, Picos};
 use memweir_dram::config::PagePolicy;
 use memweir_flow::experiment::SimError;
 use memweir_flow::stop::Stop;
@@ -32,6 +32,7 @@ pub struct BankStudy {
     name: String,
     grid: Grid,
     points: Vec<BankScenario>,
+    interval: Option<Picos>,
 }
 
 /// A program that is ready to be executed, and its results alone.
@@ -49,7 +50,13 @@ impl BankStudy {
         let points = (0..grid.len())
             .map(|point| BankScenario::read(text, &[set, &grid.replacements(point)[..]].concat()))
             .collect::<Result<_, _>>()?;
-        Ok(Self { name: text.name().to_owned(), grid, points })
+        Ok(Self { name: text.name().to_owned(), grid, points, interval: None })
+    }
+
+    /// Records the requests of programs that run together over time, in intervals of this length.
+    #[must_use]
+    pub fn recorded(self, interval: Picos) -> Self {
+        Self { interval: Some(interval), ..self }
     }
 
     /// Returns the scenario at each point.
@@ -62,7 +69,7 @@ impl BankStudy {
     #[must_use]
     pub fn only(&self, point: usize) -> Self {
         let (grid, points) = (self.grid.only(&[point]), vec![self.points[point].clone()]);
-        Self { name: self.name.clone(), grid, points }
+        Self { name: self.name.clone(), grid, points, interval: self.interval }
     }
 
     /// Returns the number of pieces of work: each program alone, and each partition or policy.
@@ -123,7 +130,7 @@ impl BankStudy {
                 |point| point.partitions.len(),
                 |point, partition| {
                     running(stop)?;
-                    self.points[point].together(partition, &ready[point])
+                    self.points[point].together(partition, &ready[point], self.interval)
                 },
                 &mut done,
             )
@@ -269,7 +276,7 @@ impl BankScenario {
     }
 
     fn conditions(&self) -> Conditions {
-        Conditions { seed: self.seed, warm: self.warm }
+        Conditions { seed: self.seed, warm: self.warm, interval: None }
     }
 
     /// Fits the structure of a program and runs it alone.
@@ -335,7 +342,12 @@ impl BankScenario {
     }
 
     /// Runs all programs together.
-    fn together(&self, partition: usize, ready: &[Ready]) -> Result<PartitionRun, Refusal> {
+    fn together(
+        &self,
+        partition: usize,
+        ready: &[Ready],
+        interval: Option<Picos>,
+    ) -> Result<PartitionRun, Refusal> {
         let partition = &self.partitions[partition];
         let colors = self.colors(partition, ready)?;
         let programs: Vec<ProgramSpec> = ready
@@ -347,7 +359,8 @@ impl BankScenario {
                 ProgramSpec { thread_colors, ..spec.colored(colors.clone()) }
             })
             .collect();
-        let execution = self.machine.execute(&programs, self.conditions())?;
+        let conditions = Conditions { interval, ..self.conditions() };
+        let execution = self.machine.execute(&programs, conditions)?;
         let alone: Vec<ProgramRun> = ready.iter().map(|(_, alone)| alone.run.clone()).collect();
         let names: Vec<String> = self.machine.memories.iter().map(|m| m.name.clone()).collect();
         let channels: Vec<u32> =
@@ -357,6 +370,7 @@ impl BankScenario {
             colors: colors.iter().map(|set| set.as_ref().map(ColorSet::to_string)).collect(),
             outcome: Outcome::of(&execution, &names, &channels, self.machine.clock, &alone),
             improvement: None,
+            over_time: outcome::over_time(&execution),
         })
     }
 
@@ -423,7 +437,7 @@ pub fn fit(
     asked.fit(base, |structure| {
         let instructions = (1e3 * FIT_MISSES / asked.mpki) as u64;
         let spec = program(Source::Synthetic(Box::new(structure.clone())), instructions);
-        let execution = machine.execute(&[spec], Conditions { seed, warm: true })?;
+        let execution = machine.execute(&[spec], Conditions { seed, ..Conditions::default() })?;
         let run = ProgramRun::of(&execution, machine.clock).swap_remove(0);
         Ok(Measured {
             mpki: run.mpki,

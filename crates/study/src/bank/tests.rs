@@ -72,7 +72,7 @@ fn programs_do_alone_what_was_asked() {
         // The structure holds for another seed and a longer run than those of the fit.
         let source = Source::Synthetic(Box::new(fitted.structure));
         let longer = program(source, (2e7 / mpki) as u64);
-        let conditions = Conditions { seed: 7, warm: true };
+        let conditions = Conditions { seed: 7, ..Conditions::default() };
         let execution = machine.execute(&[longer], conditions).expect("an execution");
         let run = ProgramRun::of(&execution, machine.clock).swap_remove(0);
         assert!((run.mpki / mpki - 1.0).abs() < 0.04, "{run:?}");

@@ -20,15 +20,41 @@ pub(crate) struct Run {
     pub(crate) speeds: Vec<(f64, f64)>,
 }
 
+/// The unit of a figure's times.
+#[derive(Clone, Copy)]
+struct Unit {
+    name: &'static str,
+    /// Length of a second in it.
+    per_second: f64,
+}
+
+impl Unit {
+    /// Returns the unit in which times up to `end`, in seconds, are read best.
+    fn of(end: f64) -> Self {
+        let (name, per_second) = if end < 0.1 { ("ms", 1e3) } else { ("s", 1.0) };
+        Self { name, per_second }
+    }
+
+    /// Writes a time that is given in seconds.
+    fn text(self, seconds: f64) -> String {
+        format!("{:.2} {}", seconds * self.per_second, self.name)
+    }
+
+    fn label(self) -> String {
+        format!("time ({})", self.name)
+    }
+}
+
 /// One batch: the system's bandwidth with peak and target, then a lane per job.
 pub(crate) fn timeline(run: &Run, subtitle: String) -> Figure {
     let end = run.turnaround_s.max(last_end(&run.rows));
+    let unit = Unit::of(end);
     let panels = [
-        Panel::Chart(bandwidth(run, "memory bandwidth of all jobs per quantum", end, None)),
-        Panel::Lanes(lanes(run, end)),
+        Panel::Chart(bandwidth(run, "memory bandwidth of all jobs per quantum", end, unit, None)),
+        Panel::Lanes(lanes(run, end, unit)),
     ];
     Figure {
-        title: format!("A batch under {}: {:.2} s", run.policy, run.turnaround_s),
+        title: format!("A batch under {}: {}", run.policy, unit.text(run.turnaround_s)),
         subtitle,
         panels: panels.into_iter().chain(speeds(std::slice::from_ref(run))).collect(),
     }
@@ -41,11 +67,12 @@ pub(crate) fn comparison(runs: &[Run], subtitle: String) -> Figure {
         .iter()
         .flat_map(|run| run.rows.iter().filter_map(|row| row.system_bandwidth).chain(run.peak))
         .fold(0.0, f64::max);
+    let unit = Unit::of(end);
     let mut panels = Vec::new();
     for run in runs {
-        let title = format!("{}: {:.2} s", run.policy, run.turnaround_s);
-        panels.push(Panel::Chart(bandwidth(run, &title, end, Some(top * 1.06 / 1e9))));
-        panels.push(Panel::Lanes(lanes(run, end)));
+        let title = format!("{}: {}", run.policy, unit.text(run.turnaround_s));
+        panels.push(Panel::Chart(bandwidth(run, &title, end, unit, Some(top * 1.06 / 1e9))));
+        panels.push(Panel::Lanes(lanes(run, end, unit)));
     }
     panels.extend(speeds(runs));
     let names: Vec<&str> = runs.iter().map(|run| run.policy.as_str()).collect();
@@ -85,11 +112,11 @@ fn last_end(rows: &[Row]) -> f64 {
     rows.last().map_or(0.0, |row| row.t_start_s + row.span_s)
 }
 
-fn bandwidth(run: &Run, title: &str, x_end: f64, y_end: Option<f64>) -> Chart {
+fn bandwidth(run: &Run, title: &str, end: f64, unit: Unit, y_end: Option<f64>) -> Chart {
     let per_quantum = |value: fn(&Row) -> Option<f64>| {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for row in &run.rows {
-            let known = value(row).map(|rate| (row.t_start_s, rate / 1e9));
+            let known = value(row).map(|rate| (row.t_start_s * unit.per_second, rate / 1e9));
             if let Some(point) = known.filter(|p| points.last().is_none_or(|last| last.0 < p.0)) {
                 points.push(point);
             }
@@ -98,7 +125,7 @@ fn bandwidth(run: &Run, title: &str, x_end: f64, y_end: Option<f64>) -> Chart {
     };
     let mut measured = per_quantum(|row| row.system_bandwidth);
     if !measured.is_empty() {
-        measured.push((last_end(&run.rows), 0.0));
+        measured.push((last_end(&run.rows) * unit.per_second, 0.0));
     }
     let mut series = vec![Series {
         name: "all jobs".to_owned(),
@@ -109,7 +136,7 @@ fn bandwidth(run: &Run, title: &str, x_end: f64, y_end: Option<f64>) -> Chart {
     let mut target = per_quantum(|row| row.target);
     let last = run.rows.iter().rfind(|row| row.target.is_some());
     if let (Some(row), Some((_, rate))) = (last, target.last().copied()) {
-        target.push((row.t_start_s + row.span_s, rate));
+        target.push(((row.t_start_s + row.span_s) * unit.per_second, rate));
         let name = "target".to_owned();
         series.push(Series { name, points: target, style: Style::StepLine, color: PALETTE[2] });
     }
@@ -120,9 +147,9 @@ fn bandwidth(run: &Run, title: &str, x_end: f64, y_end: Option<f64>) -> Chart {
     });
     Chart {
         title: title.to_owned(),
-        x_label: "time (s)".to_owned(),
+        x_label: unit.label(),
         y_label: "bandwidth (GB/s)".to_owned(),
-        x_end: Some(x_end),
+        x_end: Some(end * unit.per_second),
         y_end: y_end.filter(|end| *end > 0.0),
         series,
         levels: peak.into_iter().collect(),
@@ -131,7 +158,7 @@ fn bandwidth(run: &Run, title: &str, x_end: f64, y_end: Option<f64>) -> Chart {
 }
 
 /// A lane per job, dark where it moved much memory.
-fn lanes(run: &Run, x_end: f64) -> Lanes {
+fn lanes(run: &Run, end: f64, unit: Unit) -> Lanes {
     let top = run.rows.iter().filter_map(|row| row.bandwidth).fold(0.0, f64::max);
     let jobs = run.rows.iter().map(|row| row.job as usize + 1).max().unwrap_or(0);
     let mut rows = vec![Lane { label: String::new(), spans: Vec::new() }; jobs];
@@ -147,13 +174,14 @@ fn lanes(run: &Run, x_end: f64) -> Lanes {
             Some(rate) if top > 0.0 => rate / top,
             _ => 0.5,
         };
-        let to = row.t_start_s + row.span_s * ran.min(1.0);
-        lane.spans.push(Span { from: row.t_start_s, to, shade });
+        let (from, to) = (row.t_start_s, row.t_start_s + row.span_s * ran.min(1.0));
+        let in_unit = |seconds: f64| seconds * unit.per_second;
+        lane.spans.push(Span { from: in_unit(from), to: in_unit(to), shade });
     }
     Lanes {
         title: "which jobs ran".to_owned(),
-        x_label: "time (s)".to_owned(),
-        x_end,
+        x_label: unit.label(),
+        x_end: end * unit.per_second,
         shade_label: if top > 0.0 {
             format!("up to {:.1} GB/s per job", top / 1e9)
         } else {
@@ -196,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_lane_has_the_quanta_in_which_its_job_ran() {
-        let lanes = lanes(&run(), 0.2);
+        let lanes = lanes(&run(), 0.2, Unit::of(0.2));
         assert_eq!(lanes.rows[0].spans, vec![Span { from: 0.0, to: 0.1, shade: 1.0 }]);
         assert_eq!(lanes.rows[1].spans, vec![Span { from: 0.1, to: 0.2, shade: 0.5 }]);
         assert_eq!(lanes.shade_label, "up to 2.0 GB/s per job");
@@ -204,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_chart_has_a_step_per_quantum() {
-        let chart = bandwidth(&run(), "", 0.2, None);
+        let chart = bandwidth(&run(), "", 0.2, Unit::of(0.2), None);
         assert_eq!(chart.series[0].points, vec![(0.0, 3.0), (0.1, 3.0), (0.2, 0.0)]);
         assert_eq!(chart.series[1].points, vec![(0.0, 4.0), (0.1, 4.0), (0.2, 4.0)]);
         assert_eq!(chart.series[1].style, Style::StepLine);
@@ -235,5 +263,20 @@ mod tests {
         let svg = timeline(&run, String::new()).to_svg().unwrap();
         assert!(svg.contains("job1"), "{svg}");
         assert!(comparison(&[], String::new()).to_svg().is_ok());
+    }
+
+    #[test]
+    fn a_batch_of_a_simulated_millisecond_is_drawn_in_milliseconds() {
+        let rows =
+            vec![Row { t_start_s: 0.0004, span_s: 0.0001, cpu_s: 0.0001, ..row(0, 0, true, 2e9) }];
+        let figure = timeline(&Run { rows, turnaround_s: 0.0005, ..run() }, String::new());
+        assert!(figure.title.ends_with(": 0.50 ms"), "{}", figure.title);
+        let [Panel::Chart(chart), Panel::Lanes(lanes), ..] = &figure.panels[..] else {
+            panic!("no lanes")
+        };
+        assert_eq!((chart.x_label.as_str(), chart.x_end), ("time (ms)", Some(0.5)));
+        assert_eq!(chart.series[0].points, [(0.4, 3.0), (0.5, 0.0)]);
+        let Span { from, to, .. } = lanes.rows[0].spans[0];
+        assert_eq!((from, to, lanes.x_end), (0.4, 0.5, 0.5));
     }
 }

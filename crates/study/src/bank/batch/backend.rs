@@ -146,6 +146,7 @@ pub(super) struct BankBatch<'s, 'o> {
     /// Threads of each job that have not ended.
     left: Vec<usize>,
     ends: Vec<End>,
+    quanta: Vec<Quantum>,
     over: Vec<bool>,
     /// True while all threads are blocked.
     blocked: bool,
@@ -165,6 +166,7 @@ impl<'s, 'o> BankBatch<'s, 'o> {
         Self {
             read: vec![Default::default(); jobs.len()],
             ends: vec![End::default(); jobs.len()],
+            quanta: Vec::new(),
             over: vec![false; kernel.processor().threads.len()],
             left,
             waiting: jobs,
@@ -174,9 +176,9 @@ impl<'s, 'o> BankBatch<'s, 'o> {
         }
     }
 
-    /// Returns the ends of the jobs.
-    pub(super) fn ends(self) -> Vec<End> {
-        self.ends
+    /// Returns the ends of the jobs, and the quanta.
+    pub(super) fn finish(self) -> (Vec<End>, Vec<Quantum>) {
+        (self.ends, self.quanta)
     }
 
     fn observe(&mut self, job: JobId) -> Observation {
@@ -273,5 +275,7 @@ impl Backend for BankBatch<'_, '_> {
         Vec::new()
     }
 
-    fn quantum_ended(&mut self, _: &Quantum) {}
+    fn quantum_ended(&mut self, quantum: &Quantum) {
+        self.quanta.push(quantum.clone());
+    }
 }

@@ -1,0 +1,152 @@
+//! Requests over time, as rows of a file and as charts: of the memories of a replay, and of the
+//! programs of a simulation at bank level.
+
+use std::path::Path;
+
+use memweir_core::{LINE_BYTES, Nanos, Picos};
+use memweir_dram::intervals::{Interval, Intervals};
+use memweir_run::table::{Field, Format, Kind, Table, cells, columns};
+
+use crate::failure::Failure;
+use crate::render::plot::{Chart, PALETTE, Panel, Series, Style};
+use crate::value::duration;
+
+/// The requests of a memory or program up to its end.
+pub(crate) struct Line<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) requests: &'a Intervals,
+    pub(crate) end: Picos,
+}
+
+/// One row: an interval of a line.
+struct Row<'a> {
+    name: &'a str,
+    start: Picos,
+    length: Picos,
+    of: Interval,
+}
+
+impl Row<'_> {
+    fn bandwidth(&self) -> f64 {
+        (self.of.requests() * LINE_BYTES) as f64 / seconds(self.length)
+    }
+}
+
+impl<'a> Line<'a> {
+    fn rows(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
+        let name = self.name;
+        let intervals = self.requests.until(self.end);
+        intervals.map(move |(start, length, of)| Row { name, start, length, of })
+    }
+}
+
+/// Returns the fields of a row, of which the first names its memory or program.
+fn fields<'a>(name: &'static str) -> [Field<Row<'a>>; 10] {
+    [
+        (name, Kind::String, |row| row.name.into()),
+        ("start_s", Kind::Float, |row| seconds(row.start).into()),
+        ("length_s", Kind::Float, |row| seconds(row.length).into()),
+        ("reads", Kind::Integer, |row| row.of.reads.into()),
+        ("writes", Kind::Integer, |row| row.of.writes.into()),
+        ("row_hits", Kind::Integer, |row| row.of.hits.into()),
+        ("row_misses", Kind::Integer, |row| row.of.misses.into()),
+        ("row_conflicts", Kind::Integer, |row| row.of.conflicts.into()),
+        ("read_latency_mean_ns", Kind::Float, |row| row.of.latency_ns().into()),
+        ("bandwidth_bytes_per_s", Kind::Float, |row| row.bandwidth().into()),
+    ]
+}
+
+fn seconds(time: Picos) -> f64 {
+    time.0 as f64 / 1e12
+}
+
+/// Writes a row for each line and interval; `name` is the column of the lines' names.
+pub(crate) fn write(path: &Path, name: &'static str, lines: &[Line<'_>]) -> Result<(), Failure> {
+    let fields = fields(name);
+    let rows: Vec<_> = lines.iter().flat_map(Line::rows).map(|row| cells(&fields, &row)).collect();
+    Table::create(path, format(path)?, columns(&fields))
+        .and_then(|table| table.finish(&rows))
+        .map_err(|error| Failure::write(path, error))
+}
+
+/// The lines of one of the choices that are compared.
+pub(crate) struct Group<'a> {
+    /// Name of the choice; empty where nothing is compared.
+    pub(crate) name: &'a str,
+    pub(crate) lines: Vec<Line<'a>>,
+}
+
+/// A quantity that is drawn over time.
+struct Quantity {
+    name: &'static str,
+    unit: &'static str,
+    value: fn(&Row<'_>) -> Option<f64>,
+}
+
+const QUANTITIES: [Quantity; 3] = [
+    Quantity { name: "bandwidth", unit: "GB/s", value: |row| Some(row.bandwidth() / 1e9) },
+    Quantity { name: "row hits", unit: "%", value: |row| Some(100.0 * row.of.hit_rate()?) },
+    Quantity { name: "read latency", unit: "ns", value: |row| row.of.latency_ns() },
+];
+
+/// Returns charts of bandwidth, share of row hits and mean read latency over time, for each group
+/// and on the same axes for all.
+pub(crate) fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
+    let ends = groups.iter().flat_map(|group| &group.lines).map(|line| line.end);
+    let x_end = micros(ends.max().unwrap_or_default());
+    let of_group = |group| QUANTITIES.each_ref().map(|quantity| chart(group, quantity, x_end));
+    let mut charts: Vec<_> = groups.iter().map(of_group).collect();
+    for quantity in 0..QUANTITIES.len() {
+        let series = charts.iter().flat_map(|charts| &charts[quantity].series);
+        let values = series.flat_map(|series| &series.points).map(|(_, value)| *value);
+        let top = values.reduce(f64::max).map(|top| 1.06 * top);
+        charts.iter_mut().for_each(|charts| charts[quantity].y_end = top);
+    }
+    charts.into_iter().flatten().map(Panel::Chart).collect()
+}
+
+fn chart(group: &Group<'_>, quantity: &Quantity, x_end: f64) -> Chart {
+    let Quantity { name, unit, value } = quantity;
+    let line = |(index, line): (usize, &Line<'_>)| Series {
+        name: line.name.to_owned(),
+        points: points(line, *value),
+        style: Style::Line,
+        color: PALETTE[index % PALETTE.len()],
+    };
+    let series = group.lines.iter().enumerate().map(line);
+    let of_group = if group.name.is_empty() { "" } else { ": " };
+    Chart {
+        title: format!("{}{of_group}{name}", group.name),
+        x_label: "time (us)".to_owned(),
+        y_label: format!("{name} ({unit})"),
+        x_end: Some(x_end),
+        y_start: Some(0.0),
+        series: series.filter(|series| !series.points.is_empty()).collect(),
+        ..Chart::default()
+    }
+}
+
+/// Returns the points of a line. A short last interval would end it in a spike; it is left out
+/// unless it is the only one.
+fn points(line: &Line<'_>, value: fn(&Row<'_>) -> Option<f64>) -> Vec<(f64, f64)> {
+    let is_whole = |row: &Row<'_>| row.length == line.requests.length() || row.start.0 == 0;
+    line.rows().filter(is_whole).filter_map(|row| Some((micros(row.start), value(&row)?))).collect()
+}
+
+fn micros(time: Picos) -> f64 {
+    time.0 as f64 / 1e6
+}
+
+/// Returns the format of a timeline's file.
+pub(crate) fn format(path: &Path) -> Result<Format, Failure> {
+    Format::of(path).map_err(|r| r.written_in("command line").key("--timeline").into())
+}
+
+/// Parses the length of an interval.
+pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
+    let interval = duration(text)?;
+    match interval.0 {
+        100.. => Ok(interval),
+        _ => Err(format!("`{text}` is too short: an interval lasts 100ns or more")),
+    }
+}
