@@ -14,7 +14,7 @@ import types
 
 LEVEL = 0.95
 # Statistics that can be held against a budget.
-JUDGED = ("median", "p99", "most", "low", "interval", "growth")
+JUDGED = ("median", "p99", "most", "interval", "growth")
 
 
 class Figure:
@@ -144,7 +144,7 @@ class Row:
 
     def budgeted(self, limit):
         """A limit as the table has it."""
-        sign = "+" if self.judged in ("low", "interval") else ""
+        sign = "+" if self.judged == "interval" else ""
         return f"{limit:{sign},g}{self.unit}"
 
     def budget_cell(self):
@@ -174,10 +174,6 @@ class Row:
             return [(growth([figure.median for figure in figures]),) * 2]
         if self.judged == "interval":
             return [(figure.low, figure.high) for figure in figures]
-        if self.judged == "low":
-            # Too few pairs for an interval show nothing.
-            lows = [figure.low for figure in figures]
-            return [(low, low if math.isfinite(low) else math.inf) for low in lows]
         return [(getattr(figure, self.judged),) * 2 for figure in figures]
 
     def verdict(self, figures):
