@@ -30,6 +30,9 @@ pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<O
     }
     args.timeline.as_deref().map(over_time::format).transpose()?;
     let study = study(args, text, grid)?;
+    for path in args.timeline.iter().flat_map(|path| timeline::files(path, &study)) {
+        output::writable(Some(&path))?;
+    }
     let rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);
@@ -49,11 +52,14 @@ pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<O
 /// Reads the study, which records the requests over time if they are wanted.
 fn study(args: &Args, text: &ScenarioText, grid: Grid) -> Result<BankStudy, Failure> {
     let is_swept = !grid.sweeps().is_empty();
+    let is_recorded = args.timeline.is_some() || (args.svg.is_some() && !is_swept);
     let study = BankStudy::read(text, &args.set, grid)?;
     if args.interval.is_some() && study.points()[0].batch.is_some() {
         return Err(no_intervals("the rows of a batch are one per job and quantum"));
     }
-    let is_recorded = args.timeline.is_some() || (args.svg.is_some() && !is_swept);
+    if args.interval.is_some() && !is_recorded {
+        return Err(no_intervals("without `--timeline`, or `--svg` of one point, there are none"));
+    }
     let interval = args.interval.unwrap_or(INTERVAL);
     Ok(if is_recorded { study.recorded(Picos(interval.0 * 1_000)) } else { study })
 }

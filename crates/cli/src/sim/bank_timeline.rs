@@ -1,13 +1,14 @@
 //! `memweir sim --timeline` and `--svg` at bank level: the requests of programs that run together,
 //! interval by interval, and the quanta of a batch in the rows of live runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use memweir_core::Picos;
 use memweir_linux::meter::Capabilities;
 use memweir_policy::quantum_loop::{JobQuantum, Quantum};
 use memweir_run::batch::bandwidth;
 use memweir_run::timeline::{Row, Timeline};
+use memweir_study::bank::Partition;
 use memweir_study::bank::report::{BankReport, BatchRun, PartitionRun};
 use memweir_study::bank::study::BankStudy;
 
@@ -17,17 +18,23 @@ use crate::render::plot::{self, Figure};
 use crate::render::text::counted;
 use crate::shared::over_time::{self, Group, Line};
 
-/// Writes a file for each partition or policy of the first point.
+/// Returns the file of each partition, or of each policy of a batch.
+pub(super) fn files(path: &Path, study: &BankStudy) -> Vec<PathBuf> {
+    let point = &study.points()[0];
+    let policies = point.batch.iter().flat_map(|batch| &batch.policies).map(String::as_str);
+    let names: Vec<&str> = point.partitions.iter().map(Partition::name).chain(policies).collect();
+    names.iter().map(|name| of_one(path, name, names.len())).collect()
+}
+
+/// Writes the files of the first point.
 pub(super) fn write(path: &Path, study: &BankStudy, report: &BankReport) -> Result<(), Failure> {
-    let point = &report.points[0];
-    for run in &point.partitions {
-        let path = of_one(path, &run.partition, point.partitions.len());
-        over_time::write(&path, "program", &lines(run))?;
+    let (point, files) = (&report.points[0], files(path, study));
+    for (run, path) in point.partitions.iter().zip(&files) {
+        over_time::write(path, "program", &lines(run))?;
     }
-    for run in &point.policies {
-        let path = of_one(path, &run.policy, point.policies.len());
-        let fail = |error| Failure::write(&path, error);
-        let mut timeline = Timeline::create(&path, over_time::format(&path)?).map_err(fail)?;
+    for (run, path) in point.policies.iter().zip(&files) {
+        let fail = |error| Failure::write(path, error);
+        let mut timeline = Timeline::create(path, over_time::format(path)?).map_err(fail)?;
         timeline.append(&rows(run, compression(study))).map_err(fail)?;
         timeline.finish().map_err(fail)?;
     }
@@ -51,10 +58,7 @@ pub(super) fn figure<'a>(study: &BankStudy, report: &'a BankReport) -> Figure {
             .collect();
         let jobs = counted(point.alone.len() as u64, "job");
         let subtitle = format!("{jobs}, machine {}, at bank level", point.machine);
-        return match runs.as_slice() {
-            [run] => plot::batch::timeline(run, subtitle),
-            runs => plot::batch::comparison(runs, subtitle),
-        };
+        return plot::batch::figure(&runs, subtitle);
     }
     let is_compared = point.partitions.len() > 1;
     let name = |run: &'a PartitionRun| if is_compared { run.partition.as_str() } else { "" };

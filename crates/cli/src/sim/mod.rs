@@ -132,10 +132,7 @@ fn draw(study: &Study, report: &Report) -> Result<plot::Figure, Failure> {
         point.quantum_ms,
         point.predictor
     );
-    Ok(match runs.as_slice() {
-        [run] => plot::batch::timeline(run, subtitle),
-        runs => plot::batch::comparison(runs, subtitle),
-    })
+    Ok(plot::batch::figure(&runs, subtitle))
 }
 
 /// Turnaround and gain against a swept key.

@@ -160,6 +160,10 @@ fn what_cannot_be_simulated_is_refused_before_it_starts() {
     let refused =
         |arguments: &[&str]| refusal(world.memweir().arg("sim").args(arguments).arg(&file), 2);
     assert!(refused(&["--timeline", "rows.txt"]).contains("parquet"));
+    assert!(refused(&["--interval", "1us"]).contains("there are none"));
+    let mut unwritable = world.memweir();
+    let message = refusal(unwritable.args(["sim", "--timeline", "no/t.csv"]).arg(&file), 4);
+    assert!(message.contains("no/t.none.csv"), "{message}");
     assert!(refused(&["--set", "fidelity=banks"]).contains("did you mean `bank`"));
     let message = refused(&["--set", "programs[0].trace=missing.txt"]);
     assert!(message.contains("missing.txt: cannot be read"), "{message}");

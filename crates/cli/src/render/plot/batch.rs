@@ -45,6 +45,14 @@ impl Unit {
     }
 }
 
+/// One run, or several of the same batch beside each other.
+pub(crate) fn figure(runs: &[Run], subtitle: String) -> Figure {
+    match runs {
+        [run] => timeline(run, subtitle),
+        runs => comparison(runs, subtitle),
+    }
+}
+
 /// One batch: the system's bandwidth with peak and target, then a lane per job.
 pub(crate) fn timeline(run: &Run, subtitle: String) -> Figure {
     let end = run.turnaround_s.max(last_end(&run.rows));
