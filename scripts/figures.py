@@ -10,7 +10,6 @@ import fnmatch
 import functools
 import math
 import statistics
-import types
 
 LEVEL = 0.95
 # Statistics that can be held against a budget.
@@ -130,7 +129,6 @@ class Row:
     budget: str | None = None
     tolerated: float | list | None = None
     reason: str | None = None
-    typed: list | None = None
 
     def __post_init__(self):
         limits = [limit for limit in (self.at_most, self.at_least) if limit is not None]
@@ -166,7 +164,7 @@ class Row:
     def text(self, figures):
         """The measured cell, without the verdict. `{0.median:.1f}` in its template is the median
         of the first figure, `{all.most}` the largest of all medians."""
-        medians = [getattr(figure, "median", math.nan) for figure in figures]
+        medians = [figure.median for figure in figures]
         return self.measured.format(*figures, all=Figure(medians))
 
     def intervals(self, figures):
@@ -199,10 +197,6 @@ class Row:
         if judged.misses:
             return f"**{text}**"
         return f"not shown: {text}" if judged is Verdict.NOT_SHOWN else text
-
-    def stand_in(self):
-        """Figures whose statistics were typed in, from a run that kept no measurements."""
-        return [types.SimpleNamespace(**each) for each in self.typed or []]
 
 
 def read(file):

@@ -32,8 +32,6 @@ EVIDENCE = ROOT / "evidence" / "performance"
 SCRATCH = ROOT / "target" / "performance"
 PAGE = ROOT / "docs" / "performance.md"
 WIDTH = 100
-# The mark of statistics without measurements.
-TYPED = "†"
 
 
 def criterion(started):
@@ -169,20 +167,17 @@ def judge(tables, directory, benches):
 
 
 def table(rows, measured):
-    """The lines of a table of the page; figures with neither measurements nor a stand-in have no
-    row in it."""
+    """The lines of a table of the page; figures that were not measured have no row in it."""
     lines = ["| figure | budget | measured |", "|---|---|---|"]
     for row in rows:
-        if row.bench in measured:
-            figures, mark = row.measurements(measured[row.bench]), ""
-            if figures is None:
-                known = ", ".join(sorted(measured[row.bench]))
-                sys.exit(f"tables.toml: {row.bench}.csv lacks one of {row.figures}; it has {known}")
-        else:
-            figures, mark = row.stand_in(), f" {TYPED}"
-        if figures:
-            budget = f"{row.budget_cell()} " if row.budget_cell() else ""
-            lines.append(f"| {row.what} | {budget}| {row.cell(figures)}{mark} |")
+        if row.bench not in measured:
+            continue
+        figures = row.measurements(measured[row.bench])
+        if figures is None:
+            known = ", ".join(sorted(measured[row.bench]))
+            sys.exit(f"tables.toml: {row.bench}.csv lacks one of {row.figures}; it has {known}")
+        budget = f"{row.budget_cell()} " if row.budget_cell() else ""
+        lines.append(f"| {row.what} | {budget}| {row.cell(figures)} |")
     return lines
 
 
@@ -207,14 +202,8 @@ def draw(tables, check):
     page = PAGE.read_text()
     measured = measured_in(EVIDENCE, sorted(tables["bench"]))
     drawn = table_rows(tables)
-    stale = {row.bench for rows in drawn.values() for row in rows if row.typed} & measured.keys()
-    if stale:
-        note = f"tables.toml: remove `typed` from rows of {', '.join(sorted(stale))}: measured now"
-        sys.exit(note) if check else print(note, file=sys.stderr)
     blocks = {name: table(rows, measured) for name, rows in drawn.items()}
-    typed = any(TYPED in line for lines in blocks.values() for line in lines)
-    note = f"{TYPED} marks statistics that were typed in: the run kept no measurements."
-    blocks["machines"] = [*machines(measured), *([paragraph(note)] if typed else [])]
+    blocks["machines"] = machines(measured)
     reasons = tables["reason"].items()
     blocks["reasons"] = [paragraph(f"**{name}.** {text}") for name, text in reasons]
     for name, lines in blocks.items():
