@@ -315,7 +315,6 @@ measured = "{0.usual:+.1f} % ({0.low:+.1f} to {0.high:+.1f} %)"
 judged = "interval"
 at_most = 5
 unit = " %"
-typed = [{ usual = 4.0, low = 0.5, high = 16.0 }]
 "#;
 
 /// A tree of these scripts and tables, in which the bench `good` measures these rows.
@@ -414,12 +413,11 @@ fn figures_that_were_not_measured_fail_in_ci_alone() {
 }
 
 #[test]
-fn measurements_are_those_of_a_commit_and_replace_what_was_typed_in() {
+fn measurements_are_those_of_a_commit_and_make_the_rows_of_the_page() {
     let tree = tree_of_tables(TABLES, &measured(7.0, 101.0, [1, 2, 3, 4, 1, 2, 3, 4]));
     let page = || std::fs::read_to_string(tree.path().join("docs/performance.md")).unwrap();
     assert_eq!(performance(&tree, &["draw"]), (Some(0), String::new()));
-    let typed = "| pairs | +5 % | not shown: +4.0 % (+0.5 to +16.0 %) † |\n";
-    assert!(page().contains(typed) && !page().contains("| point"), "{}", page());
+    assert!(!page().contains("| pairs") && !page().contains("| point"), "{}", page());
 
     // A page drawn anew is no change of the tree.
     let (code, text) = performance(&tree, &["measure", "good"]);
@@ -430,16 +428,10 @@ fn measurements_are_those_of_a_commit_and_replace_what_was_typed_in() {
     assert_eq!(head.next(), Some("# MEMWEIR_PAIRS=7 cat pairs.txt >>$MEMWEIR_ROWS"));
     assert!(!head.next().unwrap().contains("dirty"), "{text}");
     assert_eq!(performance(&tree, &["draw", "--check"]).0, Some(1));
-    let (code, note) = performance(&tree, &["draw"]);
-    assert_eq!(
-        (code, note.contains("remove `typed` from rows of good")),
-        (Some(0), true),
-        "{note}"
-    );
+    assert_eq!(performance(&tree, &["draw"]), (Some(0), String::new()));
     let drawn =
         ["| point | 6 us | **7.0 us** |", "| pairs | +5 % | +2.5 % (", "- **A reason.** It"];
     assert!(drawn.iter().all(|line| page().contains(line)), "{}", page());
-    assert!(!page().contains('†'), "{}", page());
 
     std::fs::write(tree.path().join("pairs.txt"), measured(1.0, 1.0, [0; 8])).unwrap();
     let (code, error) = performance(&tree, &["measure", "good"]);
