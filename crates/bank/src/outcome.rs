@@ -5,12 +5,12 @@ use memweir_core::metrics::{harmonic_speedup, maximum_slowdown, weighted_speedup
 use memweir_core::units::LINE_BYTES;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_dram::intervals::Intervals;
+use memweir_dram::request::RowCounts;
 use serde::Serialize;
 
 use crate::clock::{Clock, Time};
 use crate::experiment::Execution;
 use crate::indicators::Indicators;
-use crate::tally::RowCounts;
 
 /// Result of one program in one execution, over its measured instructions.
 #[derive(Clone, Debug, PartialEq, Serialize)]

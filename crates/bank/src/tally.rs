@@ -2,53 +2,9 @@
 
 use memweir_core::Direction;
 use memweir_dram::intervals::Intervals;
-use memweir_dram::request::{Completion, RowOutcome};
+use memweir_dram::request::{Completion, RowCounts, RowOutcome};
 
 use crate::clock::Time;
-
-/// Requests by row-buffer outcome.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RowCounts {
-    /// The row was open.
-    pub hits: u64,
-    /// The bank was closed.
-    pub misses: u64,
-    /// Another row was open.
-    pub conflicts: u64,
-}
-
-impl RowCounts {
-    /// Counts one request.
-    pub fn count(&mut self, outcome: RowOutcome) {
-        match outcome {
-            RowOutcome::Hit => self.hits += 1,
-            RowOutcome::Miss => self.misses += 1,
-            RowOutcome::Conflict => self.conflicts += 1,
-        }
-    }
-
-    /// Returns the number of requests.
-    #[must_use]
-    pub fn total(&self) -> u64 {
-        self.hits + self.misses + self.conflicts
-    }
-
-    /// Returns the share of hits, 0 to 1; `None` without requests.
-    #[must_use]
-    pub fn hit_rate(&self) -> Option<f64> {
-        (self.total() > 0).then(|| self.hits as f64 / self.total() as f64)
-    }
-
-    /// Returns the sum of both counts.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self {
-            hits: self.hits + other.hits,
-            misses: self.misses + other.misses,
-            conflicts: self.conflicts + other.conflicts,
-        }
-    }
-}
 
 /// Number of banks with outstanding reads of a program, over time.
 #[derive(Clone, Debug, Default)]

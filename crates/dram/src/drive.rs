@@ -22,7 +22,7 @@ use memweir_core::input::Refusal;
 use memweir_core::{Cycles, Direction, PhysAddr};
 
 use crate::command::Command;
-use crate::request::{Completion, Request, RowOutcome, Source};
+use crate::request::{Completion, Request, RowCounts, Source};
 use crate::stats::Stats;
 
 /// Times at which requests are offered.
@@ -91,8 +91,7 @@ pub struct Offer {
     pub due: Cycles,
 }
 
-/// Measurements of a run. `hits + misses + conflicts = reads + writes`, and every read is in
-/// `latencies`.
+/// Measurements of a run. `rows` has all reads and writes, and every read is in `latencies`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Driven {
     /// Completed reads.
@@ -101,12 +100,8 @@ pub struct Driven {
     pub writes: u64,
     /// Cycles of the driver's loop: one more than the cycle of the last completion.
     pub cycles: Cycles,
-    /// Row-buffer hits: requests that found their row open.
-    pub hits: u64,
-    /// Row-buffer misses: requests that found their bank closed.
-    pub misses: u64,
-    /// Row-buffer conflicts: requests that found another row open.
-    pub conflicts: u64,
+    /// The requests by the state in which they found their banks.
+    pub rows: RowCounts,
     /// Latency of every read, from its acceptance (its due cycle if it is paced) to its last data
     /// beat.
     pub latencies: Latencies,
@@ -128,11 +123,7 @@ impl Driven {
             }
             None => self.writes += 1,
         }
-        match completion.outcome {
-            RowOutcome::Hit => self.hits += 1,
-            RowOutcome::Miss => self.misses += 1,
-            RowOutcome::Conflict => self.conflicts += 1,
-        }
+        self.rows.count(completion.outcome);
         self.cycles = self.cycles.max(Cycles(completion.done.0 + 1));
     }
 
@@ -143,18 +134,18 @@ impl Driven {
     pub fn verify(&self, offered: u64, stats: &Stats) -> Result<(), String> {
         let pairs = [
             ("answered requests", self.requests(), "offered requests", offered),
-            (
-                "hits, misses and conflicts",
-                self.hits + self.misses + self.conflicts,
-                "requests",
-                self.requests(),
-            ),
+            ("hits, misses and conflicts", self.rows.total(), "requests", self.requests()),
             ("latencies", self.latencies.count(), "reads", self.reads),
             ("reads", self.reads, "reads of the memory", stats.reads),
             ("writes", self.writes, "writes of the memory", stats.writes),
-            ("row hits", self.hits, "row hits of the memory", stats.row_hits),
-            ("row misses", self.misses, "row misses of the memory", stats.row_misses),
-            ("row conflicts", self.conflicts, "row conflicts of the memory", stats.row_conflicts),
+            ("row hits", self.rows.hits, "row hits of the memory", stats.row_hits),
+            ("row misses", self.rows.misses, "row misses of the memory", stats.row_misses),
+            (
+                "row conflicts",
+                self.rows.conflicts,
+                "row conflicts of the memory",
+                stats.row_conflicts,
+            ),
         ];
         match pairs.into_iter().find(|(_, one, _, other)| one != other) {
             None => Ok(()),

@@ -4,7 +4,7 @@ use std::ops::AddAssign;
 
 use memweir_core::{Direction, Picos};
 
-use crate::request::{Completion, RowOutcome};
+use crate::request::{Completion, RowCounts};
 
 /// Requests that were completed in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,12 +13,8 @@ pub struct Interval {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Row-buffer hits.
-    pub hits: u64,
-    /// Row-buffer misses: requests that found their bank closed.
-    pub misses: u64,
-    /// Row-buffer conflicts: requests that found another row open.
-    pub conflicts: u64,
+    /// Both, by the state in which they found their banks.
+    pub rows: RowCounts,
     /// Sum of the reads' latencies.
     pub latency: Picos,
 }
@@ -32,23 +28,7 @@ impl Interval {
             }
             Direction::Write => self.writes += 1,
         }
-        match completion.outcome {
-            RowOutcome::Hit => self.hits += 1,
-            RowOutcome::Miss => self.misses += 1,
-            RowOutcome::Conflict => self.conflicts += 1,
-        }
-    }
-
-    /// Returns the number of requests.
-    #[must_use]
-    pub fn requests(&self) -> u64 {
-        self.reads + self.writes
-    }
-
-    /// Returns the share of row-buffer hits, 0 to 1; `None` without requests.
-    #[must_use]
-    pub fn hit_rate(&self) -> Option<f64> {
-        (self.requests() > 0).then(|| self.hits as f64 / self.requests() as f64)
+        self.rows.count(completion.outcome);
     }
 
     /// Returns the mean latency of the reads in nanoseconds; `None` without reads.
@@ -62,9 +42,7 @@ impl AddAssign for Interval {
     fn add_assign(&mut self, other: Self) {
         self.reads += other.reads;
         self.writes += other.writes;
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.conflicts += other.conflicts;
+        self.rows = self.rows.and(other.rows);
         self.latency.0 += other.latency.0;
     }
 }
@@ -132,7 +110,7 @@ mod tests {
     use memweir_core::{Cycles, PhysAddr};
 
     use super::*;
-    use crate::request::{Request, Source};
+    use crate::request::{Request, RowOutcome, Source};
 
     fn completion(direction: Direction, outcome: RowOutcome) -> Completion {
         let request = Request { address: PhysAddr(0), direction, source: Source(0), tag: 0 };
@@ -154,10 +132,10 @@ mod tests {
         let spans: Vec<_> = rows.iter().map(|(start, length, _)| (start.0, length.0)).collect();
         assert_eq!(spans, [(0, 100), (100, 100), (200, 50)]);
         let [first, second, third] = [rows[0].2, rows[1].2, rows[2].2];
-        assert_eq!((first.reads, first.hits, first.misses), (2, 1, 1));
-        assert_eq!((first.latency_ns(), first.hit_rate()), (Some(0.02), Some(0.5)));
-        assert_eq!((second.writes, second.conflicts, second.latency_ns()), (1, 1, None));
-        assert_eq!((third.requests(), third.hit_rate()), (1, Some(1.0)));
+        assert_eq!((first.reads, first.rows.hits, first.rows.misses), (2, 1, 1));
+        assert_eq!((first.latency_ns(), first.rows.hit_rate()), (Some(0.02), Some(0.5)));
+        assert_eq!((second.writes, second.rows.conflicts, second.latency_ns()), (1, 1, None));
+        assert_eq!((third.rows.total(), third.rows.hit_rate()), (1, Some(1.0)));
     }
 
     #[test]

@@ -28,7 +28,7 @@ struct Row<'a> {
 
 impl Row<'_> {
     fn bandwidth(&self) -> f64 {
-        (self.of.requests() * LINE_BYTES) as f64 / seconds(self.length)
+        (self.of.rows.total() * LINE_BYTES) as f64 / seconds(self.length)
     }
 }
 
@@ -48,9 +48,9 @@ fn fields<'a>(name: &'static str) -> [Field<Row<'a>>; 10] {
         ("length_s", Kind::Float, |row| seconds(row.length).into()),
         ("reads", Kind::Integer, |row| row.of.reads.into()),
         ("writes", Kind::Integer, |row| row.of.writes.into()),
-        ("row_hits", Kind::Integer, |row| row.of.hits.into()),
-        ("row_misses", Kind::Integer, |row| row.of.misses.into()),
-        ("row_conflicts", Kind::Integer, |row| row.of.conflicts.into()),
+        ("row_hits", Kind::Integer, |row| row.of.rows.hits.into()),
+        ("row_misses", Kind::Integer, |row| row.of.rows.misses.into()),
+        ("row_conflicts", Kind::Integer, |row| row.of.rows.conflicts.into()),
         ("read_latency_mean_ns", Kind::Float, |row| row.of.latency_ns().into()),
         ("bandwidth_bytes_per_s", Kind::Float, |row| row.bandwidth().into()),
     ]
@@ -71,7 +71,7 @@ pub(crate) fn write(path: &Path, name: &'static str, lines: &[Line<'_>]) -> Resu
 
 /// The lines of one of the choices that are compared.
 pub(crate) struct Group<'a> {
-    /// Name of the choice; empty where nothing is compared.
+    /// Name of the choice, which is drawn where there are several.
     pub(crate) name: &'a str,
     pub(crate) lines: Vec<Line<'a>>,
 }
@@ -85,7 +85,7 @@ struct Quantity {
 
 const QUANTITIES: [Quantity; 3] = [
     Quantity { name: "bandwidth", unit: "GB/s", value: |row| Some(row.bandwidth() / 1e9) },
-    Quantity { name: "row hits", unit: "%", value: |row| Some(100.0 * row.of.hit_rate()?) },
+    Quantity { name: "row hits", unit: "%", value: |row| Some(100.0 * row.of.rows.hit_rate()?) },
     Quantity { name: "read latency", unit: "ns", value: |row| row.of.latency_ns() },
 ];
 
@@ -94,7 +94,11 @@ const QUANTITIES: [Quantity; 3] = [
 pub(crate) fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
     let ends = groups.iter().flat_map(|group| &group.lines).map(|line| line.end);
     let x_end = micros(ends.max().unwrap_or_default());
-    let of_group = |group| QUANTITIES.each_ref().map(|quantity| chart(group, quantity, x_end));
+    let is_compared = groups.len() > 1;
+    let of_group = |group: &Group<'_>| {
+        let title = if is_compared { format!("{}: ", group.name) } else { String::new() };
+        QUANTITIES.each_ref().map(|quantity| chart(&title, &group.lines, quantity, x_end))
+    };
     let mut charts: Vec<_> = groups.iter().map(of_group).collect();
     for quantity in 0..QUANTITIES.len() {
         let series = charts.iter().flat_map(|charts| &charts[quantity].series);
@@ -105,7 +109,7 @@ pub(crate) fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
     charts.into_iter().flatten().map(Panel::Chart).collect()
 }
 
-fn chart(group: &Group<'_>, quantity: &Quantity, x_end: f64) -> Chart {
+fn chart(title: &str, lines: &[Line<'_>], quantity: &Quantity, x_end: f64) -> Chart {
     let Quantity { name, unit, value } = quantity;
     let line = |(index, line): (usize, &Line<'_>)| Series {
         name: line.name.to_owned(),
@@ -113,10 +117,9 @@ fn chart(group: &Group<'_>, quantity: &Quantity, x_end: f64) -> Chart {
         style: Style::Line,
         color: PALETTE[index % PALETTE.len()],
     };
-    let series = group.lines.iter().enumerate().map(line);
-    let of_group = if group.name.is_empty() { "" } else { ": " };
+    let series = lines.iter().enumerate().map(line);
     Chart {
-        title: format!("{}{of_group}{name}", group.name),
+        title: format!("{title}{name}"),
         x_label: "time (us)".to_owned(),
         y_label: format!("{name} ({unit})"),
         x_end: Some(x_end),

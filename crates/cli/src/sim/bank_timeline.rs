@@ -42,7 +42,7 @@ pub(super) fn write(path: &Path, study: &BankStudy, report: &BankReport) -> Resu
 }
 
 /// Draws the programs under each partition, or the batch under each policy, of the first point.
-pub(super) fn figure<'a>(study: &BankStudy, report: &'a BankReport) -> Figure {
+pub(super) fn figure(study: &BankStudy, report: &BankReport) -> Figure {
     let point = &report.points[0];
     if !point.policies.is_empty() {
         let runs: Vec<_> = point
@@ -60,11 +60,9 @@ pub(super) fn figure<'a>(study: &BankStudy, report: &'a BankReport) -> Figure {
         let subtitle = format!("{jobs}, machine {}, at bank level", point.machine);
         return plot::batch::figure(&runs, subtitle);
     }
-    let is_compared = point.partitions.len() > 1;
-    let name = |run: &'a PartitionRun| if is_compared { run.partition.as_str() } else { "" };
     let runs = point.partitions.iter();
-    let groups: Vec<Group<'a>> =
-        runs.map(|run| Group { name: name(run), lines: lines(run) }).collect();
+    let groups: Vec<Group<'_>> =
+        runs.map(|run| Group { name: &run.partition, lines: lines(run) }).collect();
     Figure {
         title: report.scenario.clone(),
         subtitle: format!("{} over time", counted(point.alone.len() as u64, "program")),

@@ -68,11 +68,14 @@ fn an_unloaded_read_takes_what_its_bank_asks_for() {
         drive_all(&mut memory(|_| {}), Mode::Pace(1000), &offers)
     };
     let closed = reads(&[0]);
-    assert_eq!((closed.latencies.max(), closed.cycles, closed.misses), (Some(38), Cycles(39), 1));
+    assert_eq!(
+        (closed.latencies.max(), closed.cycles, closed.rows.misses),
+        (Some(38), Cycles(39), 1)
+    );
     let hit = reads(&[0, 64]);
-    assert_eq!((hit.latencies.min(), hit.cycles, hit.hits), (Some(21), Cycles(1022), 1));
+    assert_eq!((hit.latencies.min(), hit.cycles, hit.rows.hits), (Some(21), Cycles(1022), 1));
     let conflict = reads(&[0, row]);
-    assert_eq!((conflict.latencies.max(), conflict.conflicts), (Some(55), 1));
+    assert_eq!((conflict.latencies.max(), conflict.rows.conflicts), (Some(55), 1));
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn sums_are_held_against_each_other() {
     let mut driven = drive_all(&mut memory, Mode::Saturate, &offers);
     driven.verify(500, &memory.stats()).unwrap();
     assert!(driven.verify(501, &memory.stats()).is_err());
-    driven.hits += 1;
+    driven.rows.hits += 1;
     assert!(driven.verify(500, &memory.stats()).unwrap_err().contains("hits"));
 }
 
@@ -201,9 +204,7 @@ mod parts {
                 alone(&configs[part], &of_part(&offers, second, wanted), Mode::Due);
             sum.reads += by_itself.reads;
             sum.writes += by_itself.writes;
-            sum.hits += by_itself.hits;
-            sum.misses += by_itself.misses;
-            sum.conflicts += by_itself.conflicts;
+            sum.rows = sum.rows.and(by_itself.rows);
             by_itself.cycles = found.whole.cycles;
             // Alone, its refreshes end with its last answer.
             counts.refreshes = stats[part].refreshes;
@@ -214,8 +215,8 @@ mod parts {
         let whole = &found.whole;
         assert_eq!((whole.reads, whole.writes), (sum.reads, sum.writes));
         assert_eq!(
-            (whole.hits, whole.misses, whole.conflicts),
-            (sum.hits, sum.misses, sum.conflicts)
+            (whole.rows.hits, whole.rows.misses, whole.rows.conflicts),
+            (sum.rows.hits, sum.rows.misses, sum.rows.conflicts)
         );
         assert_eq!(whole.latencies.count(), whole.reads);
     }

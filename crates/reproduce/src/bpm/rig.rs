@@ -5,10 +5,10 @@ use memweir_bank::os::{Aging, Os, ProcessId, ThreadId, VirtualPage, ZoneId};
 use memweir_bank::stream::{Level, Stream};
 use memweir_bank::synthetic::{Structure, Synthetic};
 use memweir_bank::system::{MachineRun, System};
-use memweir_bank::tally::RowCounts;
 use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::units::LINE_BYTES;
+use memweir_dram::request::RowCounts;
 use serde::Deserialize;
 
 use super::machine::{Board, Kernel, machine};

@@ -19,6 +19,7 @@ use memweir_core::{Bytes, BytesPerSec, JobId, Nanos};
 use memweir_flow::experiment::{KernelConfig, Knowledge, KnowledgeError};
 use memweir_flow::kernel::Kernel;
 use memweir_flow::stop::Stop;
+use memweir_policy::quantum_loop::Quantum;
 use memweir_policy::record::RecordingScheduler;
 use memweir_policy::{
     Bus, JobSpec, Kind, PredictorKind, QuantumLoop, QuantumScheduler, SchedulerConfig,
@@ -149,7 +150,7 @@ impl BatchSpec {
             QuantumLoop::new(scheduler, self.quantum).run(&mut batch)?;
             Ok::<_, Refusal>(batch.finish())
         })??;
-        Ok(BatchRun { quanta, ..self.outcome(policy, ready, &ends) })
+        Ok(self.outcome(policy, ready, &ends, quanta))
     }
 
     /// Returns what the scheduler knows of each job.
@@ -169,7 +170,13 @@ impl BatchSpec {
         ready.iter().enumerate().map(job).collect()
     }
 
-    fn outcome(&self, policy: usize, ready: &[Ready], ends: &[End]) -> BatchRun {
+    fn outcome(
+        &self,
+        policy: usize,
+        ready: &[Ready],
+        ends: &[End],
+        quanta: Vec<Quantum>,
+    ) -> BatchRun {
         let job = |((spec, alone), end): (&Ready, &End)| BatchJob {
             program: spec.name.clone(),
             alone_s: alone.run.time_s,
@@ -184,7 +191,7 @@ impl BatchSpec {
             bandwidth: (lines * LINE_BYTES) as f64 / turnaround.as_secs_f64(),
             gain: None,
             jobs: ready.iter().zip(ends).map(job).collect(),
-            quanta: Vec::new(),
+            quanta,
         }
     }
 }
