@@ -85,9 +85,10 @@ class Verdict(enum.Enum):
     misses = property(lambda self: self.fails or self is Verdict.KNOWN)
 
 
-def verdict(low, high, limit, tolerated):
+def verdict(low, high, limit, tolerated, shown=None):
     """The verdict of an interval that must not exceed the limit; `tolerated` is the ceiling of a
-    known miss, or None. The ends of a figure without an interval are equal.
+    known miss, or None. An interval that ends above `shown`, which is the limit if it is None,
+    shows nothing. The ends of a figure without an interval are equal.
 
     >>> [verdict(*case).value for case in [(5, 6, 6, None), (5, 7, 6, None), (7, 8, 6, None)]]
     ['kept', 'not shown', 'MISSED']
@@ -95,11 +96,11 @@ def verdict(low, high, limit, tolerated):
     ['kept', 'not shown', 'known miss', 'REGRESSION']
     >>> verdict(math.nan, math.nan, 6, None).value
     'MISSED'
+    >>> [verdict(*case, 0, None, 1).value for case in [(-1, 1), (-8, 9), (0.3, 0.9)]]
+    ['kept', 'not shown', 'MISSED']
     """
-    if high <= limit:
-        return Verdict.KEPT
     if low <= limit:
-        return Verdict.NOT_SHOWN
+        return Verdict.KEPT if high <= (limit if shown is None else shown) else Verdict.NOT_SHOWN
     if tolerated is None:
         return Verdict.MISSED
     return Verdict.KNOWN if low <= tolerated else Verdict.REGRESSION
@@ -126,6 +127,7 @@ class Row:
     at_most: float | None = None
     at_least: float | None = None
     unit: str = ""
+    shown: float | None = None
     budget: str | None = None
     tolerated: float | list | None = None
     reason: str | None = None
@@ -182,7 +184,9 @@ class Row:
         if not isinstance(tolerated, list):
             tolerated = [tolerated] * len(intervals)
         if self.at_least is None:
-            cases = [(*ends, self.at_most, most) for ends, most in zip(intervals, tolerated)]
+            cases = [
+                (*ends, self.at_most, most, self.shown) for ends, most in zip(intervals, tolerated)
+            ]
         else:
             # Negative, a lower limit is an upper one.
             cases = [
