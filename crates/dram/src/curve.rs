@@ -160,7 +160,7 @@ impl Plan {
         let saturated = bandwidth(site, &full.whole);
         let point = |load: &f64| {
             let offered = BytesPerSec(saturated.0 * load);
-            let DrivenParts { whole, parts } = self.run(site, task, Load::Offered(offered))?;
+            let DrivenParts { whole, parts, .. } = self.run(site, task, Load::Offered(offered))?;
             let (bandwidth, latency_ns, p99_ns) = figures(site, &whole);
             let part = |driven: &Driven| {
                 let (bandwidth, latency_ns, p99_ns) = figures(site, driven);

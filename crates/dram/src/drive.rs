@@ -4,25 +4,30 @@
 //! order of the trace, and then advances the memory by the cycle; a refused request is offered
 //! again in the next cycle. The loop ends when all requests, writes included, were accepted and
 //! completed. Cycles in which nothing can change are skipped, which does not change the result.
+//!
+//! Requests of a *warm-up* are served before the measurement begins. From then on everything counts
+//! that happens, also what becomes of requests of the warm-up that still wait.
 
+mod driven;
 mod latency;
 mod report;
 mod target;
 #[cfg(test)]
 mod tests;
 
+pub use driven::{Driven, DrivenParts};
 pub use latency::{Bucket, Latencies};
-pub use report::{LatencyReport, Measured, PartReport, Report, Served};
+pub use report::{LatencyReport, Measured, PartReport, Report, Served, WarmUp};
 pub use target::{PartObserver, SideBySide, Target};
 
-use std::fmt;
 use std::str::FromStr;
+use std::{fmt, iter, mem};
 
 use memweir_core::input::Refusal;
 use memweir_core::{Cycles, Direction, PhysAddr};
 
 use crate::command::Command;
-use crate::request::{Completion, Request, RowCounts, Source};
+use crate::request::{Completion, Request, Source};
 use crate::stats::Stats;
 
 /// Times at which requests are offered.
@@ -36,6 +41,22 @@ pub enum Mode {
     Pace(u64),
     /// Each request not before its own due cycle ([`Offer::due`]), from which its latency counts.
     Due,
+}
+
+/// The way in which a memory is driven; of a [`Mode`] alone, without a warm-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrivePlan {
+    /// Times at which requests are offered.
+    pub mode: Mode,
+    /// Number of requests before the measurement, which begins with the cycle in which the next one
+    /// is due.
+    pub warm_up: u64,
+}
+
+impl From<Mode> for DrivePlan {
+    fn from(mode: Mode) -> Self {
+        Self { mode, warm_up: 0 }
+    }
 }
 
 impl FromStr for Mode {
@@ -91,71 +112,6 @@ pub struct Offer {
     pub due: Cycles,
 }
 
-/// Measurements of a run. `rows` has all reads and writes, and every read is in `latencies`.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Driven {
-    /// Completed reads.
-    pub reads: u64,
-    /// Completed writes.
-    pub writes: u64,
-    /// Cycles of the driver's loop: one more than the cycle of the last completion.
-    pub cycles: Cycles,
-    /// The requests by the state in which they found their banks.
-    pub rows: RowCounts,
-    /// Latency of every read, from its acceptance (its due cycle if it is paced) to its last data
-    /// beat.
-    pub latencies: Latencies,
-}
-
-impl Driven {
-    /// Returns the number of completed requests.
-    #[must_use]
-    pub fn requests(&self) -> u64 {
-        self.reads + self.writes
-    }
-
-    /// Counts a completion, and its latency if it has one (a read).
-    fn count(&mut self, completion: &Completion, latency: Option<u64>) {
-        match latency {
-            Some(latency) => {
-                self.reads += 1;
-                self.latencies.record(latency);
-            }
-            None => self.writes += 1,
-        }
-        self.rows.count(completion.outcome);
-        self.cycles = self.cycles.max(Cycles(completion.done.0 + 1));
-    }
-
-    /// Compares the sums with each other and with the counts of the memory.
-    ///
-    /// # Errors
-    /// If two sums differ, which is a fault of this program; the results are then of no use.
-    pub fn verify(&self, offered: u64, stats: &Stats) -> Result<(), String> {
-        let pairs = [
-            ("answered requests", self.requests(), "offered requests", offered),
-            ("hits, misses and conflicts", self.rows.total(), "requests", self.requests()),
-            ("latencies", self.latencies.count(), "reads", self.reads),
-            ("reads", self.reads, "reads of the memory", stats.reads),
-            ("writes", self.writes, "writes of the memory", stats.writes),
-            ("row hits", self.rows.hits, "row hits of the memory", stats.row_hits),
-            ("row misses", self.rows.misses, "row misses of the memory", stats.row_misses),
-            (
-                "row conflicts",
-                self.rows.conflicts,
-                "row conflicts of the memory",
-                stats.row_conflicts,
-            ),
-        ];
-        match pairs.into_iter().find(|(_, one, _, other)| one != other) {
-            None => Ok(()),
-            Some((what, one, than, other)) => {
-                Err(format!("the sums do not agree: {one} {what}, {other} {than}"))
-            }
-        }
-    }
-}
-
 /// Reason why a memory was not driven to the end.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError<E> {
@@ -170,29 +126,27 @@ pub enum DriveError<E> {
         /// Requests that were not completed.
         outstanding: u64,
     },
-}
-
-/// Measurements of a memory, and of its parts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DrivenParts {
-    /// Measurements of the memory as a whole.
-    pub whole: Driven,
-    /// Measurements of each part, in cycles of the driver's clock; empty for one memory alone.
-    pub parts: Vec<Driven>,
+    /// No request was left after the warm-up.
+    #[error("the warm-up took all requests, of which there are {requests}")]
+    NothingMeasured {
+        /// All requests.
+        requests: u64,
+    },
 }
 
 /// Drives `memory`, which is at cycle zero, with the requests of `source`. `observer` sees every
 /// event.
 ///
 /// # Errors
-/// Errors of the source, or a memory that hangs.
+/// Errors of the source, a memory that hangs, or a warm-up that takes all requests.
 pub fn drive<E>(
     memory: &mut impl Target,
-    mode: Mode,
+    plan: impl Into<DrivePlan>,
     mut source: impl FnMut() -> Result<Option<Offer>, E>,
     observer: &mut impl PartObserver,
 ) -> Result<DrivenParts, DriveError<E>> {
-    let mut tally = Tally::new(mode, memory.parts(), observer);
+    let plan = plan.into();
+    let mut tally = Tally::new(plan, memory.parts(), observer);
     let mut now = 0;
     let mut next = source().map_err(DriveError::Source)?;
     while let Some(offer) = next {
@@ -200,6 +154,9 @@ pub fn drive<E>(
         if now < due {
             memory.advance(Cycles(due - 1), &mut tally);
             now = due;
+        }
+        if tally.ends_warm_up() {
+            tally.begin(Cycles(now), memory.stats());
         }
         let accepted = tally.may_offer(offer.direction)
             && memory.enqueue(Cycles(now), tally.request(offer)).is_ok();
@@ -221,14 +178,15 @@ pub fn drive<E>(
     if tally.outstanding() > 0 {
         return Err(tally.hangs(now));
     }
-    let Tally { driven: whole, mut parts, .. } = tally;
-    parts.iter_mut().for_each(|part| part.cycles = whole.cycles);
-    Ok(DrivenParts { whole, parts })
+    if plan.warm_up > 0 && tally.warm_up.is_none() {
+        return Err(DriveError::NothingMeasured { requests: tally.offered });
+    }
+    Ok(tally.finish(memory.stats()))
 }
 
 /// Outstanding requests and measurements so far.
 struct Tally<O> {
-    mode: Mode,
+    plan: DrivePlan,
     observer: O,
     /// Accepted requests.
     offered: u64,
@@ -236,6 +194,8 @@ struct Tally<O> {
     driven: Driven,
     /// Measurements of each part, if there are several.
     parts: Vec<Driven>,
+    /// The same of the warm-up, once that is over.
+    warm_up: Option<DrivenParts>,
     /// Cycles from which the latencies of the latest requests count, indexed by the low bits of the
     /// request's number; empty if completions suffice to compute them.
     starts: Vec<u64>,
@@ -246,22 +206,40 @@ const MOST_OUTSTANDING: usize = 1 << 20;
 
 impl<O> Tally<O> {
     /// Begins to measure a memory of this many parts, or one memory alone if there are none.
-    fn new(mode: Mode, parts: usize, observer: O) -> Self {
-        let starts = if mode == Mode::Due || parts > 0 { MOST_OUTSTANDING } else { 0 };
+    fn new(plan: impl Into<DrivePlan>, parts: usize, observer: O) -> Self {
+        let plan = plan.into();
+        let starts = if plan.mode == Mode::Due || parts > 0 { MOST_OUTSTANDING } else { 0 };
         Self {
-            mode,
+            plan,
             observer,
             offered: 0,
             outstanding_reads: 0,
             driven: Driven::default(),
             parts: vec![Driven::default(); parts],
+            warm_up: None,
             starts: vec![0; starts],
         }
     }
 
+    /// Returns true if the next request is the first that belongs to the measurement.
+    fn ends_warm_up(&self) -> bool {
+        self.offered == self.plan.warm_up && self.offered > 0 && self.warm_up.is_none()
+    }
+
+    /// Returns the measurements of a memory that has served all requests and has these counts.
+    fn finish(self, mut stats: Vec<Stats>) -> DrivenParts {
+        let Self { driven: mut whole, mut parts, warm_up, .. } = self;
+        if let Some(before) = &warm_up {
+            whole.cycles.0 -= before.whole.cycles.0;
+            stats.iter_mut().zip(&before.stats).for_each(|(all, before)| *all -= *before);
+        }
+        parts.iter_mut().for_each(|part| part.cycles = whole.cycles);
+        DrivenParts { whole, parts, stats, warm_up: warm_up.map(Box::new) }
+    }
+
     /// Returns the earliest cycle for `offer`, which is the next request.
     fn due(&self, offer: &Offer) -> u64 {
-        match self.mode {
+        match self.plan.mode {
             Mode::Pace(pace) => self.offered * pace,
             Mode::Due => offer.due.0,
             Mode::Saturate | Mode::Parallel(_) => 0,
@@ -269,7 +247,7 @@ impl<O> Tally<O> {
     }
 
     fn may_offer(&self, direction: Direction) -> bool {
-        match (self.mode, direction) {
+        match (self.plan.mode, direction) {
             (Mode::Parallel(reads), Direction::Read) => self.outstanding_reads < reads,
             _ => true,
         }
@@ -286,7 +264,7 @@ impl<O> Tally<O> {
     }
 
     fn accepted(&mut self, offer: &Offer, now: u64) {
-        let start = match self.mode {
+        let start = match self.plan.mode {
             Mode::Saturate | Mode::Parallel(_) => now,
             Mode::Pace(_) | Mode::Due => self.due(offer),
         };
@@ -303,7 +281,7 @@ impl<O> Tally<O> {
         if let Some(start) = self.starts.get(completion.request.tag as usize % MOST_OUTSTANDING) {
             return Cycles(*start);
         }
-        match self.mode {
+        match self.plan.mode {
             Mode::Pace(pace) => {
                 // Fewer than 2^32 requests are outstanding, so the tag identifies the request.
                 let behind = (self.offered as u32).wrapping_sub(completion.request.tag);
@@ -314,11 +292,24 @@ impl<O> Tally<O> {
     }
 
     fn outstanding(&self) -> u64 {
-        self.offered - self.driven.requests()
+        let before = self.warm_up.as_ref().map_or(0, |before| before.whole.requests());
+        self.offered - before - self.driven.requests()
     }
 
     fn hangs<E>(&self, now: u64) -> DriveError<E> {
         DriveError::Hangs { at: Cycles(now), outstanding: self.outstanding() }
+    }
+}
+
+impl<O: PartObserver> Tally<O> {
+    /// Begins the measurement with cycle `at`, when the memory has these counts.
+    fn begin(&mut self, at: Cycles, stats: Vec<Stats>) {
+        let none = vec![Driven::default(); self.parts.len()];
+        let mut parts = mem::replace(&mut self.parts, none);
+        let mut whole = mem::take(&mut self.driven);
+        iter::once(&mut whole).chain(&mut parts).for_each(|driven| driven.cycles = at);
+        self.warm_up = Some(DrivenParts { whole, parts, stats, warm_up: None });
+        self.observer.begins(at);
     }
 }
 

@@ -46,6 +46,8 @@ use rank::Rank;
 #[derive(Clone, Debug)]
 pub struct EnergyMeter {
     clock: Picos,
+    /// Cycle from which energy counts.
+    begin: Cycles,
     ranks: Vec<Rank>,
     of_channel: usize,
 }
@@ -57,7 +59,18 @@ impl EnergyMeter {
     pub fn new(config: &MemoryConfig) -> Self {
         let channels = 0..config.controllers();
         let ranks = channels.flat_map(|_| config.ranks.iter().map(Rank::new));
-        Self { clock: config.spec().clock, ranks: ranks.collect(), of_channel: config.ranks.len() }
+        Self {
+            clock: config.spec().clock,
+            begin: Cycles::ZERO,
+            ranks: ranks.collect(),
+            of_channel: config.ranks.len(),
+        }
+    }
+
+    /// Forgets the energy drawn until `at`, which is not before the last command.
+    pub fn restart(&mut self, at: Cycles) {
+        self.begin = at;
+        self.ranks.iter_mut().for_each(|rank| rank.restart(at.0));
     }
 
     /// Counts the next command of its rank.
@@ -70,10 +83,11 @@ impl EnergyMeter {
     }
 
     /// Returns the energy drawn until the end of the run at `until`, which is not before the last
-    /// command. Devices without energy parameters in their files draw nothing.
+    /// command, since the last [`restart`](Self::restart). Devices without energy parameters in
+    /// their files draw nothing.
     #[must_use]
     pub fn report(&self, until: Cycles) -> EnergyReport {
-        let mut report = EnergyReport::new(Picos(until.0 * self.clock.0));
+        let mut report = EnergyReport::new(Picos((until.0 - self.begin.0) * self.clock.0));
         for rank in &self.ranks {
             rank.clone().draw_until(until.0, &mut report);
         }

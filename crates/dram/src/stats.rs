@@ -51,3 +51,20 @@ impl std::ops::AddAssign for Stats {
         self.data_cycles += other.data_cycles;
     }
 }
+
+/// Takes away the counts of an earlier time.
+impl std::ops::SubAssign for Stats {
+    fn sub_assign(&mut self, earlier: Self) {
+        self.reads -= earlier.reads;
+        self.writes -= earlier.writes;
+        self.forwarded -= earlier.forwarded;
+        self.coalesced -= earlier.coalesced;
+        self.row_hits -= earlier.row_hits;
+        self.row_misses -= earlier.row_misses;
+        self.row_conflicts -= earlier.row_conflicts;
+        self.activates -= earlier.activates;
+        self.precharges -= earlier.precharges;
+        self.refreshes -= earlier.refreshes;
+        self.data_cycles -= earlier.data_cycles;
+    }
+}

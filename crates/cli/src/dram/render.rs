@@ -6,7 +6,7 @@ use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::address_map::{AddressMap, Role, XorFunction};
 use memweir_core::names::Named;
 use memweir_core::{PhysAddr, Picos};
-use memweir_dram::drive::{Bucket, Mode, Report, Served};
+use memweir_dram::drive::{Bucket, Mode, Report, Served, WarmUp};
 use memweir_dram::{MemoryConfig, Stats};
 
 use super::caches::describe;
@@ -110,6 +110,12 @@ fn listed(functions: &[XorFunction]) -> String {
 /// The results, in cycles of `clock`; `stats` are those of all memories.
 pub(super) fn report(report: &Report, clock: Picos, stats: &Stats) -> String {
     let mut rows = served(&report.served, clock);
+    if let Some(before) = report.warm_up {
+        let WarmUp { requests, cycles } = before;
+        let text =
+            format!("{} in {} cycles, not counted", counted(requests, "request"), count(cycles));
+        rows.insert(0, ("warm-up", text));
+    }
     for (name, value) in [("from writes", stats.forwarded), ("merged writes", stats.coalesced)] {
         if value > 0 {
             rows.push((name, count(value)));

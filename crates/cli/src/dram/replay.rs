@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::{InputError, Refusal};
-use memweir_core::{Cycles, Nanos, PhysAddr};
+use memweir_core::{Cycles, Nanos, PhysAddr, Picos};
 use memweir_dram::drive::{
-    self, DriveError, DrivenParts, Measured, Mode, PartReport, Report, Served, SideBySide,
+    self, DriveError, DrivePlan, DrivenParts, Measured, Mode, PartReport, Report, Served,
+    SideBySide, WarmUp,
 };
-use memweir_dram::{Hybrid, MemoryConfig, MemorySystem, Stats};
+use memweir_dram::{Hybrid, MemoryConfig, MemorySystem};
 use memweir_linux::clock::process_cpu_time;
 use memweir_study::sweep::Sweep;
 use memweir_trace::{Format, Loss, Trace, Truncation};
@@ -40,6 +41,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "sat|mlp:N|pace:K", default_value = "sat")]
     #[arg(value_parser = parsed::<Mode>)]
     pub(super) mode: Mode,
+    /// Serve this many requests before the measurement begins: rows, queues and caches are filled
+    /// then
+    #[arg(long, value_name = "REQUESTS", default_value_t = 0, hide_default_value = true)]
+    pub(super) warm_up: u64,
     /// The format of the trace, instead of the one that is recognized: memweir, bin, ramulator2,
     /// ramulator1, dramsim3, simple-o3, champsim, lackey, drmemtrace
     #[arg(long, value_name = "FORMAT", value_parser = format)]
@@ -76,7 +81,7 @@ pub(crate) struct Args {
     /// Format of the files of commands: `memweir`, or `drampower` with a file for each channel
     #[arg(long, value_name = "FORMAT", default_value = "memweir", help_heading = "Output")]
     pub(super) commands_format: CommandsFormat,
-    /// Write one row per memory and interval, as Parquet or CSV by the ending
+    /// Write one row per memory and interval, the warm-up included, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(super) timeline: Option<PathBuf>,
     /// Draw bandwidth, row hits and latency of each memory over time
@@ -89,6 +94,13 @@ pub(crate) struct Args {
     /// Write the result as JSON (`-`: to standard output instead of the report)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
+}
+
+impl Args {
+    /// Returns the way in which the memories are driven.
+    pub(super) fn plan(&self) -> DrivePlan {
+        DrivePlan { mode: self.mode, warm_up: self.warm_up }
+    }
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
@@ -106,11 +118,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     args.timeline.as_deref().map(over_time::format).transpose()?;
     let systems = args.memory.systems()?;
     let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
-    let files = [args.commands.as_deref(), args.nvm_commands.as_deref()];
-    let watches = systems.iter().zip(files);
-    let watches = watches
-        .map(|((_, config), file)| Watch::new(config, args.check, file, args.commands_format));
-    let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
+    let mut watches = watches(args, &systems)?;
     let for_people = !output::is_stdout(args.json.as_deref());
     if for_people {
         output::print(&render::head(&systems, &trace, args.mode)?)?;
@@ -121,28 +129,41 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let mut timeline = is_wanted.then(|| Timeline::new(args.interval, &systems));
     let all = Watches { each: &mut watches, timeline: timeline.as_mut() };
     let start = process_cpu_time();
-    let (driven, stats) = drive_all(&systems, args.mode, &mut requests, all)?;
+    let driven = drive_all(&systems, args.plan(), &mut requests, all)?;
     let cpu_s = process_cpu_time().saturating_sub(start).as_secs_f64();
-    let (report, ends) = measured(&systems, &driven, &stats, &watches, cpu_s);
+    let (report, ends) = measured(&systems, &driven, &watches, cpu_s);
     let trace = requests.finish();
     let checks = watches.into_iter().zip(ends).map(|(watch, end)| watch.finish(end));
     let checks = checks.collect::<Result<Vec<_>, _>>()?;
     if for_people {
-        let mut all = Stats::default();
-        stats.iter().for_each(|part| all += *part);
-        output::print(&render::report(&report, systems[0].1.spec().clock, &all))?;
+        let stats = driven.all_stats();
+        output::print(&render::report(&report, systems[0].1.spec().clock, &stats))?;
     }
     if let Some(path) = &args.json {
         output::json(path, &Replayed::new(&systems, &trace, args.mode, &report))?;
     }
     if let Some(timeline) = &timeline {
-        let (name, end) = (trace.trace().name(), driven.whole.cycles);
+        let (name, end) = (trace.trace().name(), driven.end());
         let table = args.timeline.as_ref().map(|path| timeline.write(path, end));
         let drawn = |path| output::figure(path, &timeline.figure(name, end));
         output::each(table.into_iter().chain(args.svg.as_deref().map(drawn)))?;
     }
     let outcome = conclude(&systems, &checks);
     Ok(warn_of_truncation(trace.trace().name(), trace.trace().truncation()).or(outcome))
+}
+
+/// Returns what observes the commands of each memory.
+fn watches(args: &Args, systems: &[(PhysAddr, MemoryConfig)]) -> Result<Vec<Watch>, Failure> {
+    let files = [args.commands.as_deref(), args.nvm_commands.as_deref()];
+    let watches = systems.iter().zip(files).map(|((_, config), file)| {
+        let watch = Watch::new(config);
+        let watch = if args.check { watch.checked(config)? } else { watch };
+        match file {
+            Some(file) => watch.written(config, file, args.commands_format),
+            None => Ok(watch),
+        }
+    });
+    watches.collect()
 }
 
 /// The result of a replay with everything that it depends on.
@@ -239,37 +260,35 @@ pub(super) fn warn_of_truncation(name: &str, truncation: Option<Truncation>) -> 
     if truncation.loss == Loss::None { Outcome::Success } else { Outcome::Truncated }
 }
 
-/// Replays, checks the sums against each other, and returns the counts of each memory.
+/// Replays, and checks the sums against each other.
 pub(super) fn drive_all(
     systems: &[(PhysAddr, MemoryConfig)],
-    mode: Mode,
+    plan: DrivePlan,
     requests: &mut Requests,
     mut watches: Watches<'_>,
-) -> Result<(DrivenParts, Vec<Stats>), Failure> {
+) -> Result<DrivenParts, Failure> {
     let on_command_line = |refusal: Refusal| refusal.written_in("command line");
     let source = || requests.next_offer();
-    let (driven, stats) = if let [(_, config)] = systems {
+    let driven = if let [(_, config)] = systems {
         let mut memory = MemorySystem::new(config).map_err(on_command_line)?;
-        (drive::drive(&mut memory, mode, source, &mut watches), vec![memory.stats()])
+        drive::drive(&mut memory, plan, source, &mut watches)
     } else {
         let mut memory = Hybrid::new(systems).map_err(on_command_line)?;
-        let driven = drive::drive(&mut SideBySide::new(&mut memory), mode, source, &mut watches);
-        (driven, memory.stats())
+        drive::drive(&mut SideBySide::new(&mut memory), plan, source, &mut watches)
     };
     let driven = driven.map_err(failed)?;
-    let mut all = Stats::default();
-    stats.iter().for_each(|part| all += *part);
-    driven.whole.verify(requests.taken, &all).map_err(Failure::Fault)?;
-    for (part, stats) in driven.parts.iter().zip(&stats) {
-        part.verify(part.requests(), stats).map_err(Failure::Fault)?;
-    }
-    Ok((driven, stats))
+    driven.verify(requests.taken).map_err(Failure::Fault)?;
+    Ok(driven)
 }
 
 fn failed(error: DriveError<InputError>) -> Failure {
     match error {
         DriveError::Source(input) => Failure::Input(input),
-        fault @ DriveError::Hangs { .. } => Failure::Fault(fault.to_string()),
+        DriveError::NothingMeasured { requests } => {
+            let error = InputError::new("command line", error.to_string()).key("--warm-up");
+            Failure::Input(error.help(format!("a number below {requests}")))
+        }
+        DriveError::Hangs { .. } => Failure::Fault(error.to_string()),
     }
 }
 
@@ -277,22 +296,18 @@ fn failed(error: DriveError<InputError>) -> Failure {
 pub(super) fn measured(
     systems: &[(PhysAddr, MemoryConfig)],
     driven: &DrivenParts,
-    stats: &[Stats],
     watches: &[Watch],
     cpu_s: f64,
 ) -> (Report, Vec<Cycles>) {
     let clock = systems[0].1.spec().clock;
-    let end = driven.whole.cycles.0 * clock.0;
-    let end_of =
-        |(_, config): &(PhysAddr, MemoryConfig)| Cycles(end.div_ceil(config.spec().clock.0));
-    let ends: Vec<Cycles> = systems.iter().map(end_of).collect();
+    let end = Picos(driven.end().0 * clock.0);
+    let ends: Vec<Cycles> = watches.iter().map(|watch| watch.cycle(end)).collect();
     let energies = watches.iter().zip(&ends).map(|(watch, end)| watch.energy(*end));
     let energies: Vec<_> = energies.collect();
-    let measured = systems
-        .iter()
-        .zip(stats)
-        .zip(&energies)
-        .map(|(((_, config), stats), energy)| Measured { config, stats, energy: energy.as_ref() });
+    let measured =
+        systems.iter().zip(&driven.stats).zip(&energies).map(|(((_, config), stats), energy)| {
+            Measured { config, stats, energy: energy.as_ref() }
+        });
     let measured: Vec<_> = measured.collect();
     let of_part = |(part, (from, config)): (usize, &(PhysAddr, MemoryConfig))| PartReport {
         memory: render::devices(config),
@@ -303,8 +318,11 @@ pub(super) fn measured(
     };
     let several = systems.iter().enumerate().filter(|_| systems.len() > 1);
     let served = Served::new(&measured, clock, &driven.whole);
-    let requests_per_cpu_s = served.requests as f64 / cpu_s;
-    (Report { served, cpu_s, requests_per_cpu_s, parts: several.map(of_part).collect() }, ends)
+    let warm_up = WarmUp::of(driven);
+    let requests = served.requests + warm_up.map_or(0, |before| before.requests);
+    let requests_per_cpu_s = requests as f64 / cpu_s;
+    let parts = several.map(of_part).collect();
+    (Report { warm_up, served, cpu_s, requests_per_cpu_s, parts }, ends)
 }
 
 fn conclude(systems: &[(PhysAddr, MemoryConfig)], checks: &[Option<CheckResult>]) -> Outcome {

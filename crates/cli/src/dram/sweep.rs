@@ -21,7 +21,7 @@ use memweir_trace::{Format, Loss, Trace, Truncation};
 
 use super::replay::{Args, Replayed, drive_all, measured, warn_of_truncation};
 use super::source::{Beyond, Requests, Space};
-use super::watch::{CommandsFormat, Watch, Watches};
+use super::watch::{Watch, Watches};
 use crate::failure::{Failure, Outcome};
 use crate::shared::shards::Output;
 
@@ -204,7 +204,7 @@ impl Prepared {
         let caches =
             args.caches.chosen().map_err(|error| InputError { source_name: place(), ..error })?;
         let read_as = (args.format.map(Format::name), format!("{caches:?}"));
-        let key = key(at, &(&systems, args.mode, args.wrap, read_as, content));
+        let key = key(at, &(&systems, args.plan(), args.wrap, read_as, content));
         Ok(Self { args, systems, key })
     }
 
@@ -212,14 +212,12 @@ impl Prepared {
     fn replay(&self) -> Result<(Simulated, Option<Truncation>), Failure> {
         let Self { args, systems, .. } = self;
         let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
-        let format = CommandsFormat::default();
-        let watches = systems.iter().map(|(_, config)| Watch::new(config, false, None, format));
-        let mut watches = watches.collect::<Result<Vec<_>, _>>()?;
+        let mut watches: Vec<_> = systems.iter().map(|(_, config)| Watch::new(config)).collect();
         let beyond = if args.wrap { Beyond::Wrap } else { Beyond::Refuse };
         let mut requests = Requests::new(trace, Space::of(systems), beyond);
         let all = Watches { each: &mut watches, timeline: None };
-        let (driven, stats) = drive_all(systems, args.mode, &mut requests, all)?;
-        let (report, _) = measured(systems, &driven, &stats, &watches, 1.0);
+        let driven = drive_all(systems, args.plan(), &mut requests, all)?;
+        let (report, _) = measured(systems, &driven, &watches, 1.0);
         let trace = requests.finish();
         let replayed = Replayed::new(systems, &trace, args.mode, &report);
         let truncation = trace.trace().truncation();

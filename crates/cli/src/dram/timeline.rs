@@ -25,7 +25,7 @@ impl Timeline {
     /// Begins a timeline.
     pub(super) fn new(interval: Nanos, systems: &[(PhysAddr, MemoryConfig)]) -> Self {
         let of = |(_, config): &(PhysAddr, MemoryConfig)| {
-            (render::devices(config), Intervals::new(Picos(interval.0 * 1_000)))
+            (render::devices(config), Intervals::new(Picos::from_nanos(interval.0)))
         };
         let clock = systems[0].1.spec().clock;
         Self { clock, interval, memories: systems.iter().map(of).collect() }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-use memweir_core::Cycles;
+use memweir_core::{Cycles, Picos};
 use memweir_dram::check::{Checker, text};
 use memweir_dram::command::Command;
 use memweir_dram::drive::PartObserver;
@@ -20,6 +20,8 @@ use crate::render::text::counted;
 
 /// The requested observers of a memory's commands.
 pub(super) struct Watch {
+    /// Clock of the memory.
+    clock: Picos,
     meter: EnergyMeter,
     checker: Option<Checker>,
     commands: Option<CommandFile>,
@@ -111,24 +113,36 @@ pub(super) struct CheckResult {
 const TOLD: usize = 10;
 
 impl Watch {
-    pub(super) fn new(
-        config: &MemoryConfig,
-        check: bool,
-        commands: Option<&Path>,
-        format: CommandsFormat,
-    ) -> Result<Self, Failure> {
-        let checker = check.then(|| Checker::new(config)).transpose();
-        let checker = checker.map_err(|refusal| refusal.written_in("command line"))?;
-        let create = |path: &Path| CommandFile::create(path, format, config);
-        Ok(Self {
-            meter: EnergyMeter::new(config),
-            checker,
-            commands: commands.map(create).transpose()?,
-        })
+    /// Observes the energy alone.
+    pub(super) fn new(config: &MemoryConfig) -> Self {
+        let (clock, meter) = (config.spec().clock, EnergyMeter::new(config));
+        Self { clock, meter, checker: None, commands: None }
     }
 
-    /// Returns the energy drawn up to `end`; `None` where a device's file does not say enough of
-    /// it.
+    /// Holds the commands against the rules, too.
+    pub(super) fn checked(self, config: &MemoryConfig) -> Result<Self, Failure> {
+        let checker = Checker::new(config);
+        let checker = checker.map_err(|refusal| refusal.written_in("command line"))?;
+        Ok(Self { checker: Some(checker), ..self })
+    }
+
+    /// Writes the commands to a file, too.
+    pub(super) fn written(
+        self,
+        config: &MemoryConfig,
+        path: &Path,
+        format: CommandsFormat,
+    ) -> Result<Self, Failure> {
+        Ok(Self { commands: Some(CommandFile::create(path, format, config)?), ..self })
+    }
+
+    /// Returns the first cycle of the memory that does not begin before `time`.
+    pub(super) fn cycle(&self, time: Picos) -> Cycles {
+        Cycles(time.0.div_ceil(self.clock.0))
+    }
+
+    /// Returns the energy drawn in the measured time up to `end`; `None` where a device's file does
+    /// not say enough of it.
     pub(super) fn energy(&self, end: Cycles) -> Option<EnergyReport> {
         (!self.meter.is_partial()).then(|| self.meter.report(end))
     }
@@ -163,6 +177,7 @@ impl Observer for Watch {
 
 /// Observers of the driven memories: one for each, and one of all.
 pub(super) struct Watches<'a> {
+    /// Those of each memory. The clock of the first is the driver's.
     pub(super) each: &'a mut [Watch],
     pub(super) timeline: Option<&'a mut Timeline>,
 }
@@ -171,6 +186,13 @@ impl PartObserver for Watches<'_> {
     fn measured(&mut self, part: usize, completion: &Completion, latency: Option<u64>) {
         if let Some(timeline) = &mut self.timeline {
             timeline.count(part, completion, latency);
+        }
+    }
+
+    fn begins(&mut self, at: Cycles) {
+        let time = Picos(at.0 * self.each[0].clock.0);
+        for watch in &mut *self.each {
+            watch.meter.restart(watch.cycle(time));
         }
     }
 

@@ -61,7 +61,7 @@ fn study(args: &Args, text: &ScenarioText, grid: Grid) -> Result<BankStudy, Fail
         return Err(no_intervals("without `--timeline`, or `--svg` of one point, there are none"));
     }
     let interval = args.interval.unwrap_or(INTERVAL);
-    Ok(if is_recorded { study.recorded(Picos(interval.0 * 1_000)) } else { study })
+    Ok(if is_recorded { study.recorded(Picos::from_nanos(interval.0)) } else { study })
 }
 
 /// Refuses intervals where there are none, for this reason.

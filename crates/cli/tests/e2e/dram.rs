@@ -319,6 +319,36 @@ fn a_replay_describes_itself() {
 }
 
 #[test]
+fn a_warm_up_is_left_out_of_all_figures() {
+    let world = World::new();
+    // A closed row for each of the first requests, then a stream.
+    let rows: String = (0..1_000).map(|row| format!("LD {:#x}\n", row << 17)).collect();
+    world.file("t.txt", &format!("{rows}{}", stream(10_000, 3)));
+    let of_run = ["t.txt", "--mode", "pace:60", "--nvm", "nvm-2400"];
+    let plain = replayed(&world, &of_run);
+    assert_eq!(plain["warm_up"], Value::Null);
+    let timeline = ["--warm-up", "1000", "--timeline", "t.csv", "--check"];
+    let warm = replayed(&world, &[&of_run[..], &timeline].concat());
+    assert_eq!(warm["warm_up"], serde_json::json!({ "requests": 1000, "cycles": 60_000 }));
+    assert_eq!(number(&warm, "cycles") + 60_000, number(&plain, "cycles"));
+    let requests = number(&warm, "requests");
+    assert!((10_000..10_010).contains(&requests), "{requests}");
+    assert!(number(&warm, "activates") + 900 < number(&plain, "activates"));
+    let energy = |result: &Value, kind: &str| {
+        let energies = result["energy_pj"].as_object().expect("energies");
+        energies.get(kind).and_then(Value::as_f64).unwrap_or_default()
+    };
+    assert!(energy(&warm, "activate") < energy(&plain, "activate") / 2.0, "{warm}");
+    // The timeline shows the warm-up, too.
+    let rows = Rows::of(&world.read("t.csv"));
+    assert_eq!(rows.sum("reads") + rows.sum("writes"), 11_000.0);
+    let all =
+        ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--json", "-", "--warm-up", "11000"];
+    let message = refusal(world.memweir().args(all), 2);
+    assert!(message.contains("--warm-up") && message.contains("below 11000"), "{message}");
+}
+
+#[test]
 fn a_truncated_trace_ends_with_its_own_exit_code() {
     let world = World::new();
     world.file("t.txt", &stream(40_000, 3));

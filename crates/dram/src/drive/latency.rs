@@ -1,5 +1,7 @@
 //! Latency histogram in bounded memory: exact below 4,096 cycles, to a 2,048th above.
 
+use std::ops::AddAssign;
+
 use serde::Serialize;
 
 /// Significant bits of a recorded latency.
@@ -117,6 +119,23 @@ impl Latencies {
     }
 }
 
+impl AddAssign<&Self> for Latencies {
+    fn add_assign(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        self.counts.iter_mut().zip(&other.counts).for_each(|(own, others)| *own += others);
+        self.min = match (self.count, other.count) {
+            (0, _) => other.min,
+            (_, 0) => self.min,
+            _ => self.min.min(other.min),
+        };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -175,6 +194,10 @@ mod tests {
             if exact < EXACT {
                 prop_assert_eq!(exact, found);
             }
+            let (first, second) = values.split_at(values.len() / 2);
+            let mut both = of(first);
+            both += &of(second);
+            prop_assert_eq!(&both, &latencies);
             let counted: u64 = latencies.buckets().iter().map(|bucket| bucket.count).sum();
             prop_assert_eq!(counted, values.len() as u64);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use memweir_core::{LINE_BYTES, Picos};
 use serde::Serialize;
 
-use super::{Bucket, Driven, Latencies};
+use super::{Bucket, Driven, DrivenParts, Latencies};
 use crate::config::MemoryConfig;
 use crate::energy::EnergyReport;
 use crate::stats::Stats;
@@ -13,16 +13,36 @@ use crate::stats::Stats;
 /// The result of a replay. `dram replay --json` is this structure, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
+    /// Requests before the measured ones; `None` without a warm-up.
+    pub warm_up: Option<WarmUp>,
     /// Requests that all memories served.
     #[serde(flatten)]
     pub served: Served,
-    /// CPU time of the replay in seconds, reading the trace included.
+    /// CPU time of the replay in seconds, reading the trace and the warm-up included.
     pub cpu_s: f64,
-    /// Requests per second of that CPU time.
+    /// Requests per second of that CPU time, those of the warm-up included.
     pub requests_per_cpu_s: f64,
     /// Results of each memory, if there are several side by side.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartReport>,
+}
+
+/// Requests that were served, but do not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct WarmUp {
+    /// Requests that were accepted. Some may have waited when the measurement began.
+    pub requests: u64,
+    /// Memory cycles that they took.
+    pub cycles: u64,
+}
+
+impl WarmUp {
+    /// Returns the warm-up of a driven memory, if it had one.
+    #[must_use]
+    pub fn of(driven: &DrivenParts) -> Option<Self> {
+        let before = driven.warm_up.as_ref()?;
+        Some(Self { requests: before.all_stats().requests(), cycles: before.whole.cycles.0 })
+    }
 }
 
 /// Result of one of several memories, in cycles of the driver's clock.
@@ -50,7 +70,7 @@ pub struct Served {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Memory cycles from the first offer to the last completion.
+    /// Memory cycles from the first offer, or the end of the warm-up, to the last completion.
     pub cycles: u64,
     /// Row-buffer hits: requests that found their row open.
     pub row_hits: u64,

@@ -6,6 +6,7 @@ use crate::command::Command;
 use crate::hybrid::{Hybrid, HybridObserver};
 use crate::observer::Observer;
 use crate::request::{Completion, Full, Request};
+use crate::stats::Stats;
 use crate::system::MemorySystem;
 
 /// Observer of the parts of a driven memory. A single memory is part 0.
@@ -21,6 +22,11 @@ pub trait PartObserver {
     fn measured(&mut self, part: usize, completion: &Completion, latency: Option<u64>) {
         let _ = latency;
         self.completed(part, completion);
+    }
+
+    /// The warm-up is over: the measurement begins with cycle `at` of the driver's clock.
+    fn begins(&mut self, at: Cycles) {
+        let _ = at;
     }
 
     /// A command was issued in part `part`, in a cycle of that part's clock.
@@ -46,6 +52,9 @@ pub trait Target {
 
     /// Advances through all cycles up to and including `to`.
     fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver);
+
+    /// Returns the counts of the memory, or of each part.
+    fn stats(&self) -> Vec<Stats>;
 }
 
 /// One memory alone, whose clock is the driver's.
@@ -67,6 +76,10 @@ impl Target for MemorySystem {
     #[inline]
     fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver) {
         self.advance(to, &mut OnlyPart(observer));
+    }
+
+    fn stats(&self) -> Vec<Stats> {
+        vec![self.stats()]
     }
 }
 
@@ -119,6 +132,10 @@ impl Target for SideBySide<'_> {
         let mut told = InCycles { clocks: &self.clocks, observer };
         self.hybrid.advance(Picos((to.0 + 1) * self.clocks[0] - 1), &mut told);
     }
+
+    fn stats(&self) -> Vec<Stats> {
+        self.hybrid.stats()
+    }
 }
 
 /// Observer that converts the times of completions in parts into cycles of the driver.
@@ -146,6 +163,10 @@ impl<O: PartObserver + ?Sized> PartObserver for &mut O {
 
     fn measured(&mut self, part: usize, completion: &Completion, latency: Option<u64>) {
         (**self).measured(part, completion, latency);
+    }
+
+    fn begins(&mut self, at: Cycles) {
+        (**self).begins(at);
     }
 
     fn command(&mut self, part: usize, command: &Command) {

@@ -89,6 +89,26 @@ fn sums_are_held_against_each_other() {
     assert!(driven.verify(500, &memory.stats()).unwrap_err().contains("hits"));
 }
 
+#[test]
+fn a_warm_up_is_served_but_not_measured() {
+    let mut offers = [0, 64, 128].map(|address| offer(address, Direction::Read)).into_iter();
+    let plan = DrivePlan { mode: Mode::Pace(1000), warm_up: 1 };
+    let mut memory = memory(|_| {});
+    let source = || Ok::<_, Infallible>(offers.next());
+    let driven = drive(&mut memory, plan, source, &mut ()).unwrap();
+    // The first read opens the row, and is answered before the second is due.
+    let (whole, before) = (&driven.whole, &driven.warm_up.as_ref().unwrap().whole);
+    assert_eq!((before.cycles, before.rows.misses, before.reads), (Cycles(1000), 1, 1));
+    assert_eq!((whole.cycles, whole.rows.hits, whole.reads), (Cycles(1022), 2, 2));
+    assert_eq!((driven.stats[0].activates, memory.stats().activates), (0, 1));
+    assert_eq!(driven.end(), Cycles(2022));
+    let plan = DrivePlan { warm_up: 3, ..plan };
+    let mut offers = (0..3).map(|line| offer(line * 64, Direction::Read));
+    let source = || Ok::<_, Infallible>(offers.next());
+    let refused = drive(&mut self::memory(|_| {}), plan, source, &mut ()).unwrap_err();
+    assert!(matches!(refused, DriveError::NothingMeasured { requests: 3 }), "{refused}");
+}
+
 fn any_mode() -> impl Strategy<Value = Mode> {
     prop_oneof![
         Just(Mode::Saturate),
@@ -116,6 +136,29 @@ fn any_offers() -> impl Strategy<Value = Vec<Offer>> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_warm_up_changes_nothing_but_the_beginning_of_the_measurement(
+        offers in any_offers(),
+        mode in any_mode(),
+        part in 0.0..1.0f64,
+    ) {
+        let warm_up = (part * offers.len() as f64) as u64;
+        let run = |warm_up| {
+            let mut offers = offers.iter().copied();
+            let source = || Ok::<_, Infallible>(offers.next());
+            drive(&mut memory(|_| {}), DrivePlan { mode, warm_up }, source, &mut ()).unwrap()
+        };
+        let (plain, warm) = (run(0), run(warm_up));
+        prop_assert!(warm.verify(offers.len() as u64).is_ok());
+        prop_assert_eq!(warm.warm_up.is_some(), warm_up > 0);
+        prop_assert_eq!(plain.end(), warm.end());
+        let before = warm.warm_up.as_deref();
+        let mut both = before.map_or_else(Driven::default, |before| before.whole.clone());
+        both += &warm.whole;
+        prop_assert_eq!(both, plain.whole);
+        prop_assert_eq!(before.map_or(0, |before| before.all_stats().requests()), warm_up);
+    }
 
     #[test]
     fn jumping_over_cycles_changes_nothing(

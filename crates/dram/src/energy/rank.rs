@@ -243,6 +243,12 @@ impl Rank {
         }
     }
 
+    /// Counts from `at` on alone. Lines that were written before count when they are written back.
+    pub(super) fn restart(&mut self, at: u64) {
+        self.pass(at);
+        self.counts = Counts::default();
+    }
+
     /// Adds the energy drawn until `until`.
     pub(super) fn draw_until(mut self, until: u64, report: &mut EnergyReport) {
         self.pass(until);

@@ -482,3 +482,22 @@ fn cells_of_nvm_are_read_once_and_written_back_when_dirty() {
     close(send(400, K::Activate, 0).of(EnergyKind::ArrayWrite), 2.0 * 512.0 * 16.82);
     assert_eq!(closed.of(Activate) + closed.of(Precharge) + closed.of(Read), 0.0);
 }
+
+#[test]
+fn energy_before_a_restart_does_not_count() {
+    let commands = [(0, K::Activate, 0), (15, K::Read, 0), (40, K::Precharge, 0)];
+    let mut meter = EnergyMeter::new(&MemoryConfig::new(spec(DRAMPOWER)));
+    let count = |meter: &mut EnergyMeter, commands: &[(u64, K, u16)]| {
+        commands.iter().for_each(|(at, kind, bank)| meter.count(&command(*at, *kind, *bank)));
+    };
+    count(&mut meter, &commands[..1]);
+    let before = meter.report(Cycles(12));
+    meter.restart(Cycles(12));
+    count(&mut meter, &commands[1..]);
+    let (after, whole) = (meter.report(Cycles(60)), report(spec(DRAMPOWER), &commands, 60));
+    assert!(after.of(Activate) == 0.0 && after.of(Read) > 0.0 && before.of(ActiveStandby) > 0.0);
+    for &kind in EnergyKind::ALL {
+        let sum = before.of(kind) + after.of(kind);
+        assert!((sum - whole.of(kind)).abs() < 1e-6, "{kind}: {sum} of {}", whole.of(kind));
+    }
+}
