@@ -80,14 +80,14 @@ impl Kinds {
         let work: Vec<f64> = self.kinds.iter().map(|kind| kind.progress).collect();
         let alone = |kind: usize| {
             let alone = |rates: &&Rates| rates.len() == 1 && rates[0].0 == kind;
-            sets.found.iter().find(alone).cloned()
+            sets.found.iter().find(alone).map(|rates| rates[0].1)
         };
-        let start = (0..work.len()).filter_map(alone).collect();
+        let alone: Vec<f64> = (0..work.len()).map(alone).collect::<Option<_>>()?;
         let best = |prices: &[f64]| {
             let by_worth = |a: &&Rates, b: &&Rates| worth(a, prices).total_cmp(&worth(b, prices));
             sets.found.iter().max_by(by_worth).cloned()
         };
-        let prices = simplex::mix(start, &work, best).prices;
+        let prices = simplex::mix(&alone, &work, best).prices;
         let highest = sets.found.iter().map(|rates| worth(rates, &prices)).fold(0.0, f64::max);
         let total: f64 = prices.iter().zip(&work).map(|(price, work)| price * work).sum();
         (highest > 0.0).then(|| total / highest)

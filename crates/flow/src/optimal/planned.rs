@@ -38,6 +38,9 @@ use rates::Rater;
 /// Name under which scenarios ask for this schedule, beside those of policies.
 pub const PLANNED: &str = "planned";
 
+/// Most cores for which a plan is found in useful time.
+pub const MOST_CORES: u32 = 32;
+
 /// A set is added to the plan if it would shorten the batch at this rate at least.
 const LEAST_GAIN: f64 = 5e-4;
 
@@ -144,29 +147,28 @@ impl Planner {
         let least = Nanos::MILLI.as_f64();
         let left: Vec<f64> =
             active.iter().map(|task| (self.work[*task] - self.done[*task]).max(least)).collect();
-        let alone = active.iter().enumerate().map(|(row, task)| {
-            let rates = self.rater.rates(&[*task]);
-            vec![(row, rates[0])]
-        });
-        let start: Vec<Rates> = alone.collect();
+        let alone: Vec<f64> = active.iter().map(|task| self.rater.rates(&[*task])[0]).collect();
         let (rater, cores, count) = (&mut self.rater, self.cores, self.work.len());
-        let row = |task: usize| active.binary_search(&task).ok();
+        let row = |task: &usize| active.binary_search(task).ok();
         let best = |prices: &[f64]| {
             let mut by_task = vec![0.0; count];
             for (task, price) in active.iter().zip(prices) {
                 by_task[*task] = *price;
             }
+            let worthwhile = |rater: &mut Rater, set: Vec<usize>| {
+                let rates = set.iter().map(row).zip(rater.rates(&set));
+                let rates: Rates = rates.filter_map(|(row, rate)| Some((row?, rate))).collect();
+                (worth(&rates, prices) > 1.0 + LEAST_GAIN).then_some(rates)
+            };
             let known = rater.best_known(&by_task, &active);
-            let set = known.unwrap_or_else(|| rater.best(&by_task, &[], &active, cores));
-            let rates = rater.rates(&set);
-            let rates: Rates = set
-                .iter()
-                .zip(rates)
-                .filter_map(|(task, rate)| Some((row(*task)?, rate)))
-                .collect();
-            (worth(&rates, prices) > 1.0 + LEAST_GAIN).then_some(rates)
+            known.and_then(|set| worthwhile(rater, set)).or_else(|| {
+                (0..rater.searches()).find_map(|_| {
+                    let set = rater.best(&by_task, &[], &active, cores);
+                    worthwhile(rater, set)
+                })
+            })
         };
-        let mix = simplex::mix(start, &left, best);
+        let mix = simplex::mix(&alone, &left, best);
         self.prices.fill(0.0);
         for (task, price) in active.iter().zip(&mix.prices) {
             self.prices[*task] = *price;

@@ -7,8 +7,9 @@
 /// Progress of a set per time: rows, each at most once, and rates.
 pub(super) type Rates = Vec<(usize, f64)>;
 
-/// Most steps; a small multiple of the number of rows is needed.
+/// Most steps, and most for each row where there are many; a small multiple of the rows is needed.
 const MOST_STEPS: usize = 1_000;
+const MOST_STEPS_PER_ROW: usize = 20;
 /// A set counts as worth no more than its time if the excess is less than this.
 const TOLERANCE: f64 = 1e-9;
 
@@ -26,73 +27,81 @@ pub(super) fn worth(rates: &Rates, prices: &[f64]) -> f64 {
     rates.iter().map(|(row, rate)| rate * prices[*row]).sum()
 }
 
-/// Returns the mix of least time that does `work`, positive in each row. `start` has a set for
-/// each row, and together they can do the work; `best` returns the set of the highest worth at
-/// given prices.
+/// Returns the mix of least time that does `work`, positive in each row. `alone` has, for each row,
+/// the rate of the set that makes progress in it alone; `best` returns the set of the highest worth
+/// at given prices.
 pub(super) fn mix(
-    start: Vec<Rates>,
+    alone: &[f64],
     work: &[f64],
     mut best: impl FnMut(&[f64]) -> Option<Rates>,
 ) -> Mix {
-    let mut basis = start;
-    let mut prices = vec![0.0; work.len()];
-    for _ in 0..MOST_STEPS {
-        let columns: Vec<Vec<f64>> = basis.iter().map(|set| dense(set, work.len())).collect();
-        // Prices at which each set of the basis is worth its time, 1.
-        let Some(found) = solve(columns.clone(), vec![1.0; work.len()]) else { break };
-        prices = found;
+    let mut basis = Basis::alone(alone);
+    let mut prices = basis.prices();
+    for _ in 0..MOST_STEPS.max(MOST_STEPS_PER_ROW * work.len()) {
         let Some(entering) = best(&prices) else { break };
         if worth(&entering, &prices) <= 1.0 + TOLERANCE {
             break;
         }
-        let rows = transposed(&columns);
-        let direction = solve(rows.clone(), dense(&entering, work.len()));
-        let (Some(direction), Some(times)) = (direction, solve(rows, work.to_vec())) else { break };
-        let ratio = |place: &usize| times[*place] / direction[*place];
-        let leaving = (0..basis.len())
-            .filter(|place| direction[*place] > TOLERANCE)
+        let (replaced, times) = (basis.replaced_by(&entering), basis.times(work));
+        let ratio = |place: &usize| times[*place] / replaced[*place];
+        let leaving = (0..times.len())
+            .filter(|place| replaced[*place] > TOLERANCE)
             .min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
         let Some(leaving) = leaving else { break };
-        basis[leaving] = entering;
+        basis.exchange(leaving, entering, &replaced);
+        prices = basis.prices();
     }
-    let rows = transposed(&basis.iter().map(|set| dense(set, work.len())).collect::<Vec<_>>());
-    let times = solve(rows, work.to_vec()).unwrap_or_default();
-    Mix { prices, sets: basis.into_iter().zip(times).collect() }
+    let times = basis.times(work);
+    Mix { prices, sets: basis.sets.into_iter().zip(times).collect() }
 }
 
-fn dense(rates: &Rates, kinds: usize) -> Vec<f64> {
-    let mut column = vec![0.0; kinds];
-    for (kind, rate) in rates {
-        column[*kind] = *rate;
+/// As many sets as there are rows, and the inverse of the matrix of their rates.
+struct Basis {
+    sets: Vec<Rates>,
+    /// By set, then by row: the time of the set that a unit of work in the row takes.
+    inverse: Vec<Vec<f64>>,
+}
+
+impl Basis {
+    /// Creates a basis of sets that make progress in one row each.
+    fn alone(rates: &[f64]) -> Self {
+        let time = |(row, rate): (usize, &f64)| {
+            let mut times = vec![0.0; rates.len()];
+            times[row] = 1.0 / rate;
+            times
+        };
+        let sets = rates.iter().enumerate().map(|(row, rate)| vec![(row, *rate)]).collect();
+        Self { sets, inverse: rates.iter().enumerate().map(time).collect() }
     }
-    column
-}
 
-fn transposed(columns: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    (0..columns.len()).map(|row| columns.iter().map(|column| column[row]).collect()).collect()
-}
-
-/// Solves a small system of linear equations by elimination; `None` if it is singular.
-fn solve(mut rows: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Vec<f64>> {
-    let size = right.len();
-    for column in 0..size {
-        let pivot = (column..size)
-            .max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
-        if rows[pivot][column].abs() < 1e-12 {
-            return None;
+    /// Returns the prices at which each set is worth its time, 1.
+    fn prices(&self) -> Vec<f64> {
+        let mut prices = vec![0.0; self.sets.len()];
+        for times in &self.inverse {
+            prices.iter_mut().zip(times).for_each(|(price, time)| *price += time);
         }
-        rows.swap(column, pivot);
-        right.swap(column, pivot);
-        let (taken, value) = (rows[column].clone(), right[column]);
-        for (number, (row, right)) in rows.iter_mut().zip(&mut right).enumerate() {
-            let factor = row[column] / taken[column];
-            if number != column {
-                for (place, pivot) in row.iter_mut().zip(&taken) {
-                    *place -= factor * pivot;
-                }
-                *right -= factor * value;
-            }
-        }
+        prices
     }
-    Some((0..size).map(|row| right[row] / rows[row][row]).collect())
+
+    /// Returns the times of the sets that together do this work.
+    fn times(&self, work: &[f64]) -> Vec<f64> {
+        let time = |times: &Vec<f64>| times.iter().zip(work).map(|(time, work)| time * work).sum();
+        self.inverse.iter().map(time).collect()
+    }
+
+    /// Returns the times of the sets that another one does the work of per time.
+    fn replaced_by(&self, other: &Rates) -> Vec<f64> {
+        let time = |times: &Vec<f64>| other.iter().map(|(row, rate)| times[*row] * rate).sum();
+        self.inverse.iter().map(time).collect()
+    }
+
+    /// Puts a set, which does per time what the others do in `replaced`, in the place of another.
+    fn exchange(&mut self, leaving: usize, entering: Rates, replaced: &[f64]) {
+        let pivot: Vec<f64> =
+            self.inverse[leaving].iter().map(|time| time / replaced[leaving]).collect();
+        for (times, factor) in self.inverse.iter_mut().zip(replaced) {
+            times.iter_mut().zip(&pivot).for_each(|(time, pivot)| *time -= factor * pivot);
+        }
+        (self.inverse[leaving], self.sets[leaving]) = (pivot, entering);
+    }
 }

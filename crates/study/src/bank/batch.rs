@@ -127,7 +127,7 @@ impl BatchSpec {
             predictor: self.predictor,
             cores: machine.cores,
             quantum: self.quantum,
-            bus: Bus { peak: Some(peak), saturation: None },
+            bus: Bus { peak: Some(peak), ..Bus::default() },
             target: (self.target == BatchTarget::Paper).then(|| paper_scaled_to(peak)),
             seed: conditions.seed,
             ..SchedulerConfig::default()

@@ -7,7 +7,7 @@ use memweir_core::Nanos;
 use memweir_core::input::{InputError, Replacement, Section, Value};
 use memweir_flow::experiment::{KernelConfig, Overheads};
 use memweir_flow::hardware::Hardware;
-use memweir_flow::optimal::planned::PLANNED;
+use memweir_flow::optimal::planned::{MOST_CORES, PLANNED};
 use memweir_flow::task::Placement;
 use memweir_flow::workload::catalog::Catalog;
 use memweir_policy::PredictorKind;
@@ -96,6 +96,10 @@ impl Reader<'_> {
         if migration.is_some() && policies.iter().any(|name| name == PLANNED) {
             let reason = format!("`{PLANNED}` plans for pages that stay where they are");
             return Err(named.refuse(reason).help("leave it out, or `migration`"));
+        }
+        if cores > MOST_CORES && policies.iter().any(|name| name == PLANNED) {
+            let reason = format!("`{PLANNED}` plans for up to {MOST_CORES} cores, not for {cores}");
+            return Err(named.refuse(reason).help("leave it out, or simulate fewer cores"));
         }
         if workload.log.is_some() && policies.iter().any(|name| name == PLANNED) {
             let reason = format!("`{PLANNED}` plans for tasks that are all admitted");

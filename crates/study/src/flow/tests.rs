@@ -489,6 +489,18 @@ fn what_cannot_be_executed_is_refused() {
 }
 
 #[test]
+fn no_schedule_is_planned_for_more_cores_than_it_can_be_found_for() {
+    let scenario = SCENARIO.replace("hmmsched:no-classes", "planned");
+    let on = |cores: &str| {
+        text(&scenario).scenario(&set(&[("machine.nodes[0].cores", cores)]), &TwoRecordings)
+    };
+    assert!(on("32").is_ok());
+    let refused = on("33").expect_err("too many").to_string();
+    let said = "s.toml:2: policies: `planned` plans for up to 32 cores, not for 33\n  help: leave it";
+    assert!(refused.starts_with(said), "{refused}");
+}
+
+#[test]
 fn every_mix_of_the_papers_can_be_named() {
     for name in mix::paper_names() {
         let scenario =

@@ -1,6 +1,7 @@
 //! Rates of sets of tasks, and the set that is worth the most.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use memweir_core::Nanos;
 use rand::seq::SliceRandom;
@@ -16,9 +17,19 @@ use crate::task::Task;
 /// Points of each task's life at which it meets the others.
 const SAMPLES: usize = 64;
 
+/// Fewest of them that a search looks at.
+const LEAST_SEARCHED: usize = 4;
+
+/// Searches after which no set is taken to be worth more, if they look at few points.
+const MOST_SEARCHES: usize = 3;
+
 /// Rates of sets, computed once each.
 pub(super) struct Rater {
     solver: Solver,
+    /// Samples that a search looks at: fewer on larger machines, where there are more sets.
+    searched: usize,
+    /// First sample of the next search.
+    first: usize,
     /// By task, then by sample.
     samples: Vec<Vec<Response>>,
     /// By the tasks of the set, in ascending order.
@@ -35,7 +46,14 @@ impl Rater {
             .iter()
             .map(|task| sampled(&solver, nodes, task, &mut random))
             .collect();
-        Self { solver, samples, known: HashMap::new() }
+        let cores = experiment.scheduler.cores.max(1) as usize;
+        let searched = (16 * SAMPLES / (cores * cores)).clamp(LEAST_SEARCHED, SAMPLES);
+        Self { solver, searched, first: 0, samples, known: HashMap::new() }
+    }
+
+    /// Returns the number of searches that see different samples, at most [`MOST_SEARCHES`].
+    pub(super) fn searches(&self) -> usize {
+        (SAMPLES / self.searched).min(MOST_SEARCHES)
     }
 
     /// Returns the progress per time of each task of a set while it runs, in the order of the set,
@@ -44,22 +62,31 @@ impl Rater {
         if let Some(rates) = self.known.get(set) {
             return rates.clone();
         }
+        let rates = self.rates_at(set, 0..SAMPLES);
+        self.known.insert(set.to_vec(), rates.clone());
+        rates
+    }
+
+    /// Returns the same at these samples alone.
+    fn rates_at(&self, set: &[usize], samples: Range<usize>) -> Vec<f64> {
         // A task spends more time where it is slow: the mean is over its progress.
         let mut times = vec![0.0; set.len()];
-        for sample in 0..SAMPLES {
+        for sample in samples.clone() {
             let met: Vec<Response> = set.iter().map(|task| self.samples[*task][sample]).collect();
             let stretch = self.solver.solve(&met);
             for (time, response) in times.iter_mut().zip(&met) {
                 *time += 1.0 / response.speed(&stretch);
             }
         }
-        let rates: Vec<f64> = times.iter().map(|time| SAMPLES as f64 / time).collect();
-        self.known.insert(set.to_vec(), rates.clone());
-        rates
+        times.iter().map(|time| samples.len() as f64 / time).collect()
     }
 
-    fn worth(&mut self, prices: &[f64], set: &[usize]) -> f64 {
-        let rates = self.rates(set);
+    /// Returns the worth of a set as a search sees it.
+    fn estimate(&mut self, prices: &[f64], set: &[usize]) -> f64 {
+        let rates = match self.searched {
+            SAMPLES => self.rates(set),
+            count => self.rates_at(set, self.first..self.first + count),
+        };
         set.iter().zip(rates).map(|(task, rate)| prices[*task] * rate).sum()
     }
 
@@ -78,7 +105,9 @@ impl Rater {
     }
 
     /// Searches the set of at most `cores` tasks, `fixed` among them and the others of `choice`,
-    /// that is worth the most: tasks join as long as that pays, then single ones are exchanged.
+    /// that is worth the most: tasks join while there are cores, those of the highest prices
+    /// first, and take the place of others then, as long as that pays. The next search looks at
+    /// other samples.
     pub(super) fn best(
         &mut self,
         prices: &[f64],
@@ -86,31 +115,42 @@ impl Rater {
         choice: &[usize],
         cores: usize,
     ) -> Vec<usize> {
+        let mut order = choice.to_vec();
+        order.sort_by(|a, b| prices[*b].total_cmp(&prices[*a]));
         let mut set = fixed.to_vec();
         set.sort_unstable();
-        let mut highest = self.worth(prices, &set);
+        let mut highest = self.estimate(prices, &set);
         loop {
-            let mut changes: Vec<Vec<usize>> = Vec::new();
-            for task in choice.iter().filter(|task| !set.contains(task)) {
-                if set.len() < cores {
-                    changes.push(with(&set, *task));
+            let before = highest;
+            for task in &order {
+                if set.contains(task) {
                     continue;
                 }
-                for out in set.iter().filter(|out| !fixed.contains(out)) {
-                    let rest: Vec<usize> = set.iter().copied().filter(|t| t != out).collect();
-                    changes.push(with(&rest, *task));
+                let changes = changes(&set, *task, fixed, cores);
+                let worths = changes.into_iter().map(|set| (self.estimate(prices, &set), set));
+                match worths.max_by(|a, b| a.0.total_cmp(&b.0)) {
+                    Some((worth, changed)) if worth > highest * (1.0 + 1e-9) => {
+                        (set, highest) = (changed, worth);
+                    }
+                    _ => {}
                 }
             }
-            let worths = changes.into_iter().map(|set| (self.worth(prices, &set), set));
-            let best = worths.max_by(|a, b| a.0.total_cmp(&b.0));
-            match best {
-                Some((worth, changed)) if worth > highest * (1.0 + 1e-9) => {
-                    (set, highest) = (changed, worth);
-                }
-                _ => return set,
+            if highest == before {
+                self.first = (self.first + self.searched) % SAMPLES;
+                return set;
             }
         }
     }
+}
+
+/// Returns the sets in which a task joins this one, or takes the place of one that is not fixed.
+fn changes(set: &[usize], task: usize, fixed: &[usize], cores: usize) -> Vec<Vec<usize>> {
+    if set.len() < cores {
+        return vec![with(set, task)];
+    }
+    let without = |out: &usize| set.iter().copied().filter(|other| other != out).collect();
+    let leaving = set.iter().filter(|out| !fixed.contains(out));
+    leaving.map(without).map(|rest: Vec<usize>| with(&rest, task)).collect()
 }
 
 /// Returns an ascending set with one more task.

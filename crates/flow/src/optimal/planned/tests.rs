@@ -33,7 +33,7 @@ fn prices_and_times_by_hand() {
         let by_worth = |a: &&Rates, b: &&Rates| worth(a, prices).total_cmp(&worth(b, prices));
         sets.iter().max_by(by_worth).cloned()
     };
-    let mix = simplex::mix(sets[..2].to_vec(), &[15.0, 25.0], best);
+    let mix = simplex::mix(&[1.0, 1.0], &[15.0, 25.0], best);
     let total: f64 = mix.sets.iter().map(|(_, time)| time).sum();
     assert!((total - (20.0 / 3.0 + 35.0 / 9.0)).abs() < 1e-9, "{mix:?}");
     // y + 3 z = 1 and 5/3 y + 2 z = 1.
@@ -81,6 +81,37 @@ fn a_recorder_sees_the_quanta_of_the_plan() {
     let tasks = vec![task(1.0, 1.0), task(1.0, 2.0), task(1.0, 3.0)];
     let outcome = run(&experiment(2, tasks, "os"), Some(&mut count), &Stop::default()).unwrap();
     assert_eq!(count.0, outcome.quanta.len());
+}
+
+proptest! {
+    #[test]
+    fn a_mix_does_the_work_and_no_set_is_worth_more_than_its_time(
+        work in prop::collection::vec(0.1..100.0f64, 1..30),
+        sets in
+            prop::collection::vec(prop::collection::vec((0usize..30, 0.05..1.0f64), 1..6), 0..60),
+    ) {
+        let count = work.len();
+        let rates = |set: &Vec<(usize, f64)>| {
+            let mut rates: Rates = set.iter().map(|(row, rate)| (row % count, *rate)).collect();
+            rates.sort_by_key(|(row, _)| *row);
+            rates.dedup_by_key(|(row, _)| *row);
+            rates
+        };
+        let sets: Vec<Rates> = sets.iter().map(rates).collect();
+        let best = |prices: &[f64]| {
+            let by_worth = |a: &&Rates, b: &&Rates| worth(a, prices).total_cmp(&worth(b, prices));
+            sets.iter().max_by(by_worth).cloned()
+        };
+        let mix = simplex::mix(&vec![1.0; count], &work, best);
+        let mut done = vec![0.0; count];
+        for (rates, time) in &mix.sets {
+            prop_assert!(*time > -1e-9 && (worth(rates, &mix.prices) - 1.0).abs() < 1e-6);
+            rates.iter().for_each(|(row, rate)| done[*row] += rate * time);
+        }
+        let close = |(done, work): (&f64, &f64)| (done / work - 1.0).abs() < 1e-6;
+        prop_assert!(done.iter().zip(&work).all(close), "{:?} of {:?}", done, work);
+        prop_assert!(sets.iter().all(|set| worth(set, &mix.prices) < 1.0 + 1e-6));
+    }
 }
 
 proptest! {
