@@ -61,7 +61,7 @@ impl EmulateOptions {
     fn frame(&self) -> Result<Frame, InputError> {
         let machine = &self.hardware.machine;
         let view = View::new(machine);
-        let bus = Bus { peak: Some(machine.memories[0].service.capacity), saturation: None };
+        let bus = Bus { peak: Some(machine.memories[0].service.capacity), ..Bus::default() };
         let (peaks, costs) = (view.peaks(machine), view.line_costs(machine));
         Ok(Frame::elsewhere(self.cores()?, Some(machine.cores()), bus, peaks, costs))
     }

@@ -162,7 +162,7 @@ impl Experiment {
             policy: policy.to_owned(),
             cores: machine.cores(),
             machine_cores: Some(machine.cores()),
-            bus: Bus { peak: Some(peak), saturation: None },
+            bus: Bus { peak: Some(peak), ..Bus::default() },
             medium_peaks: view.peaks(&machine),
             line_costs: view.line_costs(&machine),
             media: view.media().clone(),

@@ -30,7 +30,7 @@ fn config(policy: &str, predictor: PredictorKind) -> SchedulerConfig {
         predictor,
         cores: CORES,
         quantum: QUANTUM,
-        bus: Bus { peak: Some(BytesPerSec::from_gb(200.0)), saturation: None },
+        bus: Bus { peak: Some(BytesPerSec::from_gb(200.0)), ..Bus::default() },
         seed: 1,
         ..SchedulerConfig::default()
     }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! speed of job j     r_j = 1 / (1 + sum over media m of  share_jm x_m)
-//! excess latency     x_m = s_m + h_m / (1 + s_m / (2 h_m)),  h_m = LOSS u_m^4
+//! excess latency     x_m = s_m + h_m / (1 + s_m / (2 h_m)),  h_m = loss u_m^4
 //! queueing           s_m >= 0, zero below the peak; above it such that the jobs draw the peak:
 //!                          sum over jobs j of  d_jm / (1 + sum over m of  share_jm s_m) = peak_m
 //! utilization        u_m = min(1, sum over jobs j of  d_jm / peak_m)
@@ -15,9 +15,10 @@
 //! The demand `d_jm` on a medium whose lines occupy it for longer than at its peak, writes of NVM
 //! above all, counts each line by its cost.
 //!
-//! The term with `LOSS` is the cost `h_m` of bursts that collide before the medium is full. It
+//! The term with the loss is the cost `h_m` of bursts that collide before the medium is full. It
 //! fades as jobs queue: a medium for which jobs wait all of the time carries its peak, however they
-//! burst. The constants were chosen once, on training mixes that `docs/policies.md` names.
+//! burst. The loss, and what a core can draw at most, are those of a calibrated bus; where nothing
+//! is calibrated, constants that were chosen once, on training mixes that `docs/policies.md` names.
 
 mod queueing;
 
@@ -30,14 +31,15 @@ use crate::policy::Candidate;
 use crate::scheduler::{LineCosts, SchedulerConfig};
 
 /// Latency that a medium that is just full adds to an access by bursts that collide, over the idle
-/// latency.
+/// latency, on a bus that is not calibrated.
 const LOSS: f64 = 0.25;
 
-/// Queueing at which half of the cost of bursts has faded.
-const HALF_FADED: f64 = 2.0 * LOSS;
+/// Least loss of a calibrated bus. Without any, the loss could not fade.
+const LEAST_LOSS: f64 = 0.01;
 
-/// Mean demand per core, over the peak divided by the cores, at which a job waits for memory all of
-/// the time. A single core of the machines at hand draws about twice its equal part of the peak.
+/// Demand of a core, over the peak divided by the cores, at which it waits for memory all of the
+/// time, on a bus that is not calibrated. A single core of the machines at hand draws about twice
+/// its equal part of the peak.
 const FULL_DRAW: f64 = 2.2;
 
 /// Least peak per core that is assumed where none is calibrated. A server of 64 cores with a single
@@ -87,6 +89,10 @@ pub struct SpeedModel {
     latencies: [f64; MAX_MEDIA],
     /// Cores that share the peaks. The highest bandwidth seen is that of the batch's own.
     cores: f64,
+    /// Demand of a core that waits for memory all of the time, over its equal part of the peak.
+    full_draw: f64,
+    /// Latency that a medium that is just full adds to an access by bursts, over its idle latency.
+    loss: f64,
     /// True if the only peak is the highest bandwidth seen so far.
     observed: bool,
 }
@@ -110,7 +116,11 @@ impl SpeedModel {
         let sharing = config.machine_cores.filter(|_| !observed).unwrap_or_default();
         let cores = f64::from(sharing.max(config.cores).max(1));
         let latencies = MediumId::ALL.map(|medium| config.media.gamma(medium));
-        Self { peaks, costs: config.line_costs, media, latencies, cores, observed }
+        let of_core = config.bus.core.zip(config.bus.peak).filter(|(_, peak)| peak.0 > 0.0);
+        let full_draw = of_core.map_or(FULL_DRAW, |(core, peak)| core.0 * cores / peak.0);
+        let loss = config.bus.loss.map_or(LOSS, |loss| loss.max(LEAST_LOSS));
+        let costs = config.line_costs;
+        Self { peaks, costs, media, latencies, cores, full_draw, loss, observed }
     }
 
     /// Takes the highest bandwidth of the system so far for the peak, where none is calibrated and
@@ -128,7 +138,7 @@ impl SpeedModel {
         for medium in 0..self.media {
             load.utilization[medium] = self.demand(job, medium) / self.peaks[medium];
             let per_core = load.utilization[medium] / f64::from(job.cores);
-            load.share[medium] = (per_core * (self.cores / FULL_DRAW)).min(1.0);
+            load.share[medium] = (per_core * (self.cores / self.full_draw)).min(1.0);
         }
         if self.media > 1 {
             let total: f64 = load.share.iter().sum();
@@ -142,14 +152,13 @@ impl SpeedModel {
     /// Returns a job's time alone over the time that it would take with all of its data in the
     /// local DRAM; 1 where no media are told apart.
     ///
-    /// A core that waits for the local DRAM all of the time draws 2.2 times its part of the peak,
-    /// and from a medium of twice the latency half as much.
+    /// From a medium of twice the latency, a core that waits all of the time draws half as much.
     #[must_use]
     pub fn stretch(&self, job: &Candidate) -> f64 {
         if self.media == 1 || self.peaks[0].is_infinite() {
             return 1.0;
         }
-        let full_draw = FULL_DRAW * self.peaks[0] / self.cores * f64::from(job.cores);
+        let full_draw = self.full_draw * self.peaks[0] / self.cores * f64::from(job.cores);
         let (mut waiting, mut by_latency) = (0.0, 0.0);
         for (medium, latency) in self.latencies[..self.media].iter().enumerate() {
             let lines = self.demand(job, medium) / full_draw;
@@ -184,9 +193,9 @@ impl SpeedModel {
             found.queueing = queueing(self.media, jobs);
         }
         for medium in 0..self.media {
-            let lost = LOSS * found.utilization[medium].min(1.0).powi(4);
+            let lost = self.loss * found.utilization[medium].min(1.0).powi(4);
             let queueing = found.queueing[medium];
-            found.excess[medium] = queueing + lost / fading(queueing);
+            found.excess[medium] = queueing + lost / self.fading(queueing);
         }
         found
     }
@@ -216,14 +225,20 @@ impl SpeedModel {
         for medium in 0..self.media {
             let utilization = contention.utilization[medium];
             damage[medium] = if utilization >= 1.0 && traffic[medium] > 0.0 {
-                let fading = fading(contention.queueing[medium]);
-                let excess = 1.0 - LOSS / (HALF_FADED * fading * fading);
+                let fading = self.fading(contention.queueing[medium]);
+                let excess = 1.0 - 0.5 / (fading * fading);
                 excess * value[medium] / traffic[medium]
             } else {
-                4.0 * LOSS * utilization.min(1.0).powi(3) * value[medium]
+                4.0 * self.loss * utilization.min(1.0).powi(3) * value[medium]
             };
         }
         damage
+    }
+
+    /// Returns the factor by which the cost of bursts is smaller at this queueing than without any.
+    /// Only full media queue, at the full cost; at twice that queueing half of it has faded.
+    fn fading(&self, queueing: f64) -> f64 {
+        1.0 + queueing / (2.0 * self.loss)
     }
 }
 
@@ -239,18 +254,25 @@ struct Parameters {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     latencies: Vec<f64>,
     cores: f64,
+    /// Where these are left out, they are those of a bus that is not calibrated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    full_draw: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    loss: Option<f64>,
     observed: bool,
 }
 
 impl From<SpeedModel> for Parameters {
     fn from(model: SpeedModel) -> Self {
-        let SpeedModel { peaks, costs, media, latencies, cores, observed } = model;
+        let SpeedModel { peaks, costs, media, latencies, cores, full_draw, loss, observed } = model;
         let known = |peak: &f64| peak.is_finite().then_some(*peak);
         Self {
             peaks: peaks[..media].iter().map(known).collect(),
             costs: unless_all(LineCosts::default(), &costs[..media]),
             latencies: unless_all(1.0, &latencies[..media]),
             cores,
+            full_draw: Some(full_draw).filter(|draw| *draw != FULL_DRAW),
+            loss: Some(loss).filter(|loss| *loss != LOSS),
             observed,
         }
     }
@@ -268,7 +290,12 @@ impl TryFrom<Parameters> for SpeedModel {
     type Error = String;
 
     fn try_from(parameters: Parameters) -> Result<Self, String> {
-        let Parameters { peaks: given, costs: dear, latencies: slow, cores, observed } = parameters;
+        let Parameters { peaks: given, costs: dear, latencies: slow, cores, .. } = parameters;
+        let (full_draw, loss) =
+            (parameters.full_draw.unwrap_or(FULL_DRAW), parameters.loss.unwrap_or(LOSS));
+        if !(full_draw > 0.0 && loss > 0.0) {
+            return Err(format!("a full draw of {full_draw}, and a loss of {loss}"));
+        }
         let media = given.len();
         if !(1..=MAX_MEDIA).contains(&media) {
             return Err(format!("{media} peaks, and not from 1 to {MAX_MEDIA}"));
@@ -286,14 +313,9 @@ impl TryFrom<Parameters> for SpeedModel {
         costs[..dear.len()].copy_from_slice(&dear);
         let mut latencies = [1.0; MAX_MEDIA];
         latencies[..slow.len()].copy_from_slice(&slow);
-        Ok(Self { peaks, costs, media, latencies, cores, observed })
+        let observed = parameters.observed;
+        Ok(Self { peaks, costs, media, latencies, cores, full_draw, loss, observed })
     }
-}
-
-/// Returns the factor by which the cost of bursts is smaller at this queueing than without any.
-/// Only full media queue, at the full cost `LOSS`.
-fn fading(queueing: f64) -> f64 {
-    1.0 + queueing / HALF_FADED
 }
 
 /// Returns a job's speed at this latency of each medium beyond its idle latency.

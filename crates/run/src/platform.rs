@@ -5,6 +5,7 @@
 //! bytes per second and count lines in both directions (see [`memweir_linux::hog::Kernel`]).
 
 mod checks;
+mod curves;
 
 use std::fs;
 use std::io;
@@ -18,6 +19,8 @@ use memweir_linux::hog::Kernel;
 use memweir_linux::private;
 use memweir_policy::{Bus, TargetCurve};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use curves::median;
 
 use crate::files;
 use checks::{finite_coefficients, key_on_line, known_format, not_negative, positive, rate};
@@ -322,8 +325,10 @@ impl Platform {
     /// The memory bus, as far as it was measured.
     #[must_use]
     pub fn bus(&self) -> Bus {
-        let saturation = self.peak.map(|peak| peak.saturation);
-        Bus { peak: self.peak(), saturation }
+        let Some(peak) = self.peak else { return Bus::default() };
+        let core = curves::of_core(self, &peak);
+        let loss = core.and_then(|core| curves::loss(&self.hog_curve, peak.bandwidth, core));
+        Bus { peak: Some(peak.bandwidth), saturation: Some(peak.saturation), core, loss }
     }
 
     /// The map from ideal average bandwidth to scheduling target, where it was measured.

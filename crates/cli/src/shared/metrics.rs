@@ -233,7 +233,7 @@ mod tests {
         let errors = "memweir_meter_errors_total{meter=\"perf\",reason=\"limit\"}";
         assert_eq!(value(&metrics, errors), Some(2.0));
         let (peak, saturation) = (Some(BytesPerSec(8e9)), Some(BytesPerSec(7e9)));
-        batch.event(Event::BusKnown(Bus { peak, saturation }));
+        batch.event(Event::BusKnown(Bus { peak, saturation, ..Bus::default() }));
         assert_eq!(value(&metrics, "memweir_peak_bytes_per_second"), Some(8e9));
         start(&mut batch, 0);
         let rows = [Row { system_bandwidth: Some(7e9), ..row(0, true) }];

@@ -35,7 +35,7 @@ fn config(peak: Option<BytesPerSec>, second: Option<BytesPerSec>) -> SchedulerCo
     let mut config = SchedulerConfig {
         policy: "mine".to_owned(),
         cores: 4,
-        bus: Bus { peak, saturation: None },
+        bus: Bus { peak, ..Bus::default() },
         ..SchedulerConfig::default()
     };
     config.medium_peaks[0] = second;
@@ -56,7 +56,7 @@ proptest! {
             committed,
             running: &running,
             queue: &[queue],
-            bus: Bus { peak, saturation: second },
+            bus: Bus { peak, saturation: second, ..Bus::default() },
             highest_observed: highest,
             batch: &ideal,
             speeds: &speeds,

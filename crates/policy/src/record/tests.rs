@@ -14,7 +14,7 @@ fn config(policy: &str) -> SchedulerConfig {
         policy: policy.to_owned(),
         predictor: PredictorKind::Phase { threshold: 0.4 },
         cores: 2,
-        bus: Bus { peak: Some(BytesPerSec(1e10 / 3.0)), saturation: None },
+        bus: Bus { peak: Some(BytesPerSec(1e10 / 3.0)), ..Bus::default() },
         media: Media::with_dram(&[MediumData::shipped("pram").unwrap()]).unwrap(),
         seed: u64::MAX,
         ..SchedulerConfig::default()

@@ -14,6 +14,12 @@ pub struct Bus {
     pub peak: Option<BytesPerSec>,
     /// Saturation threshold `T_B` (iabw section 4.2), slightly below the peak.
     pub saturation: Option<BytesPerSec>,
+    /// Bandwidth that one core alone can reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<BytesPerSec>,
+    /// Latency that bursts add to an access of a bus that is just full, over its idle latency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
 }
 
 impl Bus {

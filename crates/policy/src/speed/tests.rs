@@ -14,7 +14,7 @@ fn gb(value: f64) -> BytesPerSec {
 fn machine() -> SpeedModel {
     SpeedModel::new(&SchedulerConfig {
         cores: 2,
-        bus: Bus { peak: Some(gb(10.0)), saturation: None },
+        bus: Bus { peak: Some(gb(10.0)), ..Bus::default() },
         ..SchedulerConfig::default()
     })
 }
@@ -22,7 +22,16 @@ fn machine() -> SpeedModel {
 /// Four cores, and so many media with a peak of 1.
 fn model_of(media: usize) -> SpeedModel {
     let (costs, latencies) = (Default::default(), [1.0; 4]);
-    SpeedModel { peaks: [1.0; 4], costs, media, latencies, cores: 4.0, observed: false }
+    SpeedModel {
+        peaks: [1.0; 4],
+        costs,
+        media,
+        latencies,
+        cores: 4.0,
+        full_draw: FULL_DRAW,
+        loss: LOSS,
+        observed: false,
+    }
 }
 
 fn job(demand: f64, cores: u32) -> Candidate {
@@ -56,7 +65,7 @@ fn close(found: &[f64], expected: &[f64]) {
 #[test]
 fn the_peak_belongs_to_all_cores_of_the_machine() {
     let of = |cores: u32, machine_cores: Option<u32>, peak: Option<BytesPerSec>| {
-        let bus = Bus { peak, saturation: None };
+        let bus = Bus { peak, ..Bus::default() };
         let config = SchedulerConfig { cores, machine_cores, bus, ..SchedulerConfig::default() };
         SpeedModel::new(&config)
     };
@@ -67,6 +76,28 @@ fn the_peak_belongs_to_all_cores_of_the_machine() {
     assert_eq!(of(2, Some(8), peak), of(8, None, peak));
     // The highest bandwidth seen is that of the batch's own cores.
     assert_eq!(of(2, Some(8), None), of(2, None, None));
+}
+
+#[test]
+fn a_calibrated_bus_says_what_a_core_draws_and_what_bursts_cost() {
+    let bus = |core: f64, loss| Bus {
+        peak: Some(gb(10.0)),
+        core: Some(gb(core)),
+        loss: Some(loss),
+        ..Bus::default()
+    };
+    let of =
+        |bus| SpeedModel::new(&SchedulerConfig { cores: 2, bus, ..SchedulerConfig::default() });
+    // Half full, 0.4 / 16 more latency for all of the time of a core that draws no more.
+    let calibrated = of(bus(5.0, 0.4));
+    close(&speeds(&calibrated, &[5.0]), &[1.0 / (1.0 + 0.4 / 16.0)]);
+    let written = serde_json::to_string(&calibrated).unwrap();
+    assert_eq!(serde_json::from_str::<SpeedModel>(&written).unwrap(), calibrated, "{written}");
+    // Without any loss, two that draw the peak together hardly wait.
+    let lossless = of(bus(5.0, 0.0));
+    assert!(speeds(&lossless, &[5.0, 5.0]).iter().all(|speed| (0.99..1.0).contains(speed)));
+    // A core that draws more than half of the peak waits all of the time at that.
+    assert_eq!(of(bus(8.0, 0.4)).load(&job(4.0, 1)).share[0], 0.5);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn every_core_use() -> impl Strategy<Value = CoreUse> {
 }
 
 fn calibrated(policy: &str, cores: u32, predictor: PredictorKind) -> SchedulerConfig {
-    let bus = Bus { peak: Some(BytesPerSec::from_gb(40.0)), saturation: None };
+    let bus = Bus { peak: Some(BytesPerSec::from_gb(40.0)), ..Bus::default() };
     SchedulerConfig { predictor, bus, ..config(policy, cores) }
 }
 
@@ -113,7 +113,7 @@ fn a_core_that_falls_free_is_given_to_one_who_waits() {
 #[test]
 fn backfill_fits_the_bandwidth_of_those_who_run_on() {
     let mut scheduler = scheduler(SchedulerConfig {
-        bus: Bus { peak: Some(BytesPerSec::from_gb(30.0)), saturation: None },
+        bus: Bus { peak: Some(BytesPerSec::from_gb(30.0)), ..Bus::default() },
         ..config("peak-bandwidth", 2)
     });
     for (job, gb) in [20.0, 10.0, 25.0, 12.0, 3.0].into_iter().enumerate() {

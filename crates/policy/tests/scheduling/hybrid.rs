@@ -276,7 +276,7 @@ fn available_bandwidth_takes_what_comes_nearest_and_fits() {
     let queue: Vec<_> =
         [6.0, 30.0, 14.0, 9.0, 1.0].iter().zip(0..).map(|(rate, n)| job(n, *rate, 0.0)).collect();
     let head = [job(9, 20.0, 0.0)];
-    let bus = Bus { peak: Some(gb(40.0)), saturation: None };
+    let bus = Bus { peak: Some(gb(40.0)), ..Bus::default() };
     let choose = |cores| {
         let view = QuantumView { bus, ..view(&head, &queue, cores) };
         choose(&mut *build("available-bandwidth"), &view)
@@ -331,7 +331,7 @@ impl Policy for Spy {
 /// Returns a scheduler on two cores with two jobs, and the candidates that its policy sees.
 fn spied(predictor: PredictorKind) -> (QuantumScheduler, Arc<Mutex<Vec<Candidate>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let bus = Bus { peak: Some(gb(40.0)), saturation: Some(gb(30.0)) };
+    let bus = Bus { peak: Some(gb(40.0)), saturation: Some(gb(30.0)), ..Bus::default() };
     let config = SchedulerConfig { cores: 2, predictor, bus, ..on("spy", media()) };
     let mut scheduler = QuantumScheduler::with_policy(config, Box::new(Spy(Arc::clone(&seen))));
     scheduler.admit(JobSpec { expected_bandwidth: Some(gb(3.0)), ..spec(0) });
@@ -479,7 +479,7 @@ proptest! {
         let queue: Vec<_> = jobs.iter().zip(0..).map(candidate).collect();
         let head = [job(1_000, f64::from(occupied), 0.0)];
         // A peak of which whole demands are exact shares.
-        let bus = Bus { peak: Some(gb(64.0)), saturation: None };
+        let bus = Bus { peak: Some(gb(64.0)), ..Bus::default() };
         let view = QuantumView { bus, ..view(&head, &queue, cores) };
         let (mut left, mut free, mut expected) = (64.0 - f64::from(occupied), cores, Vec::new());
         loop {

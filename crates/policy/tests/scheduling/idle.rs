@@ -10,7 +10,7 @@ const PEAK: f64 = 40.0;
 
 /// Four cores on a bus of 40 GB/s, whose jobs are declared.
 fn batch(policy: &str, core_use: CoreUse, congestion: f64) -> Batch {
-    let bus = Bus { peak: Some(BytesPerSec::from_gb(PEAK)), saturation: None };
+    let bus = Bus { peak: Some(BytesPerSec::from_gb(PEAK)), ..Bus::default() };
     let config = SchedulerConfig { bus, core_use, ..config(policy, 4) };
     Batch { config, peak: PEAK, congestion, noise: 0.0, declared: true, seed: 1 }
 }
@@ -55,6 +55,7 @@ fn overloaded() -> SchedulerConfig {
     let bus = Bus {
         peak: Some(BytesPerSec::from_gb(PEAK)),
         saturation: Some(BytesPerSec::from_gb(10.0)),
+        ..Bus::default()
     };
     SchedulerConfig { bus, ..batch("round-robin", CoreUse::Auto, 0.0).config }
 }

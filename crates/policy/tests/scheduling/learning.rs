@@ -25,7 +25,7 @@ fn expecting(job: u32, seconds: u64, bandwidth: f64) -> JobSpec {
 
 /// Two cores, a bus of 40 GB/s that is saturated from 35 on.
 fn narrow_bus() -> SchedulerConfig {
-    let bus = Bus { peak: Some(gb(40.0)), saturation: Some(gb(35.0)) };
+    let bus = Bus { peak: Some(gb(40.0)), saturation: Some(gb(35.0)), ..Bus::default() };
     SchedulerConfig { bus, ..config("round-robin", 2) }
 }
 
@@ -49,7 +49,7 @@ fn the_summary_adds_the_jobs_up_and_says_whether_the_bus_was_saturated() {
 
 #[test]
 fn without_a_threshold_the_papers_share_of_the_peak_is_one() {
-    let only_peak = Bus { peak: Some(gb(40.0)), saturation: None };
+    let only_peak = Bus { peak: Some(gb(40.0)), ..Bus::default() };
     assert_eq!(only_peak.saturation_threshold(), Some(gb(35.0)));
     assert_eq!(Bus::default().saturation_threshold(), None);
 }
@@ -330,7 +330,7 @@ fn a_job_that_was_never_counted_shows_its_time_alone() {
 #[test]
 fn a_full_bus_raises_a_demand_under_max_weight_and_is_discarded_under_the_policies_of_the_papers() {
     let demand_after = |policy: &str, then: f64| {
-        let bus = Bus { peak: Some(BytesPerSec::from_gb(8.0)), saturation: None };
+        let bus = Bus { peak: Some(BytesPerSec::from_gb(8.0)), ..Bus::default() };
         let predictor = PredictorKind::Last;
         let mut scheduler = scheduler(SchedulerConfig { predictor, bus, ..config(policy, 2) });
         scheduler.admit(spec(0));

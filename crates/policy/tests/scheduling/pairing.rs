@@ -13,7 +13,7 @@ const PEAK: f64 = 44.0;
 
 fn batch(policy: &str) -> Batch {
     let mut config = config(policy, 2);
-    config.bus = Bus { peak: Some(BytesPerSec::from_gb(PEAK)), saturation: None };
+    config.bus = Bus { peak: Some(BytesPerSec::from_gb(PEAK)), ..Bus::default() };
     Batch { config, peak: PEAK, congestion: 0.0, noise: 0.0, declared: true, seed: 1 }
 }
 

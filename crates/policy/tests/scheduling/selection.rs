@@ -144,7 +144,7 @@ fn random_is_fixed_by_its_seed_and_reaches_every_job() {
 fn peak_bandwidth_aims_at_the_peak() {
     let queue = queue(&[5.0, 25.0, 30.0]);
     let calibrated = QuantumView {
-        bus: Bus { peak: Some(gb(40.0)), saturation: None },
+        bus: Bus { peak: Some(gb(40.0)), ..Bus::default() },
         highest_observed: gb(90.0),
         ..view(&queue, 1, 14.0)
     };
@@ -168,7 +168,7 @@ fn ideal_average_aims_at_the_ideal_average_up_to_the_peak() {
     let ideal = |ideal, peak: Option<f64>| {
         let view = QuantumView {
             batch: &Some(gb(ideal)),
-            bus: Bus { peak: peak.map(gb), saturation: None },
+            bus: Bus { peak: peak.map(gb), ..Bus::default() },
             highest_observed: gb(1.0),
             ..view(&queue, 1, 14.0)
         };

@@ -191,6 +191,7 @@ fn scheduler(parameters: &Parameters, hardware: &Hardware) -> Result<SchedulerCo
         bus: Bus {
             peak: machine.memories.first().map(|memory| memory.service.capacity),
             saturation: Some(rate(parameters.saturation)),
+            ..Bus::default()
         },
         media: View::new(machine).media().clone(),
         seed: parameters.seed,

@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn no_job_of_another_machine_is_limited() {
         let (batch, options) = (limited(), RunOptions::default());
-        let bus = Bus { peak: None, saturation: None };
+        let bus = Bus { peak: None, ..Bus::default() };
         let frame = Frame::elsewhere(1, None, bus, [None; MAX_MEDIA], Default::default());
         let Err(error) = Plan::elsewhere(&batch, &options, frame) else { panic!("it is planned") };
         assert!(error.to_string().contains("another machine"), "{error}");

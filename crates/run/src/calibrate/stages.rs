@@ -14,7 +14,9 @@ use super::{
     verdict,
 };
 use crate::hog::{HogPlan, IdleTable, Limit, Load, Measured};
-use crate::platform::{Combination, Effort, HogPoint, IdlePoint, Platform, StreamPoint, Target};
+use crate::platform::{
+    Combination, Effort, HogPoint, IdlePoint, Platform, StreamPoint, Target, median,
+};
 use crate::segment::{self, Segment, Shape};
 
 /// Numbers of measurements of an [`Effort`].
@@ -245,7 +247,7 @@ impl<'a> Stages<'a> {
         let loads: Vec<_> = chosen().enumerate().map(|(member, s)| (member, &s.load)).collect();
         let kernel = self.platform.kernel;
         let shared = self.run(Stage::Combinations, kernel, &loads, Limit::Rounds(1))?;
-        let alone: Vec<_> = chosen().map(|s| verdict::median(&s.alone)).collect();
+        let alone: Vec<_> = chosen().map(|s| median(&s.alone)).collect();
         Ok(compare(0, &alone, &shared))
     }
 

@@ -8,7 +8,7 @@ use memweir_policy::TargetCurve;
 
 use super::Disturbance;
 use crate::hog::Measured;
-use crate::platform::{HogPoint, Peak, Platform, SATURATION_SHARE, StreamPoint, Target};
+use crate::platform::{HogPoint, Peak, Platform, SATURATION_SHARE, StreamPoint, Target, median};
 
 /// A median counts as stable if half of the repeats lie within this share of it.
 const STABLE: f64 = 0.05;
@@ -43,17 +43,6 @@ pub(super) fn impossible(
     }
     let peak = peak.filter(|peak| achieved > *peak * (1.0 + TOLERANCE))?;
     Some(Disturbance::AbovePeak { achieved, peak })
-}
-
-/// The median; of an even number of values the mean of the middle two. Zero for none.
-pub(super) fn median(rates: &[BytesPerSec]) -> BytesPerSec {
-    let mut rates = rates.to_vec();
-    rates.sort_by(|a, b| a.0.total_cmp(&b.0));
-    match rates.len() {
-        0 => BytesPerSec::ZERO,
-        n if n.is_multiple_of(2) => (rates[n / 2 - 1] + rates[n / 2]) / 2.0,
-        n => rates[n / 2],
-    }
 }
 
 /// The realistic peak of a kernel: the highest stable median over any number of instances, or the
@@ -210,12 +199,5 @@ mod tests {
         assert!(reason.starts_with("measurements vary too much"), "{reason}");
         assert!(verdict(&[1.0], 2).unwrap().contains("too few"));
         assert!(verdict(&[1.0, 1.0, 1.0], 1).unwrap().contains("one core"));
-    }
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(&[gb(3.0), gb(1.0), gb(2.0)]), gb(2.0));
-        assert_eq!(median(&[gb(4.0), gb(1.0), gb(2.0), gb(3.0)]), gb(2.5));
-        assert_eq!(median(&[]), BytesPerSec::ZERO);
     }
 }

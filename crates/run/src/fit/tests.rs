@@ -14,7 +14,7 @@ fn kind(cores: u32, gb: f64, seconds: u64) -> JobKind {
 
 /// Speeds on a machine of so many cores with a bus of 10 GB/s.
 fn model_of(cores: u32) -> SpeedModel {
-    let bus = Bus { peak: Some(BytesPerSec::from_gb(10.0)), saturation: None };
+    let bus = Bus { peak: Some(BytesPerSec::from_gb(10.0)), ..Bus::default() };
     SpeedModel::new(&SchedulerConfig { cores, bus, ..SchedulerConfig::default() })
 }
 

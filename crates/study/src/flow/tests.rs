@@ -496,7 +496,8 @@ fn no_schedule_is_planned_for_more_cores_than_it_can_be_found_for() {
     };
     assert!(on("32").is_ok());
     let refused = on("33").expect_err("too many").to_string();
-    let said = "s.toml:2: policies: `planned` plans for up to 32 cores, not for 33\n  help: leave it";
+    let said =
+        "s.toml:2: policies: `planned` plans for up to 32 cores, not for 33\n  help: leave it";
     assert!(refused.starts_with(said), "{refused}");
 }
 

@@ -22,7 +22,7 @@ fn seconds(value: f64) -> Nanos {
 fn machine(cores: u32) -> SchedulerConfig {
     SchedulerConfig {
         cores,
-        bus: Bus { peak: Some(gb(10.0)), saturation: None },
+        bus: Bus { peak: Some(gb(10.0)), ..Bus::default() },
         ..SchedulerConfig::default()
     }
 }

@@ -21,7 +21,7 @@ fn occupancy() -> Occupancy {
     Occupancy::new(&SchedulerConfig {
         cores: CORES,
         core_use: CoreUse::Auto,
-        bus: Bus { peak: Some(gb(10.0)), saturation: None },
+        bus: Bus { peak: Some(gb(10.0)), ..Bus::default() },
         ..SchedulerConfig::default()
     })
 }
@@ -90,7 +90,7 @@ fn without_a_peak_or_if_told_so_every_core_is_filled() {
     let jobs = [member(9.0, 4.0); 4];
     let auto = SchedulerConfig { core_use: CoreUse::Auto, ..SchedulerConfig::default() };
     assert_eq!(let_in(&mut Occupancy::new(&auto), &jobs), 3);
-    let bus = Bus { peak: Some(gb(10.0)), saturation: None };
+    let bus = Bus { peak: Some(gb(10.0)), ..Bus::default() };
     let all = SchedulerConfig { bus, ..SchedulerConfig::default() };
     assert_eq!(let_in(&mut Occupancy::new(&all), &jobs), 3);
 }
