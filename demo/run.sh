@@ -2,7 +2,9 @@
 # The demo: a batch of real programs under policies, on inputs that it makes itself. Writes
 # the tables, the figure and the raw results to demo/out/.
 #
-#   [ROUNDS=2] [POLICIES=os,...] demo/run.sh MEMWEIR
+#   [ROUNDS=2] [POLICIES=os,...] [PLATFORM=FILE] demo/run.sh MEMWEIR
+#
+# PLATFORM is a calibration of this machine.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -51,7 +53,7 @@ echo "== profiling each program once, then the batch under each policy, $rounds 
 cd "$work"
 "$memweir" run jobs.toml \
     --profile-first --sample 10% \
-    --compare "$policies" --repeat "$rounds" \
+    --compare "$policies" --repeat "$rounds" ${PLATFORM:+--platform "$PLATFORM"} \
     --logs "$work/logs" \
     --json "$out/comparison.json" --plot "$out/timeline.svg" | tee "$out/comparison.txt"
 "$memweir" store list >"$out/profiles.txt"
