@@ -1,7 +1,6 @@
 //! Rates of sets of tasks, and the set that is worth the most.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use memweir_core::Nanos;
 use rand::seq::SliceRandom;
@@ -68,24 +67,28 @@ impl Rater {
     }
 
     /// Returns the same at these samples alone.
-    fn rates_at(&self, set: &[usize], samples: Range<usize>) -> Vec<f64> {
+    fn rates_at(&self, set: &[usize], samples: impl ExactSizeIterator<Item = usize>) -> Vec<f64> {
+        let count = samples.len();
         // A task spends more time where it is slow: the mean is over its progress.
         let mut times = vec![0.0; set.len()];
-        for sample in samples.clone() {
+        for sample in samples {
             let met: Vec<Response> = set.iter().map(|task| self.samples[*task][sample]).collect();
             let stretch = self.solver.solve(&met);
             for (time, response) in times.iter_mut().zip(&met) {
                 *time += 1.0 / response.speed(&stretch);
             }
         }
-        times.iter().map(|time| samples.len() as f64 / time).collect()
+        times.iter().map(|time| count as f64 / time).collect()
     }
 
     /// Returns the worth of a set as a search sees it.
     fn estimate(&mut self, prices: &[f64], set: &[usize]) -> f64 {
         let rates = match self.searched {
             SAMPLES => self.rates(set),
-            count => self.rates_at(set, self.first..self.first + count),
+            count => {
+                let next = (self.first..self.first + count).map(|sample| sample % SAMPLES);
+                self.rates_at(set, next)
+            }
         };
         set.iter().zip(rates).map(|(task, rate)| prices[*task] * rate).sum()
     }

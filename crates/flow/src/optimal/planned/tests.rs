@@ -120,7 +120,7 @@ proptest! {
     #[test]
     fn a_plan_ends_and_beats_no_bound(
         given in prop::collection::vec((0.1..4.0f64, 0.0..12.0f64), 1..12),
-        cores in 1..5u32,
+        cores in 1..14u32,
     ) {
         let tasks: Vec<Task> = given.iter().map(|(seconds, gb)| task(*seconds, *gb)).collect();
         let experiment = experiment(cores, tasks, "os");
