@@ -93,17 +93,8 @@ impl Reader<'_> {
         let is_known = |name: &str| name == PLANNED || self.custom.find(name).is_some();
         let policies = cores::apply(core_use, policy_names(&named, &is_known)?, &named)?;
         let migration = root.map("migration", |v| self.migration(v, &workload))?;
-        if migration.is_some() && policies.iter().any(|name| name == PLANNED) {
-            let reason = format!("`{PLANNED}` plans for pages that stay where they are");
-            return Err(named.refuse(reason).help("leave it out, or `migration`"));
-        }
-        if cores > MOST_CORES && policies.iter().any(|name| name == PLANNED) {
-            let reason = format!("`{PLANNED}` plans for up to {MOST_CORES} cores, not for {cores}");
-            return Err(named.refuse(reason).help("leave it out, or simulate fewer cores"));
-        }
-        if workload.log.is_some() && policies.iter().any(|name| name == PLANNED) {
-            let reason = format!("`{PLANNED}` plans for tasks that are all admitted");
-            return Err(named.refuse(reason).help("leave it out, or `log`"));
+        if policies.iter().any(|name| name == PLANNED) {
+            check_planned(&named, migration.as_ref(), &workload, cores)?;
         }
         Ok(Scenario {
             migration,
@@ -194,6 +185,26 @@ impl Reader<'_> {
         catalog.extend(Catalog::read(&self.directory.join(value.string()?))?);
         Ok(Arc::new(catalog))
     }
+}
+
+/// Refuses a schedule that is planned where none can be.
+fn check_planned(
+    named: &Value<'_>,
+    migration: Option<&MigrationSpec>,
+    workload: &Workload,
+    cores: u32,
+) -> Result<(), InputError> {
+    let (what, help) = if migration.is_some() {
+        ("pages that stay where they are".to_owned(), "leave it out, or `migration`")
+    } else if workload.log.is_some() {
+        ("tasks that are all admitted".to_owned(), "leave it out, or `log`")
+    } else if cores > MOST_CORES {
+        let what = format!("up to {MOST_CORES} cores, not for {cores}");
+        (what, "leave it out, or simulate fewer cores")
+    } else {
+        return Ok(());
+    };
+    Err(named.refuse(format!("`{PLANNED}` plans for {what}")).help(help))
 }
 
 /// Returns the shipped programs, read once.
