@@ -41,8 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "sat|mlp:N|pace:K", default_value = "sat")]
     #[arg(value_parser = parsed::<Mode>)]
     pub(super) mode: Mode,
-    /// Serve this many requests before the measurement begins: rows, queues and caches are filled
-    /// then
+    /// Serve this many requests before the measurement begins, to fill rows, queues and caches
     #[arg(long, value_name = "REQUESTS", default_value_t = 0, hide_default_value = true)]
     pub(super) warm_up: u64,
     /// The format of the trace, instead of the one that is recognized: memweir, bin, ramulator2,
