@@ -3,6 +3,7 @@
 mod args;
 
 use memweir_emulate::{EmulateOptions, Emulation, EmulationReport, emulate, emulate_each};
+use memweir_linux::stderr;
 use memweir_run::jobs::Batch;
 use memweir_run::options::RunOptions;
 
@@ -84,7 +85,7 @@ fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, 
         }
     };
     match output::is_stdout(args.results.json.as_deref()) {
-        true => eprint!("{verdict}"),
+        true => stderr::print(verdict),
         false => output::print(&verdict)?,
     }
     Ok(if differences.is_empty() { again } else { Outcome::Different })

@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use memweir_linux::tell;
 use memweir_run::files;
 use memweir_run::platform::Platform;
 use memweir_watch::{Metrics, MetricsServer};
@@ -49,7 +50,7 @@ impl ExportArgs {
             let server = MetricsServer::start(address, metrics.clone()).map_err(|error| {
                 Failure::Machine(format!("cannot serve metrics at {address}: {error}"))
             })?;
-            eprintln!("memweir: metrics at http://{}/metrics", server.address());
+            tell!("metrics at http://{}/metrics", server.address());
             Ok::<_, Failure>(server)
         });
         Ok(Export { _server: server.transpose()?, textfile })

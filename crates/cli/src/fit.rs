@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, Nanos};
+use memweir_linux::{stderr, tell};
 use memweir_policy::SpeedModel;
 use memweir_run::batch::Knowledge;
 use memweir_run::fit::{self, JobKind, MeasureError, Point};
@@ -88,7 +89,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let mut notices = Vec::new();
     let platform = Platform::find(args.platform.as_deref(), &mut notices)?;
-    notices.iter().for_each(|notice| eprintln!("memweir: {notice}"));
+    notices.iter().for_each(|notice| tell!("{notice}"));
     let peak = platform.as_ref().and_then(Platform::peak);
     let wanted: u32 = batch.jobs.iter().map(|job| job.cores).sum();
     if wanted > cores {
@@ -108,7 +109,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         output::json(path, &report(&kinds, &points, best, cores, peak, args.measure))?;
     }
     if std::io::stderr().is_terminal() {
-        eprint!("{}", curve(&kinds, &points));
+        stderr::print(curve(&kinds, &points));
     }
     match output::is_stdout(args.json.as_deref()) {
         true => Ok(Outcome::Success),
@@ -130,7 +131,7 @@ fn predicted(
     let store = Store::read(args.store.as_deref()).ok();
     let knowledge = Knowledge::of_batch(batch, store.as_ref())?;
     for notice in &knowledge.notices {
-        eprintln!("memweir: {notice}");
+        tell!("{notice}");
     }
     let kind = |(job, known): (&Job, &memweir_run::batch::Known)| {
         let figures = known.bandwidth.zip(known.time.or((batch.jobs.len() == 1).then_some(ONE)));

@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use crate::failure::Outcome;
+use memweir_linux::tell;
 
 /// Interval for a program that needs no checks while it runs.
 pub(crate) const NEVER: Duration = Duration::from_secs(3600);
@@ -15,8 +16,8 @@ pub(crate) fn tell(command: &[OsString], status: ExitStatus) {
     let name = command[0].to_string_lossy();
     match (status.code(), status.signal()) {
         (Some(0), _) => {}
-        (Some(code), _) => eprintln!("memweir: {name} ended with status {code}"),
-        (None, signal) => eprintln!("memweir: {name} was ended by signal {}", signal.unwrap_or(0)),
+        (Some(code), _) => tell!("{name} ended with status {code}"),
+        (None, signal) => tell!("{name} was ended by signal {}", signal.unwrap_or(0)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
+use memweir_linux::tell;
 use memweir_run::hog::{HogPlan, IdleTable, hogsim};
 use memweir_run::platform::{Platform, PlatformError};
 use memweir_run::segment::{self, Segment, Shape};
@@ -124,8 +125,8 @@ fn plan_of(segment: &Segment, args: &Args) -> Result<HogPlan, Failure> {
     let fastest = table.fastest() * 1.001;
     let beyond = segment.rates().iter().filter(|rate| **rate > fastest).count();
     if beyond > 0 {
-        eprintln!(
-            "memweir: {beyond} of {} intervals ask for more than the {} that one core reaches, and \
+        tell!(
+            "{beyond} of {} intervals ask for more than the {} that one core reaches, and \
              take longer",
             segment.rates().len(),
             table.fastest()

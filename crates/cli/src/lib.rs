@@ -46,6 +46,7 @@ pub use cli::command;
 use cli::{Cli, Command};
 use failure::Failure;
 use memweir_daemon::protocol::Request;
+use memweir_linux::tell;
 
 /// Runs the command that the process's arguments name.
 #[must_use]
@@ -105,7 +106,7 @@ pub fn main() -> ExitCode {
 
 /// Shows the reason for which a command ended without its result.
 fn ended(failure: Failure) -> ExitCode {
-    eprintln!("memweir: {failure}");
+    tell!("{failure}");
     ExitCode::from(&failure)
 }
 

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+use memweir_linux::tell;
 use memweir_run::files;
 use serde::Serialize;
 
@@ -128,7 +129,7 @@ pub(crate) fn both<T>(
         (Ok(()), second) => second,
         (Err(failure), Ok(_)) => Err(failure),
         (Err(first), Err(second)) => {
-            eprintln!("memweir: {first}");
+            tell!("{first}");
             Err(second)
         }
     }

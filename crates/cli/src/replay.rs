@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_linux::tell;
 use memweir_policy::record::{Answer, Difference, Record, Replay, replay, replay_by};
 use memweir_policy::{QuantumScheduler, SchedulerConfig};
 use memweir_run::policy_program::{DECISION_TIMEOUT, PolicyFailure, PolicyProgram};
@@ -73,7 +74,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         || render::report(&record, policy, &outcome, args.limit),
     )?;
     if let Some(truncated) = &record.truncated {
-        eprintln!("memweir: {truncated}");
+        tell!("{truncated}");
     }
     Ok(match &record.truncated {
         _ if same && !outcome.differences.is_empty() => Outcome::Different,

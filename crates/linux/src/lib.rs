@@ -45,6 +45,7 @@ mod shared_setting;
 pub mod signals;
 pub mod softpmu;
 pub mod spread;
+pub mod stderr;
 pub mod supervise;
 pub mod swap;
 pub mod terminal;

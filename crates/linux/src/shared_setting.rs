@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use crate::tell;
 use memweir_core::Bytes;
 use nix::fcntl::{Flock, FlockArg};
 
@@ -54,7 +55,7 @@ impl Drop for SharedSetting {
         match release(&self.ledger, &self.owner) {
             Ok(()) => self.guardian.goodbye(),
             // Without a goodbye the guardian tries again.
-            Err(error) => eprintln!("memweir: {}: {error}", self.ledger.display()),
+            Err(error) => tell!("{}: {error}", self.ledger.display()),
         }
     }
 }

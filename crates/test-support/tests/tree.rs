@@ -99,6 +99,21 @@ fn system_calls_and_unsafe_code_stay_in_linux_and_the_plugins() {
 }
 
 #[test]
+fn a_message_that_cannot_be_printed_ends_nothing() {
+    // Build scripts speak to their builder, and tests to their reader.
+    let free = ["/build.rs", "study/sources.rs", "reproduce/sources.rs", "test-support/src/lib.rs"];
+    let speaks_freely = |path: &str| free.iter().any(|end| path.ends_with(end));
+    for (path, text) in sources().filter(|(path, _)| is_shipped(path) && !speaks_freely(path)) {
+        let prints =
+            code(&text).find(|line| line.contains("println!(") || line.contains("print!("));
+        assert_eq!(
+            prints, None,
+            "{path}: `linux::stderr` and `output` of the command do not panic"
+        );
+    }
+}
+
+#[test]
 fn every_test_skips_through_the_macro() {
     for (path, text) in sources().filter(|(path, _)| !path.starts_with("crates/test-support")) {
         assert!(!text.contains("\"SKIPPED"), "{path}: use `memweir_test_support::skip!`");

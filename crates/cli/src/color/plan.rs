@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::cache::CacheGeometry;
+use memweir_linux::tell;
 use memweir_policy::colors::{ASSIGNMENTS, CacheUse, ColorAssignment, ProgramTraits, Supply};
 use memweir_run::batch::Knowledge;
 use memweir_run::colors;
@@ -64,7 +65,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let sets = colors::plan(&file.batch, &knowledge, args.policy, &supply, args.cache_use)
         .map_err(|refusal| refusal.written_in(&args.jobs.display().to_string()))?;
     for notice in &knowledge.notices {
-        eprintln!("memweir: {notice}");
+        tell!("{notice}");
     }
     let names = file.batch.jobs.iter().map(|job| job.name.as_str());
     let jobs: Vec<Planned> = names

@@ -17,6 +17,7 @@ use memweir_core::cache::CacheGeometry;
 use memweir_core::input::InputError;
 use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{NotStarted, check_program};
+use memweir_linux::tell;
 use serde::Serialize;
 use summary::GivenPages;
 
@@ -149,7 +150,7 @@ impl Ran {
     /// Shows the summary on standard error, apart from the program's own output.
     fn summarize(&self) {
         for line in self.pages.lines(&self.colors, self.seconds) {
-            eprintln!("memweir: {line}");
+            tell!("{line}");
         }
     }
 }
@@ -210,7 +211,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 /// Shows the warning about virtual machines, and returns it for the JSON.
 fn warn() -> Option<String> {
-    map::virtual_machine().inspect(|warning| eprintln!("memweir: {warning}"))
+    map::virtual_machine().inspect(|warning| tell!("{warning}"))
 }
 
 /// Reports what did not go as requested; all else is in the JSON.
@@ -229,17 +230,17 @@ fn tell(args: &Args, status: ExitStatus, colored: &Colored, totals: &Totals) {
     for (counter, noun, what) in told {
         let count = totals.get(counter);
         if count > 0 {
-            eprintln!("memweir: {} {what}", text::counted(count, noun));
+            tell!("{} {what}", text::counted(count, noun));
         }
     }
     if colored.delivery() == Delivery::Recycle {
         let (placed, missed) = (totals.get(Counter::Placed), totals.get(Counter::Missed));
-        eprintln!(
-            "memweir: {placed} pages were recycled into place, {missed} more only at another try (--delivery)"
+        tell!(
+            "{placed} pages were recycled into place, {missed} more only at another try (--delivery)"
         );
     }
     if totals.get(Counter::Processes) == 0 {
-        eprintln!("memweir: the program did not load the preload library; it ran uncolored");
+        tell!("the program did not load the preload library; it ran uncolored");
     }
     foreground::tell(&args.command, status);
 }

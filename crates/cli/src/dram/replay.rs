@@ -12,6 +12,7 @@ use memweir_dram::drive::{
 };
 use memweir_dram::{Hybrid, MemoryConfig, MemorySystem};
 use memweir_linux::clock::process_cpu_time;
+use memweir_linux::tell;
 use memweir_study::sweep::Sweep;
 use memweir_trace::{Format, Loss, Trace, Truncation};
 use serde::Serialize;
@@ -255,7 +256,7 @@ impl Memory {
 /// Warns if the trace `name` is truncated. The outcome says whether accesses may be missing.
 pub(super) fn warn_of_truncation(name: &str, truncation: Option<Truncation>) -> Outcome {
     let Some(truncation) = truncation else { return Outcome::Success };
-    eprintln!("memweir: {name}: {truncation}");
+    tell!("{name}: {truncation}");
     if truncation.loss == Loss::None { Outcome::Success } else { Outcome::Truncated }
 }
 
@@ -329,8 +330,8 @@ fn conclude(systems: &[(PhysAddr, MemoryConfig)], checks: &[Option<CheckResult>]
     for ((_, config), check) in systems.iter().zip(checks) {
         let Some(check) = check else { continue };
         match systems {
-            [_] => eprintln!("memweir: {check}"),
-            _ => eprintln!("memweir: {}: {check}", render::devices(config)),
+            [_] => tell!("{check}"),
+            _ => tell!("{}: {check}", render::devices(config)),
         }
         if check.violations > 0 {
             outcome = Outcome::Violation;

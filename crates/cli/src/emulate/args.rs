@@ -10,6 +10,7 @@ use memweir_emulate::machine::Grain;
 use memweir_flow::Hardware;
 use memweir_linux::Mechanism;
 use memweir_linux::qemu::QemuPaths;
+use memweir_linux::tell;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
@@ -165,7 +166,7 @@ impl Args {
         let grain = Grain { epoch: self.epoch, step: self.step.min(self.epoch) };
         let compare = self.comparing.options(&self.compare, self.repeat, 1)?;
         let options = EmulateOptions {
-            tell: |text| eprintln!("memweir: {text}"),
+            tell: |text| tell!("{text}"),
             ..EmulateOptions::new(hardware, grain, run)
         };
         Ok(Plan { batch, options, compare })

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use memweir_linux::tell;
 use memweir_map::import::{Format, import};
 use serde::Serialize;
 
@@ -49,7 +50,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         imported.map.name.clone_from(name);
     }
     for note in &imported.notes {
-        eprintln!("memweir: {note}");
+        tell!("{note}");
     }
     if let Some(path) = &args.json {
         let functions =

@@ -14,6 +14,7 @@ use memweir_abi::preload::page::WhenFull;
 use memweir_energy::Estimate;
 use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{NotStarted, check_program};
+use memweir_linux::{stderr, tell};
 use memweir_page::live::{self, Here, Look, Nvm, Paged, Report, Timeline};
 
 pub(crate) use args::Args;
@@ -141,15 +142,15 @@ fn report(
 /// Reports the results, beside the program's own output.
 fn tell(args: &Args, report: &Report, status: ExitStatus) {
     for warning in show::warnings(report) {
-        eprintln!("memweir: {warning}");
+        tell!("{warning}");
     }
     if !output::is_stdout(args.json.as_deref()) {
-        eprint!("{}", show::table(report));
+        stderr::print(show::table(report));
         if args.times {
-            eprint!("{}", show::times(report));
+            stderr::print(show::times(report));
         }
         if args.shows_energy() {
-            eprint!("{}", show::energy(report));
+            stderr::print(show::energy(report));
         }
     }
     foreground::tell(&args.command, status);

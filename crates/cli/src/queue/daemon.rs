@@ -12,6 +12,7 @@ use memweir_daemon::{places, shim};
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
 use memweir_linux::peer::UserGroup;
+use memweir_linux::tell;
 use memweir_run::batch::RunError;
 use memweir_run::observer::{Event, Observer};
 use memweir_run::options::{self, BatchOptions, Cores, RunOptions};
@@ -177,7 +178,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let mut is_ready = false;
     let ran = daemon::run(claim, &options, &mut observer, |_| {
         is_ready = true;
-        eprintln!("memweir: the daemon listens at {}", options.socket.display());
+        tell!("the daemon listens at {}", options.socket.display());
     });
     let exported = match is_ready {
         true => export.finish(),

@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use memweir_linux::stderr;
 use memweir_run::observer::{Event, Observer, Progress};
 
 use super::text::{rate, seconds};
@@ -127,7 +128,7 @@ impl Line {
 
     /// Prints a note that stays, with or without a line.
     pub(crate) fn note(&self, text: &str) {
-        self.bar.suspend(|| eprintln!("{text}"));
+        self.bar.suspend(|| stderr::print(format_args!("{text}\n")));
     }
 
     /// Takes the line off the terminal.

@@ -5,6 +5,7 @@ mod colored;
 mod first;
 pub(crate) mod help;
 
+use memweir_linux::tell;
 use memweir_run::batch::run_batch;
 use memweir_run::compare::{CompareOptions, compare};
 use memweir_watch::Metrics;
@@ -46,7 +47,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
         _ => export.finish(),
     };
     for notice in colored::notices(&colored) {
-        eprintln!("memweir: {notice}");
+        tell!("{notice}");
     }
     ended(outcome, exported)
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
+use memweir_linux::tell;
 use memweir_run::compare::{CompareOptions, Comparison};
 use memweir_run::report::{self, BatchReport, LostOutput};
 use memweir_run::timeline::Row;
@@ -34,7 +35,7 @@ pub(crate) fn ended(
 ) -> Result<failure::Outcome, Failure> {
     match (outcome, written) {
         (outcome @ (Ok(failure::Outcome::Interrupted) | Err(_)), Err(failure)) => {
-            eprintln!("memweir: {failure}");
+            tell!("{failure}");
             outcome
         }
         (outcome, written) => written.and(outcome),

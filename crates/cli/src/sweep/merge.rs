@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
+use memweir_linux::{stderr, tell};
 use memweir_run::table::{Format, Table};
 use memweir_study::sweep::Grid;
 use memweir_sweep::manifest;
@@ -163,11 +164,11 @@ fn listed(state: &str, grid: &Grid, points: &[usize]) {
         return;
     }
     let verb = if points.len() == 1 { "is" } else { "are" };
-    eprintln!("memweir: {} {verb} {state}:", counted(points.len() as u64, "point"));
+    tell!("{} {verb} {state}:", counted(points.len() as u64, "point"));
     for point in points.iter().take(MOST_LISTED) {
-        eprintln!("  {} {}", point + 1, grid.place(*point));
+        stderr::print(format_args!("  {} {}\n", point + 1, grid.place(*point)));
     }
     if points.len() > MOST_LISTED {
-        eprintln!("  and {} more", points.len() - MOST_LISTED);
+        stderr::print(format_args!("  and {} more\n", points.len() - MOST_LISTED));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal};
 
+use memweir_linux::tell;
 use memweir_watch::Row;
 use serde::Serialize;
 use terminal_size::terminal_size;
@@ -47,7 +48,7 @@ impl Screen {
             return;
         }
         if !self.is_terminal {
-            eprintln!("memweir: {text}");
+            tell!("{text}");
         }
         self.notes.push_back(text.to_owned());
         if self.notes.len() > MOST_NOTES {

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 
 use super::lock;
+use memweir_linux::tell;
 
 /// Messages that are kept.
 const MAX_NOTICES: usize = 20;
@@ -18,7 +19,7 @@ impl Notices {
         if notices.contains(&text) {
             return;
         }
-        eprintln!("memweir: {text}");
+        tell!("{text}");
         if notices.len() == MAX_NOTICES {
             notices.remove(0);
         }

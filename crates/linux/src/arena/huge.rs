@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 
+use crate::tell;
 use memmap2::{Advice, MmapMut, MmapOptions};
 use memweir_abi::kernel::PAGE_BYTES;
 use memweir_core::Bytes;
@@ -78,7 +79,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         if let Err(error) = fs::write(POOL, self.before.to_string()) {
-            eprintln!("memweir: {POOL} could not be put back to {}: {error}", self.before);
+            tell!("{POOL} could not be put back to {}: {error}", self.before);
         }
     }
 }

@@ -7,6 +7,7 @@ use memweir_color::kernel::{KernelColored, KernelCounts, KernelRequest, KernelSh
 use memweir_core::address_map::AddressMap;
 use memweir_core::input::InputError;
 use memweir_linux::foreground::Foreground;
+use memweir_linux::tell;
 use serde::Serialize;
 
 use super::summary::GivenPages;
@@ -68,6 +69,6 @@ fn tell(counts: &KernelCounts) {
         (counts.color_oom, "processes were ended because no page of these colors was free"),
     ];
     for (count, what) in told.into_iter().filter(|(count, _)| *count > 0) {
-        eprintln!("memweir: {count} {what}");
+        tell!("{count} {what}");
     }
 }

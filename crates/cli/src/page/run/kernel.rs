@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use memweir_core::Bytes;
 use memweir_linux::foreground::Foreground;
+use memweir_linux::stderr;
 use memweir_page::kernel::{KernelCounts, KernelPaged};
 use serde::Serialize;
 
@@ -62,7 +63,7 @@ fn tell(args: &Args, report: &Report, status: ExitStatus) {
         ];
         for (what, count) in rows {
             let count = count.map_or("not counted".to_owned(), |count| count.to_string());
-            eprintln!("{what:<34}{count:>14}");
+            stderr::print(format_args!("{what:<34}{count:>14}\n"));
         }
     }
     foreground::tell(&args.command, status);
