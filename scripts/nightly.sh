@@ -60,8 +60,9 @@ fuzz() {
 }
 
 tests() {
-    MEMWEIR_DAEMON_KILLS=1000 scripts/cargo.sh test --locked --no-fail-fast -p memweir-map \
-        -p memweir-reproduce -p memweir -- --include-ignored 'maps' 'full_runs' 'queue::' </dev/null
+    MEMWEIR_DAEMON_KILLS=1000 MEMWEIR_STEPS=1 scripts/cargo.sh test --locked --no-fail-fast \
+        -p memweir-map -p memweir-reproduce -p memweir -- --include-ignored 'maps' 'full_runs' \
+        'queue::' 'steps::' </dev/null
 }
 
 live() {

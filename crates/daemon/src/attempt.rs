@@ -206,15 +206,19 @@ impl Attempt {
             Claim::Begun(_) => self.file(CLAIM_DRAFT),
             Claim::Revoked => self.file(&format!("claim-{}", std::process::id())),
         };
-        write_durably(&draft, claim)?;
-        let linked = fs::hard_link(&draft, &path);
+        let made = write_durably(&draft, claim).and_then(|()| fs::hard_link(&draft, &path));
         let _ = fs::remove_file(&draft);
-        match linked {
+        match made {
             Ok(()) => sync_directory(&path)?,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
         read(&path)
+    }
+
+    /// Reads the claim, if there is one.
+    pub(crate) fn read_claim(&self) -> io::Result<Option<Claim>> {
+        read_if_there(&self.file("claim"))
     }
 
     /// Writes the end.
@@ -227,10 +231,7 @@ impl Attempt {
 
     /// Reads the end, if there is one.
     pub(crate) fn read_end(&self) -> io::Result<Option<Exit>> {
-        match read(&self.file("exit")) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            read => read.map(Some),
-        }
+        read_if_there(&self.file("exit"))
     }
 
     /// Removes the files. Those that stay take room and do no harm: no attempt has their number.
@@ -243,6 +244,13 @@ impl Attempt {
 
 fn read<T: DeserializeOwned>(path: &Path) -> io::Result<T> {
     Ok(serde_json::from_slice(&private::read(path, MAX_FILE)?)?)
+}
+
+fn read_if_there<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match read(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 /// Writes a value over the room that was taken for it, if it was. The blanks behind it are part of

@@ -21,19 +21,15 @@ use memweir_run::batch::{Mechanisms, MeterLoss, QuantumRecorder, RowSubject, Run
 use memweir_run::observer::{self, Observer};
 
 use crate::attempt::Attempt;
-use crate::launcher::{self, is_full};
+use crate::launcher;
 use crate::profiles::{Keeper, Watch};
-use crate::queue::{End, Job};
+use crate::queue::Job;
 use crate::service::{Begun, Service};
 use crate::view::quantum_view;
 use end::Stage;
 
 /// Longest time for which an observer of an idle queue is not called.
 const IDLE_CALL: Nanos = Nanos::from_millis(60_000);
-
-/// Exit code of a job whose supervisor could not be started, as of a program that cannot be
-/// executed.
-const NOT_STARTED: i32 = 126;
 
 /// One job that was admitted and has not ended.
 #[derive(Debug)]
@@ -152,7 +148,7 @@ impl<'a> QueueBackend<'a> {
         for (job, attempt) in born {
             let start = match self.mechanisms.world.exec(job) {
                 Ok(()) => self.started(job),
-                Err(error) => self.failed(job, Some(&attempt), &error),
+                Err(error) => self.failed(job, &attempt, &error),
             };
             starts.push((job, start));
         }
@@ -176,17 +172,8 @@ impl<'a> QueueBackend<'a> {
                     slot.totals.metered = false;
                 }
             }
-            Err(error) if is_full(&*error) => {
-                // Only files were made before.
-                let _ = self.mechanisms.blocker.take_limit_use(job);
-                attempt.remove();
-                self.slots.remove(&job);
-                self.service.hold_for_room(job);
-                self.service.notice(format!("job {job} does not start: {error}"));
-                return None;
-            }
             Err(error) => {
-                self.failed(job, Some(&attempt), &*error);
+                self.failed(job, &attempt, &*error);
                 return None;
             }
         }
@@ -194,7 +181,9 @@ impl<'a> QueueBackend<'a> {
     }
 
     fn spawn(&mut self, begun: &Begun) -> Result<Option<MeterLoss>, Box<dyn Error>> {
-        let mut launch = launcher::launch(&self.service, begun)?;
+        let launch = launcher::launch(&self.service, begun);
+        let mut launch =
+            launch.map_err(|error| format!("the files of its start cannot be made: {error}"))?;
         self.limit(&begun.job);
         let slot = self.slots.get_mut(&begun.job.id);
         if let Some(first_run) = slot.and_then(|slot| slot.first_run.as_mut()) {
@@ -229,15 +218,15 @@ impl<'a> QueueBackend<'a> {
         Start::At(now)
     }
 
-    /// Ends a job whose supervisor could not be started.
-    fn failed(&mut self, job: JobId, attempt: Option<&Attempt>, error: &dyn Error) -> Start {
-        self.service.notice(format!("job {job} could not be started: {error}"));
+    /// Holds a job whose supervisor cannot be started. That is the machine's fault, of which the
+    /// jobs behind it would be the next victims: a program that cannot be executed is a matter of
+    /// its supervisor.
+    fn failed(&mut self, job: JobId, attempt: &Attempt, error: &dyn Error) -> Start {
         self.mechanisms.world.forget(job);
         self.release(job);
-        if let Some(attempt) = attempt {
-            attempt.remove();
-        }
-        self.service.over(job, End::Exited(NOT_STARTED));
+        attempt.remove();
+        self.service.hold_unstarted(job);
+        self.service.notice(format!("job {job} does not start: {error}"));
         Start::Failed
     }
 

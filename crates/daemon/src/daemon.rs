@@ -166,7 +166,7 @@ pub fn run(
     let mechanisms = Mechanisms::new(blocker, meter, world, mechanism, told);
     let mut backend =
         QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum, keeper, observer);
-    recover(&service, &mut backend);
+    recover(&service, &mut backend).map_err(DaemonError::at(&options.state))?;
     // The groups of an earlier daemon are empty now, unless its jobs could not be adopted.
     leftovers::clean().into_iter().for_each(|notice| service.notice(notice));
     let server = Server::bind(&options.socket, owner).map_err(DaemonError::at(&options.socket))?;

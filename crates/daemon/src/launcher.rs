@@ -1,7 +1,6 @@
 //! Commands of supervisors, and the files that they start with.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
@@ -12,23 +11,11 @@ use crate::attempt::Order;
 use crate::service::{Begun, Service};
 use crate::shim;
 
-/// Failure to make the files of an attempt.
-#[derive(Debug, thiserror::Error)]
-#[error("the files of its start cannot be made: {0}")]
-pub(crate) struct NoFiles(#[from] io::Error);
-
-/// Returns true if files could not be made because the disk is full.
-pub(crate) fn is_full(error: &(dyn Error + 'static)) -> bool {
-    use io::ErrorKind::{QuotaExceeded, StorageFull};
-    let kind = error.downcast_ref::<NoFiles>().map(|NoFiles(error)| error.kind());
-    matches!(kind, Some(StorageFull | QuotaExceeded))
-}
-
 /// Returns the command of the supervisor of a start, whose files it makes.
 ///
 /// # Errors
 /// The files cannot be made.
-pub(crate) fn launch(service: &Service, begun: &Begun) -> Result<Launch, NoFiles> {
+pub(crate) fn launch(service: &Service, begun: &Begun) -> io::Result<Launch> {
     let (stdout, stderr) = service.open_logs(begun.job.id, begun.user)?;
     begun.attempt.order(&order(begun, service.changes_user()))?;
     Ok(Launch {

@@ -9,6 +9,9 @@
 //! | a claim by a living supervisor | it runs, and is adopted |
 //! | a claim by a dead one, and no exit file | its end is lost |
 //! | a claim of an earlier boot, and no exit file | it ended with the machine |
+//!
+//! Only to make a claim must something be written. Where the disk is full, a job without a claim
+//! may begin at any time, so that nothing is true of it for long, and no daemon can start.
 
 use std::io;
 
@@ -16,7 +19,7 @@ use memweir_linux::foreign::ForeignProcess;
 
 use crate::attempt::{Attempt, Claim};
 use crate::backend::QueueBackend;
-use crate::queue::{End, Job, Loss};
+use crate::queue::{End, Loss};
 use crate::service::Service;
 
 /// State in which a job was found.
@@ -25,17 +28,26 @@ enum Found {
     Ended(End),
     NeverBegan,
     Running(ForeignProcess),
+    /// It may begin yet: the claim that keeps it from that cannot be made.
+    Undecided(io::Error),
 }
 
 /// Takes over every job that an earlier daemon was about to start or left running.
-pub(crate) fn recover(service: &Service, backend: &mut QueueBackend<'_>) {
+///
+/// # Errors
+/// A job may begin at any time, and cannot be kept from that.
+pub(crate) fn recover(service: &Service, backend: &mut QueueBackend<'_>) -> io::Result<()> {
     for job in service.started() {
         match find(&service.attempt(&job)) {
             Ok(Found::Ended(end)) => service.over(job.id, end),
-            Ok(Found::NeverBegan) => again(service, &job),
+            Ok(Found::NeverBegan) => service.never_began(job.id),
             Ok(Found::Running(process)) => {
                 service.runs(job.id);
                 backend.adopt(&job, process);
+            }
+            Ok(Found::Undecided(error)) => {
+                let told = format!("the start of job {} cannot be revoked: {error}", job.id);
+                return Err(io::Error::new(error.kind(), told));
             }
             Err(error) => {
                 service.notice(format!("the files of job {} cannot be read: {error}", job.id));
@@ -43,15 +55,7 @@ pub(crate) fn recover(service: &Service, backend: &mut QueueBackend<'_>) {
             }
         }
     }
-}
-
-/// Queues a job that never began, or cancels it if a client has asked for that.
-fn again(service: &Service, job: &Job) {
-    if job.canceled {
-        service.canceled_unbegun(job.id);
-    } else {
-        service.never_began(job.id);
-    }
+    Ok(())
 }
 
 fn find(attempt: &Attempt) -> io::Result<Found> {
@@ -61,9 +65,14 @@ fn find(attempt: &Attempt) -> io::Result<Found> {
     if let Some(found) = ended(attempt)? {
         return Ok(found);
     }
-    let Claim::Begun(supervisor) = attempt.claim(&Claim::Revoked)? else {
-        return Ok(Found::NeverBegan);
+    let claim = match attempt.read_claim()? {
+        Some(claim) => claim,
+        None => match attempt.claim(&Claim::Revoked) {
+            Ok(claim) => claim,
+            Err(error) => return Ok(Found::Undecided(error)),
+        },
     };
+    let Claim::Begun(supervisor) = claim else { return Ok(Found::NeverBegan) };
     match supervisor.open()? {
         Some(process) => Ok(Found::Running(process)),
         None => {
@@ -98,6 +107,21 @@ mod tests {
         let late = Claim::Begun(ProcessName::of_this_process().unwrap());
         assert_eq!(attempt.claim(&late).unwrap(), Claim::Revoked);
         assert!(matches!(find(&attempt).unwrap(), Found::NeverBegan));
+    }
+
+    #[test]
+    fn only_a_claim_that_is_missing_must_be_made() {
+        let (directory, attempt) = attempt();
+        let begun = Claim::Begun(ProcessName::of_this_process().unwrap());
+        attempt.claim(&begun).unwrap();
+        // In the place of the draft no file can be written.
+        let draft = directory.path().join(format!("runs/1.1.claim-{}", std::process::id()));
+        std::fs::create_dir(&draft).unwrap();
+        assert!(matches!(find(&attempt).unwrap(), Found::Running(_)));
+        attempt.remove();
+        assert!(matches!(find(&attempt).unwrap(), Found::Undecided(_)));
+        // Its supervisor is not kept from beginning.
+        assert_eq!(attempt.claim(&begun).unwrap(), begun);
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod queue;
 mod reproduce;
 mod signals;
 mod sim;
+mod steps;
 mod support;
 mod sweeps;
 mod traces;

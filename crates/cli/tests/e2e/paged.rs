@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::support::{MEMWEIR, World, exists, refusal, send, wait_until};
 
 /// Returns true if programs can be paged here; reports a skip if not.
-fn possible() -> bool {
+pub(crate) fn possible() -> bool {
     let tried = memweir_linux::paging::try_memfd();
     if let Err(obstacle) = &tried {
         memweir_test_support::skip!(Privilege, "paging needs root and Linux 6.4: {obstacle}");

@@ -6,6 +6,7 @@ mod known;
 mod load;
 mod metrics;
 mod people;
+mod steps;
 mod top;
 
 use std::os::unix::net::UnixDatagram;

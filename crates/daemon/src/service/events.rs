@@ -12,6 +12,7 @@ use memweir_core::profile::Profile;
 use memweir_linux::peer::Credentials;
 use memweir_run::batch::Alone;
 
+use super::stored::Holder;
 use super::{Service, lock, wall_ms};
 use crate::attempt::Attempt;
 use crate::protocol::{QuantumView, Work};
@@ -105,21 +106,20 @@ impl Service {
         self.set(id, Job::running);
     }
 
-    /// Holds a job for the start of which the disk has no room. Its supervisor does not exist.
-    pub(crate) fn hold_for_room(&self, id: JobId) {
-        self.set(id, Job::pending);
-        self.lock().hold(id);
+    /// Holds a job whose supervisor could not be started, for the time being.
+    pub(crate) fn hold_unstarted(&self, id: JobId) {
+        self.never_began(id);
+        self.lock().hold(id, Holder::Machine);
     }
 
-    /// Notes that the last start of a job never began.
+    /// Notes that the last start of a job never began, so that it is pending again, or over if a
+    /// client has canceled it. The files of the attempt stay: its supervisor may still come, and
+    /// must find the claim.
     pub(crate) fn never_began(&self, id: JobId) {
-        self.set(id, Job::pending);
-    }
-
-    /// Notes the end of a job that was canceled and never began. The files of its attempt stay: its
-    /// supervisor may still come, and must find the claim.
-    pub(crate) fn canceled_unbegun(&self, id: JobId) {
-        self.set(id, |job| job.ended(End::Canceled(None), self.now()));
+        self.set(id, |job| match job.canceled {
+            true => job.ended(End::Canceled(None), self.now()),
+            false => job.pending(),
+        });
     }
 
     /// Notes the end of a job, and removes the files of its attempt once the end is on disk.

@@ -1,6 +1,6 @@
 //! The queue and its copy on disk.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memweir_core::JobId;
 use memweir_linux::peer::Credentials;
@@ -10,8 +10,24 @@ use crate::queue::{Job, Queue, Retention, State};
 use crate::store::{Store, StoreError};
 use crate::uptime::Reading;
 
-/// Name of the holder of jobs that the daemon itself holds, until it can write again.
-const DAEMON: &str = "memweir, which cannot write its state";
+/// A cause for which the daemon itself holds a job, until it has tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    /// The start of the job cannot be written.
+    Disk,
+    /// The machine refuses the job's supervisor.
+    Machine,
+}
+
+impl Holder {
+    /// Returns the name by which people know it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "memweir, which cannot write its state",
+            Self::Machine => "memweir, which cannot start it yet",
+        }
+    }
+}
 
 /// A queue of which each change goes to a store first. A request that cannot be written changes
 /// nothing. Events cannot be refused: theirs hold in memory alone until they are written again.
@@ -21,14 +37,14 @@ pub(super) struct StoredQueue {
     store: Store,
     /// Jobs whose last change is not in the store, as of a disk that was full.
     unwritten: BTreeSet<JobId>,
-    /// Jobs that the daemon holds because their start could not be written.
-    held: BTreeSet<JobId>,
+    /// Jobs that the daemon holds.
+    held: BTreeMap<JobId, Holder>,
 }
 
 impl StoredQueue {
     /// Returns the queue that `store` keeps.
     pub(super) fn new(queue: Queue, store: Store) -> Self {
-        Self { queue, store, unwritten: BTreeSet::new(), held: BTreeSet::new() }
+        Self { queue, store, unwritten: BTreeSet::new(), held: BTreeMap::new() }
     }
 
     /// Returns the queue.
@@ -91,16 +107,19 @@ impl StoredQueue {
         let read = self.store.work(id);
         let written = read.and_then(|read| self.apply(vec![starting.clone()]).map(|()| read));
         if written.is_err() {
-            self.hold(id);
+            self.hold(id, Holder::Disk);
         }
         Some(written.map(|(work, user)| (starting, work, user)))
     }
 
-    /// Holds a job until everything can be written.
-    pub(super) fn hold(&mut self, id: JobId) {
-        let held = self.queue.get(id).and_then(|job| job.held(DAEMON).ok());
-        held.into_iter().for_each(|job| self.queue.insert(job));
-        self.held.insert(id);
+    /// Holds a job until the next [`catch_up`](Self::catch_up), if it is pending and nobody else
+    /// holds it.
+    pub(super) fn hold(&mut self, id: JobId, holder: Holder) {
+        let free = self.queue.get(id).filter(|job| job.held_by.is_none());
+        if let Some(held) = free.and_then(|job| job.held(holder.name()).ok()) {
+            self.queue.insert(held);
+            self.held.insert(id, holder);
+        }
     }
 
     /// Changes a job, in memory alone if that cannot be written; `None` if there is no such job.
@@ -119,19 +138,24 @@ impl StoredQueue {
         Some(written)
     }
 
-    /// Returns true if a change is in memory alone.
+    /// Returns true if a job is held by the daemon, or a change is in memory alone.
     pub(super) fn is_behind(&self) -> bool {
-        !self.unwritten.is_empty() || !self.held.is_empty()
+        self.is_unwritten() || !self.held.is_empty()
     }
 
-    /// Writes the changes that could not be written, and releases the jobs that waited for that.
+    /// Returns true if something could not be written.
+    pub(super) fn is_unwritten(&self) -> bool {
+        !self.unwritten.is_empty() || self.held.values().any(|holder| *holder == Holder::Disk)
+    }
+
+    /// Writes the changes that could not be written, and releases the jobs that the daemon holds.
     /// Returns the jobs that are over and were not in the store as such.
-    pub(super) fn write_again(&mut self) -> Result<Vec<Job>, StoreError> {
+    pub(super) fn catch_up(&mut self) -> Result<Vec<Job>, StoreError> {
         let changed = self.unwritten.iter().filter_map(|id| self.queue.get(*id));
         let changed: Vec<Job> = changed.cloned().collect();
-        let held = self.held.iter().filter_map(|id| self.queue.get(*id));
-        let held = held.filter(|job| job.held_by.as_deref() == Some(DAEMON));
-        let released: Vec<Job> = held.filter_map(|job| job.released().ok()).collect();
+        let held = self.held.iter().filter_map(|(id, by)| Some((self.queue.get(*id)?, by)));
+        let held = held.filter(|(job, by)| job.held_by.as_deref() == Some(by.name()));
+        let released: Vec<Job> = held.filter_map(|(job, _)| job.released().ok()).collect();
         self.store.update(&changed)?;
         self.apply(released)?;
         self.unwritten.clear();

@@ -232,6 +232,31 @@ fn a_start_gives_the_work_as_it_was_submitted() {
 }
 
 #[test]
+fn a_job_that_cannot_be_started_waits_and_is_tried_again() {
+    let (_directory, service) = service();
+    submit(&service, ANN, submission());
+    submit(&service, ANN, submission());
+    assert_eq!(service.admit().len(), 2);
+    service.begin(JobId(1)).unwrap();
+    service.hold_unstarted(JobId(1));
+    let job = service.job(JobId(1)).unwrap();
+    assert_eq!(job.held_by.as_deref(), Some("memweir, which cannot start it yet"));
+    assert!(service.admit().is_empty());
+    service.catch_up();
+    assert_eq!(service.job(JobId(1)).unwrap().held_by, None);
+    assert_eq!(service.admit().len(), 1);
+
+    // What clients have asked for meanwhile holds.
+    service.begin(JobId(2)).unwrap();
+    assert_eq!(ask(&service, ANN, Request::Cancel { ids: one(2) }), Reply::Done {});
+    service.hold_unstarted(JobId(2));
+    assert_eq!(service.job(JobId(2)).unwrap().end(), Some(End::Canceled(None)));
+    assert_eq!(ask(&service, ANN, Request::Hold { ids: one(1) }), Reply::Done {});
+    service.catch_up();
+    assert_eq!(service.job(JobId(1)).unwrap().held_by.as_deref(), Some("4000001"));
+}
+
+#[test]
 fn jobs_of_a_command_learn_from_its_first_run() {
     let directory = tempfile::tempdir().unwrap();
     let profiles = Profiles::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();

@@ -1,4 +1,4 @@
-//! Upkeep: writing what could not be written before, and removing old jobs.
+//! Upkeep: trying again what failed, and removing old jobs.
 //!
 //! It runs in a thread of its own, in transactions that hold the lock for a short time.
 
@@ -10,7 +10,7 @@ use super::Service;
 use super::events::MOST_AT_ONCE;
 use crate::queue::Retention;
 
-/// Time between two tries to write what could not be written.
+/// Time between two tries of what failed.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// Retries between two looks for old jobs.
@@ -31,7 +31,7 @@ impl Service {
         let upkeep = move || {
             service.remove_strays();
             for turn in 0_u32.. {
-                service.write_again();
+                service.catch_up();
                 if turn % KEEP_UPTIME_EVERY == 0 {
                     service.keep_uptime();
                 }
@@ -44,18 +44,21 @@ impl Service {
         builder.spawn(upkeep).map(drop)
     }
 
-    /// Writes the changes that could not be written, and releases the jobs that waited for that.
-    pub(crate) fn write_again(&self) {
+    /// Writes the changes that could not be written, and releases the jobs that the daemon holds.
+    pub(crate) fn catch_up(&self) {
         let mut stored = self.lock();
         if !stored.is_behind() {
             return;
         }
-        let Ok(over) = stored.write_again() else { return };
+        let is_unwritten = stored.is_unwritten();
+        let Ok(over) = stored.catch_up() else { return };
         self.changed(stored);
         for job in over {
             self.attempt(&job).remove();
         }
-        self.notice("what could not be written before is on disk now");
+        if is_unwritten {
+            self.notice("what could not be written before is on disk now");
+        }
     }
 
     /// Puts the clock of ages on disk.

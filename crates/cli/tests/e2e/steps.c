@@ -1,0 +1,129 @@
+/*
+ * Counts the calls by which a program changes what is outside of it, and ends the program before
+ * the STEP-th, or lets that one fail as on a full disk if FAULT is "full". The number of calls so
+ * far is the size of the file COUNT. Children that execute another program are left alone.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static atomic_long steps;
+static long last;
+static int fails;
+static pid_t self;
+static int count = -1;
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *step = getenv("STEP"), *fault = getenv("FAULT"), *file = getenv("COUNT");
+
+	if (!step || !file)
+		return;
+	last = atol(step);
+	fails = fault && !strcmp(fault, "full");
+	count = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	self = getpid();
+	unsetenv("LD_PRELOAD");
+	unsetenv("STEP");
+}
+
+/* Returns 1 if this call is to fail. */
+static int step(int can_fail)
+{
+	int saved = errno;
+	long now;
+
+	if (!self || getpid() != self)
+		return 0;
+	now = atomic_fetch_add(&steps, 1) + 1;
+	syscall(SYS_ftruncate, count, now);
+	errno = saved;
+	if (now != last)
+		return 0;
+	if (fails) {
+		errno = ENOSPC;
+		return can_fail;
+	}
+	kill(self, SIGKILL);
+	for (;;)
+		pause();
+}
+
+/* Only files can be on a full disk. */
+static int is_file(int fd)
+{
+	struct stat status;
+
+	return !fstat(fd, &status) && S_ISREG(status.st_mode);
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+#define STEP(result, name, can_fail, parameters, arguments)                                        \
+	result name parameters                                                                     \
+	{                                                                                          \
+		static __typeof__(&name) real;                                                     \
+		if (!real)                                                                         \
+			real = REAL(name);                                                         \
+		return step(can_fail) ? -1 : real arguments;                                       \
+	}
+
+STEP(ssize_t, write, is_file(fd), (int fd, const void *from, size_t size), (fd, from, size))
+STEP(ssize_t, pwrite64, is_file(fd), (int fd, const void *from, size_t size, off64_t at),
+     (fd, from, size, at))
+STEP(int, fsync, is_file(fd), (int fd), (fd))
+STEP(int, fdatasync, is_file(fd), (int fd), (fd))
+STEP(int, ftruncate64, is_file(fd), (int fd, off64_t size), (fd, size))
+STEP(int, link, 1, (const char *from, const char *to), (from, to))
+STEP(int, linkat, 1, (int a, const char *from, int b, const char *to, int flags),
+     (a, from, b, to, flags))
+STEP(int, rename, 1, (const char *from, const char *to), (from, to))
+STEP(int, mkdir, 1, (const char *path, mode_t mode), (path, mode))
+STEP(int, rmdir, 0, (const char *path), (path))
+STEP(int, unlink, 0, (const char *path), (path))
+STEP(int, unlinkat, 0, (int fd, const char *path, int flags), (fd, path, flags))
+STEP(int, chmod, 0, (const char *path, mode_t mode), (path, mode))
+STEP(int, fchmod, 0, (int fd, mode_t mode), (fd, mode))
+STEP(int, fchown, 0, (int fd, uid_t user, gid_t group), (fd, user, group))
+STEP(int, bind, 0, (int fd, const struct sockaddr *to, socklen_t size), (fd, to, size))
+STEP(ssize_t, send, 0, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags))
+
+int open64(const char *path, int flags, ...)
+{
+	static __typeof__(&open64) real;
+	va_list rest;
+	mode_t mode;
+
+	va_start(rest, flags);
+	mode = va_arg(rest, mode_t);
+	va_end(rest);
+	if (!real)
+		real = REAL(open64);
+	return (flags & O_CREAT) && step(1) ? -1 : real(path, flags, mode);
+}
+
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	va_list rest;
+	long a, b, c, d, e, f;
+
+	va_start(rest, number);
+	a = va_arg(rest, long), b = va_arg(rest, long), c = va_arg(rest, long);
+	d = va_arg(rest, long), e = va_arg(rest, long), f = va_arg(rest, long);
+	va_end(rest);
+	if (!real)
+		real = dlsym(RTLD_NEXT, "syscall");
+	if (number == SYS_clone3 || number == SYS_clone || number == SYS_pidfd_send_signal)
+		step(0);
+	return real(number, a, b, c, d, e, f);
+}

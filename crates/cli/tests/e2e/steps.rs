@@ -1,0 +1,287 @@
+//! A fault at each step of a command: before the n-th call that changes something outside of it the
+//! command is killed, or this call fails as on a full disk, for every n that it reaches.
+//!
+//! Faults at random moments mostly hit the long phases; here each short one has its turn.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::support::{World, exists, root, wait_until};
+use crate::{colors, paged};
+
+/// The library that counts the calls of a command, and makes the fault at one of them.
+const LIBRARY: &str = include_str!("steps.c");
+
+/// One step in so many is tried, beginning with a random one, unless MEMWEIR_STEPS says otherwise.
+const STRIDE: u64 = 10;
+
+/// Trials at a time, each in a world of its own.
+const WORKERS: usize = 4;
+
+/// Exit codes of a command whose disk was full: a job could not be started, the machine refused, or
+/// a result could not be written.
+const REFUSED: [i32; 3] = [1, 3, 4];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    Kill,
+    FullDisk,
+}
+
+/// The library, compiled.
+pub(crate) struct Steps {
+    built: World,
+}
+
+impl Steps {
+    /// Compiles the library; returns `None` and reports a skip where there is no compiler.
+    pub(crate) fn compiled() -> Option<Self> {
+        let built = World::new();
+        let source = built.file("steps.c", LIBRARY);
+        let steps = exists("cc").then_some(Self { built })?;
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-o"]).arg(steps.library()).arg(&source).arg("-ldl");
+        assert!(compiler.status().expect("it starts").success());
+        Some(steps)
+    }
+
+    fn library(&self) -> PathBuf {
+        self.built.path().join("steps.so")
+    }
+
+    /// Lets a command of `world` meet a fault at this step.
+    pub(crate) fn arm(&self, command: &mut Command, world: &World, fault: Fault, step: u64) {
+        let fault = if fault == Fault::Kill { "kill" } else { "full" };
+        command.env("LD_PRELOAD", self.library()).env("COUNT", count(world));
+        command.env("STEP", step.to_string()).env("FAULT", fault);
+    }
+
+    /// Tries steps until one is not reached.
+    pub(crate) fn each(try_step: impl Fn(u64) -> Reached + Sync) {
+        let stride = std::env::var("MEMWEIR_STEPS")
+            .map_or(STRIDE, |number| number.parse().expect("MEMWEIR_STEPS is a number"));
+        let first = 1 + u64::from(std::process::id()) % stride;
+        println!("each {stride}th step from {first}");
+        let next = AtomicU64::new(first);
+        std::thread::scope(|scope| {
+            for _ in 0..WORKERS {
+                scope.spawn(|| {
+                    while try_step(next.fetch_add(stride, Ordering::Relaxed)) == Reached::Yes {}
+                });
+            }
+        });
+        println!("{} steps", next.into_inner() - WORKERS as u64 * stride);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reached {
+    Yes,
+    No,
+}
+
+fn count(world: &World) -> PathBuf {
+    world.path().join("count")
+}
+
+/// Says if the command in `world` has reached a step.
+pub(crate) fn reached(world: &World, step: u64) -> Reached {
+    let steps = std::fs::metadata(count(world)).expect("the library was loaded").len();
+    if steps >= step { Reached::Yes } else { Reached::No }
+}
+
+/// Returns true if a process was killed.
+pub(crate) fn is_killed(end: ExitStatus) -> bool {
+    end.signal() == Some(Signal::SIGKILL as i32)
+}
+
+/// A command, most of which let programs run.
+struct Case<'a> {
+    arguments: &'a [&'a str],
+    /// JSON files that it writes.
+    reports: &'a [&'a str],
+    prepare: fn(&World),
+}
+
+/// The programs of a case: each says that it begins, works for a while, and says that it is done.
+const PROGRAM: &str =
+    "echo > began.$0; i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done; echo > done.$0";
+
+impl Case<'_> {
+    fn try_all(&self) {
+        let Some(steps) = Steps::compiled() else { return };
+        for fault in [Fault::Kill, Fault::FullDisk] {
+            Steps::each(|step| self.try_step(&steps, fault, step));
+        }
+    }
+
+    fn try_step(&self, steps: &Steps, fault: Fault, step: u64) -> Reached {
+        let world = World::new();
+        (self.prepare)(&world);
+        let mut command = world.without_input();
+        let log = |name: &str| std::fs::File::create(world.path().join(name)).expect("a file");
+        command.args(self.arguments).stdout(log("stdout")).stderr(log("stderr"));
+        steps.arm(&mut command, &world, fault, step);
+        let end = command.status().expect("it starts");
+        let reached = reached(&world, step);
+        let [stdout, stderr] = ["stdout", "stderr"].map(|name| world.read(name));
+        let what = format!("{:?}, {fault:?} at step {step}: {end}", self.arguments);
+        let what = format!("{what}\n{stdout}{stderr}");
+        wait_until("every program ends", || world.processes().is_empty());
+        for number in 1..=2 {
+            let [began, done] =
+                ["began", "done"].map(|name| world.has(&format!("{name}.{number}")));
+            assert_eq!(
+                began, done,
+                "program {number} began and was not done, or without it: {what}"
+            );
+        }
+        match (fault, end.code()) {
+            (Fault::Kill, _) if reached == Reached::Yes => assert!(is_killed(end), "{what}"),
+            (_, Some(0)) => self.assert_whole(&world, &what),
+            (_, code) => assert!(code.is_some_and(|code| REFUSED.contains(&code)), "{what}"),
+        }
+        reached
+    }
+
+    fn assert_whole(&self, world: &World, what: &str) {
+        for report in self.reports {
+            assert!(world.has(report), "no {report}: {what}");
+            let whole: Result<Value, _> = serde_json::from_str(&world.read(report));
+            assert!(whole.is_ok(), "{report}: {whole:?}: {what}");
+        }
+    }
+}
+
+#[test]
+fn a_batch_meets_a_fault_at_each_step() {
+    if root("freezing in cgroups") {
+        let case = Case {
+            arguments: &[
+                "run",
+                "--policy",
+                "round-robin",
+                "--quantum",
+                "10ms",
+                "--cores",
+                "1",
+                "--json",
+                "run.json",
+                "--timeline",
+                "run.csv",
+                "--record",
+                "run.jsonl",
+                "--",
+                "sh",
+                "-c",
+                PROGRAM,
+                "1",
+                ":::",
+                "sh",
+                "-c",
+                PROGRAM,
+                "2",
+            ],
+            reports: &["run.json"],
+            prepare: |_| (),
+        };
+        case.try_all();
+    }
+}
+
+#[test]
+fn profiling_meets_a_fault_at_each_step() {
+    if exists("qemu-x86_64") {
+        let case = Case {
+            arguments: &[
+                "profile",
+                "--json",
+                "run.json",
+                "--recording",
+                "run.parquet",
+                "--svg",
+                "run.svg",
+                "--",
+                "sh",
+                "-c",
+                PROGRAM,
+                "1",
+            ],
+            reports: &["run.json"],
+            prepare: |_| (),
+        };
+        case.try_all();
+    }
+}
+
+#[test]
+fn coloring_meets_a_fault_at_each_step() {
+    if colors::possible() {
+        let case = Case {
+            arguments: &[
+                "color", "run", "--map", "map.toml", "--colors", "0-3", "--json", "run.json", "--",
+                "sh", "-c", PROGRAM, "1",
+            ],
+            reports: &["run.json"],
+            prepare: |world| drop(world.file("map.toml", colors::MAP)),
+        };
+        case.try_all();
+    }
+}
+
+#[test]
+fn paging_meets_a_fault_at_each_step() {
+    if paged::possible() {
+        let case = Case {
+            arguments: &[
+                "page",
+                "run",
+                "--dram",
+                "8M",
+                "--nvm",
+                "memfd:64M",
+                "--json",
+                "run.json",
+                "--timeline",
+                "run.csv",
+                "--",
+                "sh",
+                "-c",
+                PROGRAM,
+                "1",
+            ],
+            reports: &["run.json"],
+            prepare: |_| (),
+        };
+        case.try_all();
+    }
+}
+
+#[test]
+fn a_sweep_meets_a_fault_at_each_step() {
+    let case = Case {
+        arguments: &[
+            "sim",
+            "mix.toml",
+            "--sweep",
+            "cores=1..3",
+            "--json",
+            "run.json",
+            "--out",
+            "run.csv",
+            "--svg",
+            "run.svg",
+        ],
+        reports: &["run.json"],
+        prepare: |world| {
+            let example = world.memweir().args(["sim", "--example"]).output().expect("it starts");
+            world.file("mix.toml", &String::from_utf8(example.stdout).expect("text"));
+        },
+    };
+    case.try_all();
+}
