@@ -4,6 +4,7 @@
 #   fuzz/run.sh [TARGET...]    these targets (fuzz/src/lib.rs lists them), or all
 #
 # FUZZ_INPUTS    inputs for each target (default: 1000000)
+# FUZZ_JOBS      targets at a time (default: as many as processors)
 # FUZZ_SECONDS   ends a target earlier, after so many seconds
 # FUZZ_DIR       corpora, findings, logs and counts (default: target/fuzz), from which later runs
 #                go on
@@ -31,25 +32,6 @@ fuzzer=$build/$host/fuzz/memweir-fuzz
 ulimit -v 4194304
 
 # shellcheck disable=SC2046 # names of targets are single words
-[ $# -gt 0 ] || set -- $(MEMWEIR_FUZZ=list "$fuzzer")
-failed=
-for target; do
-    here=$work/$target
-    mkdir -p "$here/corpus" "$here/findings" "$here/seeds"
-    MEMWEIR_FUZZ=$target MEMWEIR_FUZZ_SEEDS=$here/seeds "$fuzzer"
-    status=0
-    MEMWEIR_FUZZ=$target "$fuzzer" -runs="${FUZZ_INPUTS-1000000}" \
-        -max_total_time="${FUZZ_SECONDS-0}" -max_len=4096 -timeout=25 -rss_limit_mb=512 \
-        -print_final_stats=1 -artifact_prefix="$here/findings/" \
-        "$here/corpus" "$here/seeds" >"$here/log" 2>&1 || status=$?
-    inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$here/log")
-    echo "${inputs:-0}" >>"$here/inputs"
-    total=$(awk '{ sum += $1 } END { printf "%d", sum }' "$here/inputs")
-    corpus=$(find "$here/corpus" -type f | wc -l)
-    echo "$target: ${inputs:-0} inputs, $total in all runs, $corpus in the corpus"
-    if [ "$status" -ne 0 ]; then
-        grep -E "panicked at|ERROR: libFuzzer|Test unit written" "$here/log" | sed 's/^/    /'
-        failed="$failed $target"
-    fi
-done
-[ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }
+[ $# -gt 0 ] || set -- $(MEMWEIR_FUZZ=list "$fuzzer" 2>/dev/null)
+printf '%s\n' "$@" | FUZZER="$fuzzer" FUZZ_DIR="$work" \
+    xargs -n 1 -P "${FUZZ_JOBS-$(nproc)}" "$top/fuzz/one.sh"
