@@ -1,13 +1,15 @@
 /*
  * Counts the calls by which a program changes what is outside of it, and ends the program before
- * the STEP-th, or lets that one fail as on a full disk if FAULT is "full". The number of calls so
- * far is the size of the file COUNT. Children that execute another program are left alone.
+ * the STEP-th, or lets that one fail if FAULT is "shortage": as on a full disk, or where there may
+ * be no further process. The number of calls so far is the size of the file COUNT. Children that
+ * execute another program are left alone.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,7 +32,7 @@ __attribute__((constructor)) static void begin(void)
 	if (!step || !file)
 		return;
 	last = atol(step);
-	fails = fault && !strcmp(fault, "full");
+	fails = fault && !strcmp(fault, "shortage");
 	count = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	self = getpid();
 	unsetenv("LD_PRELOAD");
@@ -97,6 +99,16 @@ STEP(int, fchown, 0, (int fd, uid_t user, gid_t group), (fd, user, group))
 STEP(int, bind, 0, (int fd, const struct sockaddr *to, socklen_t size), (fd, to, size))
 STEP(ssize_t, send, 0, (int fd, const void *from, size_t size, int flags), (fd, from, size, flags))
 
+int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+		 const posix_spawnattr_t *attributes, char *const arguments[], char *const variables[])
+{
+	static __typeof__(&posix_spawnp) real;
+
+	if (!real)
+		real = REAL(posix_spawnp);
+	return step(1) ? EAGAIN : real(pid, file, actions, attributes, arguments, variables);
+}
+
 int open64(const char *path, int flags, ...)
 {
 	static __typeof__(&open64) real;
@@ -123,7 +135,11 @@ long syscall(long number, ...)
 	va_end(rest);
 	if (!real)
 		real = dlsym(RTLD_NEXT, "syscall");
-	if (number == SYS_clone3 || number == SYS_clone || number == SYS_pidfd_send_signal)
+	if (number == SYS_pidfd_send_signal)
 		step(0);
+	if ((number == SYS_clone3 || number == SYS_clone) && step(1)) {
+		errno = EAGAIN;
+		return -1;
+	}
 	return real(number, a, b, c, d, e, f);
 }

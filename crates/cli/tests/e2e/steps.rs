@@ -1,5 +1,5 @@
 //! A fault at each step of a command: before the n-th call that changes something outside of it the
-//! command is killed, or this call fails as on a full disk, for every n that it reaches.
+//! command is killed, or this call fails for want of room, for every n that it reaches.
 //!
 //! Faults at random moments mostly hit the long phases; here each short one has its turn.
 
@@ -23,14 +23,15 @@ const STRIDE: u64 = 10;
 /// Trials at a time, each in a world of its own.
 const WORKERS: usize = 4;
 
-/// Exit codes of a command whose disk was full: a job could not be started, the machine refused, or
+/// Exit codes of a command for which there was no room: a job could not be started, the machine refused, or
 /// a result could not be written.
 const REFUSED: [i32; 3] = [1, 3, 4];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Kill,
-    FullDisk,
+    /// The disk is full, or there may be no further process.
+    Shortage,
 }
 
 /// The library, compiled.
@@ -56,7 +57,7 @@ impl Steps {
 
     /// Lets a command of `world` meet a fault at this step.
     pub(crate) fn arm(&self, command: &mut Command, world: &World, fault: Fault, step: u64) {
-        let fault = if fault == Fault::Kill { "kill" } else { "full" };
+        let fault = if fault == Fault::Kill { "kill" } else { "shortage" };
         command.env("LD_PRELOAD", self.library()).env("COUNT", count(world));
         command.env("STEP", step.to_string()).env("FAULT", fault);
     }
@@ -66,7 +67,7 @@ impl Steps {
         let stride = std::env::var("MEMWEIR_STEPS")
             .map_or(STRIDE, |number| number.parse().expect("MEMWEIR_STEPS is a number"));
         let first = 1 + u64::from(std::process::id()) % stride;
-        println!("each {stride}th step from {first}");
+        println!("one step in {stride}, from {first}");
         let next = AtomicU64::new(first);
         std::thread::scope(|scope| {
             for _ in 0..WORKERS {
@@ -115,7 +116,7 @@ const PROGRAM: &str =
 impl Case<'_> {
     fn try_all(&self) {
         let Some(steps) = Steps::compiled() else { return };
-        for fault in [Fault::Kill, Fault::FullDisk] {
+        for fault in [Fault::Kill, Fault::Shortage] {
             Steps::each(|step| self.try_step(&steps, fault, step));
         }
     }

@@ -84,13 +84,14 @@ impl Trial {
     /// Changes the queue in each way that there is, for as long as the daemon lives.
     fn use_it(&mut self) {
         self.submit(&[], "0");
+        let ready = self.confirmed.clone();
         for name in ["5", "canceled"] {
             if let Some(job) = self.submit(&["--hold"], name) {
                 self.change(job, name);
             }
         }
         self.daemon.world.file("go", "");
-        for job in &self.confirmed {
+        for job in ready.iter().chain(&self.changed) {
             let _ = client(&self.daemon.world, "wait").arg(job.to_string()).output();
         }
     }
@@ -139,8 +140,8 @@ fn try_step(life: Life, fault: Fault, step: u64, steps: &Steps) -> Reached {
     match (fault, trial.end()) {
         (Fault::Kill, _) if reached == Reached::No => {}
         (Fault::Kill, _) => wait_until("it is killed", || trial.end().is_some_and(is_killed)),
-        (Fault::FullDisk, Some(end)) => assert_eq!(end.code(), Some(REFUSED), "{what}: {end:?}"),
-        (Fault::FullDisk, None) => trial.assert_ends(&what),
+        (Fault::Shortage, Some(end)) => assert_eq!(end.code(), Some(REFUSED), "{what}: {end:?}"),
+        (Fault::Shortage, None) => trial.assert_ends(&what),
     }
     let _ = trial.daemon.process.kill();
     let _ = trial.daemon.process.wait();
@@ -165,11 +166,11 @@ fn a_successor_can_be_killed_at_each_step() {
 }
 
 #[test]
-fn the_disk_of_a_first_daemon_can_be_full_at_each_step() {
-    try_steps(Life::First, Fault::FullDisk);
+fn a_first_daemon_can_be_short_of_room_at_each_step() {
+    try_steps(Life::First, Fault::Shortage);
 }
 
 #[test]
-fn the_disk_of_a_successor_can_be_full_at_each_step() {
-    try_steps(Life::Second, Fault::FullDisk);
+fn a_successor_can_be_short_of_room_at_each_step() {
+    try_steps(Life::Second, Fault::Shortage);
 }
