@@ -249,7 +249,7 @@ impl QuantumScheduler {
     #[must_use]
     pub fn speed(&self, job: JobId) -> Option<f64> {
         let job = &self.jobs[self.jobs.slot_of(job)?];
-        job.has_cores().then_some(job.speed)
+        job.has_cores().then(|| job.speed())
     }
 
     /// Returns the reason why a job has cores of its own now, as a clause for people; `None` if it

@@ -60,7 +60,12 @@ impl Load {
     /// Returns the job's speed at this contention, over its speed alone: in (0, 1].
     #[must_use]
     pub fn speed(&self, contention: &Contention) -> f64 {
-        speed_at(self, &contention.excess)
+        self.speed_on::<MAX_MEDIA>(contention)
+    }
+
+    /// Returns the same on a machine of `M` media, in less time where these are few.
+    pub(crate) fn speed_on<const M: usize>(&self, contention: &Contention) -> f64 {
+        speed_at::<M>(self, &contention.excess)
     }
 }
 
@@ -123,6 +128,11 @@ impl SpeedModel {
         Self { peaks, costs, media, latencies, cores, full_draw, loss, observed }
     }
 
+    /// Returns the number of media that are told apart.
+    pub(crate) fn media(&self) -> usize {
+        self.media
+    }
+
     /// Takes the highest bandwidth of the system so far for the peak, where none is calibrated and
     /// unless it is less than any machine can move.
     pub(crate) fn observe(&mut self, highest: BytesPerSec) {
@@ -135,10 +145,14 @@ impl SpeedModel {
     #[must_use]
     pub fn load(&self, job: &Candidate) -> Load {
         let mut load = Load::default();
+        let per_full_draw = self.cores / self.full_draw;
         for medium in 0..self.media {
             load.utilization[medium] = self.demand(job, medium) / self.peaks[medium];
-            let per_core = load.utilization[medium] / f64::from(job.cores);
-            load.share[medium] = (per_core * (self.cores / self.full_draw)).min(1.0);
+            let per_core = match job.cores {
+                1 => load.utilization[medium],
+                cores => load.utilization[medium] / f64::from(cores),
+            };
+            load.share[medium] = (per_core * per_full_draw).min(1.0);
         }
         if self.media > 1 {
             let total: f64 = load.share.iter().sum();
@@ -182,17 +196,29 @@ impl SpeedModel {
     /// Returns the contention among jobs with these requirements.
     #[must_use]
     pub fn contention<'a>(&self, jobs: impl Iterator<Item = &'a Load> + Clone) -> Contention {
+        match self.media {
+            1 => self.contention_on::<1>(jobs),
+            2 => self.contention_on::<2>(jobs),
+            3 => self.contention_on::<3>(jobs),
+            _ => self.contention_on::<MAX_MEDIA>(jobs),
+        }
+    }
+
+    fn contention_on<'a, const M: usize>(
+        &self,
+        jobs: impl Iterator<Item = &'a Load> + Clone,
+    ) -> Contention {
         let mut found = Contention::default();
         for load in jobs.clone() {
-            for medium in 0..self.media {
+            for medium in 0..M {
                 found.utilization[medium] += load.utilization[medium];
             }
         }
         // Below every peak, which is most often, nothing queues.
         if found.utilization.iter().any(|utilization| *utilization > 1.0) {
-            found.queueing = queueing(self.media, jobs);
+            found.queueing = queueing::<M>(jobs);
         }
-        for medium in 0..self.media {
+        for medium in 0..M {
             let lost = self.loss * found.utilization[medium].min(1.0).powi(4);
             let queueing = found.queueing[medium];
             found.excess[medium] = queueing + lost / self.fading(queueing);
@@ -214,7 +240,7 @@ impl SpeedModel {
         let (mut value, mut traffic) = ([0.0; MAX_MEDIA], [0.0; MAX_MEDIA]);
         for (load, weight) in jobs {
             let speed = load.speed(contention);
-            let queued = speed_at(load, &contention.queueing);
+            let queued = speed_at::<MAX_MEDIA>(load, &contention.queueing);
             for medium in 0..self.media {
                 let share = load.share[medium];
                 value[medium] += weight * share * speed * speed;
@@ -318,9 +344,9 @@ impl TryFrom<Parameters> for SpeedModel {
     }
 }
 
-/// Returns a job's speed at this latency of each medium beyond its idle latency.
-fn speed_at(load: &Load, latency: &[f64; MAX_MEDIA]) -> f64 {
-    let waiting: f64 = load.share.iter().zip(latency).map(|(share, more)| share * more).sum();
+/// Returns a job's speed at this latency of each of `M` media beyond its idle latency.
+fn speed_at<const M: usize>(load: &Load, latency: &[f64; MAX_MEDIA]) -> f64 {
+    let waiting: f64 = (0..M).map(|medium| load.share[medium] * latency[medium]).sum();
     1.0 / (1.0 + waiting)
 }
 

@@ -58,7 +58,7 @@ impl Policy for MaxWeight {
         }
         self.jobs.clear();
         let candidates = view.running.iter().chain(view.queue);
-        self.jobs.extend(candidates.map(|job| Job::new(view.speeds.load(job), job.cores)));
+        self.jobs.extend(candidates.map(|job| Job::new(view.speeds.load(job), job)));
         self.weights.set(view, &mut self.jobs);
         let problem = Problem {
             speeds: view.speeds,

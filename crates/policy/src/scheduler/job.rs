@@ -101,21 +101,38 @@ pub(super) struct Job {
     /// Time with cores.
     progress: Nanos,
     /// Speed beside the jobs that it runs with, over its speed alone.
-    pub(super) speed: f64,
+    speed: f64,
     /// Part of its time for which it waits for memory when it is alone.
-    pub(super) memory_bound: f64,
+    memory_bound: f64,
     /// Time with cores, times the speed.
     work: Nanos,
     /// Bytes that it has moved.
     moved: f64,
     submitted: Nanos,
+    /// The job as a policy sees it when it is submitted, with demand zero if not known. It is made
+    /// anew when the job changes, for most jobs of a large batch wait and do not.
+    view: Candidate,
+    /// True if its demand is known.
+    is_known: bool,
 }
 
 impl Job {
     pub(super) fn new(spec: JobSpec, predictor: PredictorKind, submitted: Nanos) -> Self {
         let expected_bandwidth = spec.expected_bandwidth.filter(is_a_rate);
-        Self {
-            spec: JobSpec { cores: spec.cores.max(1), expected_bandwidth, ..spec },
+        let spec = JobSpec { cores: spec.cores.max(1), expected_bandwidth, ..spec };
+        let view = Candidate {
+            job: spec.job,
+            cores: spec.cores,
+            demand: BytesPerSec::ZERO,
+            expected_time: None,
+            traffic: TrafficRates::default(),
+            executed: Nanos::ZERO,
+            progress: Nanos::ZERO,
+            age: Nanos::ZERO,
+            priority: spec.priority,
+        };
+        let mut job = Self {
+            spec,
             placement: Placement::Waiting,
             slowdown_model: SlowdownModel::default(),
             reason: None,
@@ -132,7 +149,25 @@ impl Job {
             work: Nanos::ZERO,
             moved: 0.0,
             submitted,
-        }
+            view,
+            is_known: false,
+        };
+        job.changed();
+        job
+    }
+
+    /// Makes the view of policies anew.
+    fn changed(&mut self) {
+        let demand = self.known_demand();
+        self.is_known = demand.is_some();
+        self.view = Candidate {
+            demand: demand.unwrap_or_default(),
+            expected_time: self.spec.expected_time,
+            traffic: self.traffic,
+            executed: self.executed,
+            progress: self.completed(),
+            ..self.view
+        };
     }
 
     /// Returns true if it has cores of its own.
@@ -148,7 +183,7 @@ impl Job {
     pub(super) fn learn(&mut self, observation: &Observation, conditions: &Conditions) {
         let evidence = self.update_slowdown_model(observation, conditions);
         let span = self.span(observation, conditions.elapsed);
-        self.advance(span);
+        self.pass(span);
         self.executed = Nanos(self.executed.0.saturating_add(observation.cpu_time.0));
         self.moved += observation.counts.map_or(0.0, |counts| counts.lines().bytes().as_f64());
         let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
@@ -180,6 +215,7 @@ impl Job {
         if self.placement != Placement::Shared {
             self.divide_demand(observation, span);
         }
+        self.changed();
     }
 
     /// Divides its demand over media and directions in the proportion of its latest traffic.
@@ -187,7 +223,7 @@ impl Job {
         if let Some(counts) = observation.counts.filter(|counts| counts.lines() > Lines::ZERO) {
             self.measured_traffic = TrafficRates::of(&counts, span);
         }
-        self.traffic = self.measured_traffic.scaled_to(self.demand().unwrap_or_default());
+        self.traffic = self.measured_traffic.scaled_to(self.known_demand().unwrap_or_default());
     }
 
     /// Updates the slowdown model. It compares the measurement with the previous prediction, so it
@@ -213,8 +249,25 @@ impl Job {
     /// Advances its progress. Time asleep counts, because the job would have slept as long if it
     /// ran alone.
     pub(super) fn advance(&mut self, span: Nanos) {
+        self.pass(span);
+        self.changed();
+    }
+
+    fn pass(&mut self, span: Nanos) {
         self.progress = Nanos(self.progress.0.saturating_add(span.0));
         self.work = Nanos(self.work.0.saturating_add((span.as_f64() * self.speed) as u64));
+    }
+
+    /// Notes its speed beside the jobs that it runs with, over its speed alone, and the part of its
+    /// time for which it waits for memory when it is alone.
+    pub(super) fn runs_at(&mut self, speed: f64, memory_bound: f64) {
+        (self.speed, self.memory_bound) = (speed, memory_bound);
+        self.changed();
+    }
+
+    /// Returns its speed beside the jobs that it runs with, over its speed alone.
+    pub(super) fn speed(&self) -> f64 {
+        self.speed
     }
 
     /// Returns the span to which the job's counts belong. With cores of its own it is the whole
@@ -229,9 +282,14 @@ impl Job {
         }
     }
 
+    /// Returns its demand, if known.
+    pub(super) fn demand(&self) -> Option<BytesPerSec> {
+        self.is_known.then_some(self.view.demand)
+    }
+
     /// Returns its demand, if known: the prediction; before the first one the expected bandwidth,
     /// or its bandwidth on a saturated bus if that is higher.
-    pub(super) fn demand(&self) -> Option<BytesPerSec> {
+    fn known_demand(&self) -> Option<BytesPerSec> {
         self.prediction.or(match (self.spec.expected_bandwidth, self.lower_bound) {
             (Some(expected), Some(bound)) => Some(expected.max(bound)),
             (expected, bound) => expected.or(bound),
@@ -280,8 +338,9 @@ impl Job {
         self.spec.expected_time = self.spec.expected_time.or(Some(alone.time));
         self.spec.expected_bandwidth = self.spec.expected_bandwidth.or(alone.bandwidth);
         if self.measured_traffic == TrafficRates::default() {
-            self.traffic = TrafficRates::local_reads(self.demand().unwrap_or_default());
+            self.traffic = TrafficRates::local_reads(self.known_demand().unwrap_or_default());
         }
+        self.changed();
     }
 
     /// Returns the job as a candidate for sharing the bus; its demand is `unknown` if not known.
@@ -296,17 +355,7 @@ impl Job {
     /// Returns the job as a policy sees it at this time, with demand zero if not known.
     #[inline]
     pub(super) fn candidate(&self, now: Nanos) -> Candidate {
-        Candidate {
-            job: self.spec.job,
-            cores: self.spec.cores,
-            demand: self.demand().unwrap_or_default(),
-            expected_time: self.spec.expected_time,
-            traffic: self.traffic,
-            executed: self.executed,
-            progress: self.completed(),
-            age: now.saturating_sub(self.submitted),
-            priority: self.spec.priority,
-        }
+        Candidate { age: now.saturating_sub(self.submitted), ..self.view }
     }
 
     /// Returns the job as a policy sees it at this time; its demand is `unknown` if not known.
@@ -339,7 +388,7 @@ mod tests {
         };
         let mut job = Job::new(spec, PredictorKind::Last, Nanos::ZERO);
         job.placement = Placement::Running;
-        (job.speed, job.memory_bound) = (0.5, memory_bound);
+        job.runs_at(0.5, memory_bound);
         let observation = Observation {
             job: JobId(0),
             cpu_time: SECOND,

@@ -177,7 +177,7 @@ impl QuantumScheduler {
         let contention = self.speeds.contention(loads.iter());
         for (slot, load) in self.chosen.iter().zip(loads) {
             let job = &mut self.jobs[*slot];
-            (job.speed, job.memory_bound) = (load.speed(&contention), load.share.iter().sum());
+            job.runs_at(load.speed(&contention), load.share.iter().sum());
         }
     }
 

@@ -23,20 +23,10 @@ const CLOSE_ENOUGH: f64 = 1e-4;
 /// bounds.
 const DAMPING: f64 = 0.1;
 
-/// Returns the queueing of each medium, zero where jobs draw less than the peak.
-pub(super) fn queueing<'a>(
-    media: usize,
+/// Returns the queueing of each of `M` media, zero where jobs draw less than the peak.
+pub(super) fn queueing<'a, const M: usize>(
     jobs: impl Iterator<Item = &'a Load> + Clone,
 ) -> [f64; MAX_MEDIA] {
-    match media {
-        0 | 1 => newton::<1>(jobs),
-        2 => newton::<2>(jobs),
-        3 => newton::<3>(jobs),
-        _ => newton::<MAX_MEDIA>(jobs),
-    }
-}
-
-fn newton<'a, const M: usize>(jobs: impl Iterator<Item = &'a Load> + Clone) -> [f64; MAX_MEDIA] {
     let mut at = [0.0; MAX_MEDIA];
     for _ in 0..STEPS {
         let traffic = Traffic::<M>::at(jobs.clone(), &at);
@@ -75,7 +65,7 @@ impl<const M: usize> Traffic<M> {
     fn at<'a>(jobs: impl Iterator<Item = &'a Load>, queueing: &[f64; MAX_MEDIA]) -> Self {
         let mut traffic = Self { drawn: [0.0; M], taken: [[0.0; M]; M] };
         for load in jobs {
-            let speed = speed_at(load, queueing);
+            let speed = speed_at::<M>(load, queueing);
             let drawn: [f64; M] = array::from_fn(|medium| load.utilization[medium] * speed);
             traffic.drawn.iter_mut().zip(drawn).for_each(|(sum, drawn)| *sum += drawn);
             let slowed = drawn.map(|drawn| drawn * speed);

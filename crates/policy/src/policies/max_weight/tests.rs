@@ -216,8 +216,8 @@ type Figures = Vec<(f64, f64)>;
 fn jobs(figures: &[(f64, f64)]) -> Vec<Job> {
     let speeds = SpeedModel::new(&machine(2));
     let with_load = |(utilization, weight): &(f64, f64)| {
-        let load = speeds.load(&job(10.0 * utilization, 1.0));
-        Job { weight: *weight, ..Job::new(load, 1) }
+        let candidate = job(10.0 * utilization, 1.0);
+        Job { weight: *weight, ..Job::new(speeds.load(&candidate), &candidate) }
     };
     figures.iter().map(with_load).collect()
 }

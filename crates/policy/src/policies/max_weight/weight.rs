@@ -90,19 +90,25 @@ impl Weights {
         }
     }
 
-    /// Sets the weights of the running jobs, then of the waiting ones.
+    /// Sets the weights of the running jobs, then of the waiting ones, which are the worth of their
+    /// priorities before.
     pub(super) fn set(&mut self, view: &QuantumView<'_>, jobs: &mut [Job]) {
         let candidates = view.running.iter().chain(view.queue);
-        self.estimate_remaining(candidates.clone(), view.speeds);
+        let known = candidates.clone().map_while(|job| Some((job.expected_time?, job.progress)));
+        self.remaining.clear();
+        self.remaining.extend(known.map(|(expected, done)| ahead(expected, done)));
+        if self.remaining.len() < jobs.len() {
+            self.estimate_remaining(candidates.clone(), view.speeds);
+        }
         if self.objective == Objective::Turnaround {
-            self.weigh_turnaround(jobs);
-            for (job, candidate) in jobs.iter_mut().zip(candidates) {
-                job.weight *= candidate.priority.worth();
+            match view.speeds.media() {
+                1 => self.weigh_turnaround::<1>(jobs),
+                _ => self.weigh_turnaround::<MAX_MEDIA>(jobs),
             }
             return;
         }
         for ((job, candidate), ahead) in jobs.iter_mut().zip(candidates).zip(&self.remaining) {
-            let worth = candidate.priority.worth();
+            let worth = job.weight;
             if self.objective == Objective::Completion {
                 job.weight = worth / ahead;
                 continue;
@@ -113,7 +119,8 @@ impl Weights {
         }
     }
 
-    /// Estimates the remaining nanoseconds of each job alone; at least one.
+    /// Estimates the remaining nanoseconds of each job alone, at least one, where some lengths are
+    /// unknown.
     ///
     /// For the turnaround, a job of unknown length has the mean length of the known ones, or what
     /// it lags behind the mean progress of the unknown ones and [`LAG_QUANTA`] more, if that is
@@ -126,9 +133,7 @@ impl Weights {
         candidates: impl Iterator<Item = &'a Candidate> + Clone,
         speeds: &SpeedModel,
     ) {
-        let guessed = candidates.clone().any(|job| job.expected_time.is_none());
-        let stretch = |job| if guessed { speeds.stretch(job) } else { 1.0 };
-        let jobs = candidates.map(|job| (job, stretch(job)));
+        let jobs = candidates.map(|job| (job, speeds.stretch(job)));
         let mean = |total: f64, count: f64| if count > 0.0 { total / count } else { 0.0 };
         let nanos = Nanos::as_f64;
         let (mut length, mut known, mut progress, mut count) = (0.0, 0.0, 0.0, 0.0);
@@ -144,20 +149,19 @@ impl Weights {
         self.remaining.clear();
         self.remaining.extend(jobs.map(|(job, stretch)| {
             let done = nanos(job.progress);
-            match job.expected_time.map(nanos) {
-                Some(expected) => (expected - done).max(expected / LEAST_REMAINING_ONE_IN),
+            match job.expected_time {
+                Some(expected) => ahead(expected, job.progress),
                 None if turnaround => {
                     let added = (stretch - 1.0) * length.max(2.0 * progress + self.lag);
-                    (length.max(progress + self.lag) + added - done).max(0.0)
+                    (length.max(progress + self.lag) + added - done).max(1.0)
                 }
-                None => done + self.lag,
+                None => (done + self.lag).max(1.0),
             }
-            .max(1.0)
         }));
     }
 
-    fn weigh_turnaround(&self, jobs: &mut [Job]) {
-        let (mut longest, mut core_time, mut traffic) = (0.0f64, 0.0, [0.0; MAX_MEDIA]);
+    fn weigh_turnaround<const M: usize>(&self, jobs: &mut [Job]) {
+        let (mut longest, mut core_time, mut traffic) = (0.0f64, 0.0, [0.0; M]);
         for (job, ahead) in jobs.iter().zip(&self.remaining) {
             longest = longest.max(*ahead);
             core_time += ahead * f64::from(job.cores) / self.cores;
@@ -173,9 +177,15 @@ impl Weights {
             let traffic = job.load.utilization.iter().zip(&bus_prices);
             let of_traffic: f64 = traffic.map(|(utilization, price)| utilization * price).sum();
             let of_time = cubed(ahead / unit) + core_price * f64::from(job.cores);
-            job.weight = of_traffic + of_time;
+            job.weight *= of_traffic + of_time;
         }
     }
+}
+
+/// Returns the nanoseconds that a job of this length has ahead of it; at least one.
+fn ahead(expected: Nanos, done: Nanos) -> f64 {
+    let (expected, done) = (expected.as_f64(), done.as_f64());
+    (expected - done).max(expected / LEAST_REMAINING_ONE_IN).max(1.0)
 }
 
 fn cubed(value: f64) -> f64 {
