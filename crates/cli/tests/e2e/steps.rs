@@ -23,8 +23,8 @@ const STRIDE: u64 = 10;
 /// Trials at a time, each in a world of its own.
 const WORKERS: usize = 4;
 
-/// Exit codes of a command for which there was no room: a job could not be started, the machine refused, or
-/// a result could not be written.
+/// Exit codes of a command for which there was no room: a job could not be started, the machine
+/// refused, or a result could not be written.
 const REFUSED: [i32; 3] = [1, 3, 4];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -104,6 +104,7 @@ impl Service {
     /// Notes that a job's supervisor runs.
     pub(crate) fn runs(&self, id: JobId) {
         self.set(id, Job::running);
+        self.lock().has_room();
     }
 
     /// Holds a job whose supervisor could not be started, for the time being.

@@ -10,7 +10,11 @@ use crate::queue::{Job, Queue, Retention, State};
 use crate::store::{Store, StoreError};
 use crate::uptime::Reading;
 
-/// A cause for which the daemon itself holds a job, until it has tried again.
+/// Calls of [`catch_up`](StoredQueue::catch_up) from a refused start to the next one of the same
+/// job. Others are tried meanwhile, should the job itself be the cause.
+pub(super) const PAUSE: u32 = 5;
+
+/// A cause for which the daemon itself holds a job, until it tries again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holder {
     /// The start of the job cannot be written.
@@ -37,14 +41,17 @@ pub(super) struct StoredQueue {
     store: Store,
     /// Jobs whose last change is not in the store, as of a disk that was full.
     unwritten: BTreeSet<JobId>,
-    /// Jobs that the daemon holds.
-    held: BTreeMap<JobId, Holder>,
+    /// Jobs that the daemon holds, with the calls of `catch_up` that are left until their release.
+    held: BTreeMap<JobId, (Holder, u32)>,
+    /// Jobs that may be admitted; absent where all may. After a refused start they are tried one by
+    /// one, or all of a long queue would be refused in turn.
+    trials: Option<u32>,
 }
 
 impl StoredQueue {
     /// Returns the queue that `store` keeps.
     pub(super) fn new(queue: Queue, store: Store) -> Self {
-        Self { queue, store, unwritten: BTreeSet::new(), held: BTreeMap::new() }
+        Self { queue, store, unwritten: BTreeSet::new(), held: BTreeMap::new(), trials: None }
     }
 
     /// Returns the queue.
@@ -86,10 +93,18 @@ impl StoredQueue {
     /// Admits as many pending jobs as there is room for. Admissions last as long as the daemon.
     pub(super) fn admit(&mut self) -> Vec<Job> {
         let mut admitted = Vec::new();
-        while let Some(id) = self.queue.admit_next() {
+        while self.trials != Some(0)
+            && let Some(id) = self.queue.admit_next()
+        {
+            self.trials = self.trials.map(|left| left - 1);
             admitted.extend(self.queue.get(id).cloned());
         }
         admitted
+    }
+
+    /// Notes that the machine has let a job start.
+    pub(super) fn has_room(&mut self) {
+        self.trials = None;
     }
 
     /// Notes that a job is about to start at `wall_ms`; `None` if it no longer is to. A job whose
@@ -112,13 +127,16 @@ impl StoredQueue {
         Some(written.map(|(work, user)| (starting, work, user)))
     }
 
-    /// Holds a job until the next [`catch_up`](Self::catch_up), if it is pending and nobody else
-    /// holds it.
+    /// Holds a job for a while, if it is pending and nobody else holds it.
     pub(super) fn hold(&mut self, id: JobId, holder: Holder) {
+        if holder == Holder::Machine {
+            self.trials = Some(0);
+        }
         let free = self.queue.get(id).filter(|job| job.held_by.is_none());
         if let Some(held) = free.and_then(|job| job.held(holder.name()).ok()) {
             self.queue.insert(held);
-            self.held.insert(id, holder);
+            let pause = if holder == Holder::Machine { PAUSE } else { 1 };
+            self.held.insert(id, (holder, pause));
         }
     }
 
@@ -140,26 +158,31 @@ impl StoredQueue {
 
     /// Returns true if a job is held by the daemon, or a change is in memory alone.
     pub(super) fn is_behind(&self) -> bool {
-        self.is_unwritten() || !self.held.is_empty()
+        self.is_unwritten() || !self.held.is_empty() || self.trials.is_some()
     }
 
     /// Returns true if something could not be written.
     pub(super) fn is_unwritten(&self) -> bool {
-        !self.unwritten.is_empty() || self.held.values().any(|holder| *holder == Holder::Disk)
+        !self.unwritten.is_empty() || self.held.values().any(|(holder, _)| *holder == Holder::Disk)
     }
 
-    /// Writes the changes that could not be written, and releases the jobs that the daemon holds.
-    /// Returns the jobs that are over and were not in the store as such.
+    /// Writes the changes that could not be written, and releases the jobs that the daemon has held
+    /// for long enough. Returns the jobs that are over and were not in the store as such.
     pub(super) fn catch_up(&mut self) -> Result<Vec<Job>, StoreError> {
         let changed = self.unwritten.iter().filter_map(|id| self.queue.get(*id));
         let changed: Vec<Job> = changed.cloned().collect();
-        let held = self.held.iter().filter_map(|(id, by)| Some((self.queue.get(*id)?, by)));
-        let held = held.filter(|(job, by)| job.held_by.as_deref() == Some(by.name()));
-        let released: Vec<Job> = held.filter_map(|(job, _)| job.released().ok()).collect();
+        let due = self.held.iter().filter(|(_, (_, left))| *left <= 1);
+        let due = due.filter_map(|(id, (by, _))| Some((self.queue.get(*id)?, by)));
+        let due = due.filter(|(job, by)| job.held_by.as_deref() == Some(by.name()));
+        let released: Vec<Job> = due.filter_map(|(job, _)| job.released().ok()).collect();
         self.store.update(&changed)?;
         self.apply(released)?;
         self.unwritten.clear();
-        self.held.clear();
+        self.held.retain(|_, (_, left)| {
+            *left -= 1;
+            *left > 0
+        });
+        self.trials = self.trials.map(|_| 1);
         Ok(changed.into_iter().filter(|job| matches!(job.state, State::Ended(_))).collect())
     }
 

@@ -1,6 +1,7 @@
 use memweir_core::profile::Profile;
 use memweir_core::{Counts, Nanos};
 
+use super::stored::PAUSE;
 use super::*;
 use crate::protocol::{Array, Initial, Submission, ViewedState, Work};
 use crate::queue::End;
@@ -232,28 +233,46 @@ fn a_start_gives_the_work_as_it_was_submitted() {
 }
 
 #[test]
-fn a_job_that_cannot_be_started_waits_and_is_tried_again() {
+fn a_refused_start_holds_the_job_and_the_others_are_tried_one_by_one() {
     let (_directory, service) = service();
-    submit(&service, ANN, submission());
-    submit(&service, ANN, submission());
-    assert_eq!(service.admit().len(), 2);
-    service.begin(JobId(1)).unwrap();
-    service.hold_unstarted(JobId(1));
+    (0..4).for_each(|_| drop(submit(&service, ANN, submission())));
+    let tried = || service.admit().iter().map(|job| job.id.0).collect::<Vec<_>>();
+    let refused = |id| {
+        service.begin(JobId(id)).unwrap();
+        service.hold_unstarted(JobId(id));
+    };
+    assert_eq!(tried(), [1, 2]);
+    refused(1);
+    refused(2);
     let job = service.job(JobId(1)).unwrap();
     assert_eq!(job.held_by.as_deref(), Some("memweir, which cannot start it yet"));
-    assert!(service.admit().is_empty());
+    assert!(tried().is_empty(), "the others would be refused as well");
     service.catch_up();
-    assert_eq!(service.job(JobId(1)).unwrap().held_by, None);
-    assert_eq!(service.admit().len(), 1);
+    assert_eq!(tried(), [3]);
+    refused(3);
+    (2..=PAUSE).for_each(|_| service.catch_up());
+    let is_held = |id| service.job(JobId(id)).unwrap().held_by.is_some();
+    assert_eq!([1, 2, 3, 4].map(is_held), [false, false, true, false]);
+    assert_eq!(tried(), [1]);
+    service.begin(JobId(1)).unwrap();
+    service.runs(JobId(1));
+    assert_eq!(tried(), [2], "the machine has room");
+}
 
-    // What clients have asked for meanwhile holds.
+#[test]
+fn what_clients_ask_for_while_a_start_fails_holds() {
+    let (_directory, service) = service();
+    (0..2).for_each(|_| drop(submit(&service, ANN, submission())));
+    service.admit();
+    service.begin(JobId(1)).unwrap();
+    assert_eq!(ask(&service, ANN, Request::Cancel { ids: one(1) }), Reply::Done {});
+    service.hold_unstarted(JobId(1));
+    assert_eq!(service.job(JobId(1)).unwrap().end(), Some(End::Canceled(None)));
     service.begin(JobId(2)).unwrap();
-    assert_eq!(ask(&service, ANN, Request::Cancel { ids: one(2) }), Reply::Done {});
     service.hold_unstarted(JobId(2));
-    assert_eq!(service.job(JobId(2)).unwrap().end(), Some(End::Canceled(None)));
-    assert_eq!(ask(&service, ANN, Request::Hold { ids: one(1) }), Reply::Done {});
-    service.catch_up();
-    assert_eq!(service.job(JobId(1)).unwrap().held_by.as_deref(), Some("4000001"));
+    assert_eq!(ask(&service, ANN, Request::Hold { ids: one(2) }), Reply::Done {});
+    (1..=PAUSE).for_each(|_| service.catch_up());
+    assert_eq!(service.job(JobId(2)).unwrap().held_by.as_deref(), Some("4000001"));
 }
 
 #[test]

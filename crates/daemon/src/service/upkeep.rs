@@ -44,7 +44,8 @@ impl Service {
         builder.spawn(upkeep).map(drop)
     }
 
-    /// Writes the changes that could not be written, and releases the jobs that the daemon holds.
+    /// Writes the changes that could not be written, and releases the jobs that the daemon has held
+    /// for long enough.
     pub(crate) fn catch_up(&self) {
         let mut stored = self.lock();
         if !stored.is_behind() {
