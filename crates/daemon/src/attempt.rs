@@ -83,15 +83,19 @@ pub(crate) struct Exit {
     /// True if the kernel killed processes for want of memory meanwhile.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) short_of_memory: bool,
+    /// True if the machine had no room for the job's process, which never was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) refused: bool,
 }
 
 impl Exit {
-    /// Returns the end of the job.
-    pub(crate) fn end(self) -> End {
+    /// Returns the end of the job; `None` if it never began.
+    pub(crate) fn end(self) -> Option<End> {
         match self.code {
+            _ if self.refused => None,
             // Its shell says so, too, if the process was a child of one.
-            KILLED if self.short_of_memory => End::OutOfMemory,
-            code => End::Exited(code),
+            KILLED if self.short_of_memory => Some(End::OutOfMemory),
+            code => Some(End::Exited(code)),
         }
     }
 }
@@ -299,7 +303,7 @@ mod tests {
         let (directory, attempts) = attempts();
         let attempt = attempts.of(JobId(3), 1);
         assert_eq!(attempt.read_end().unwrap(), None);
-        let exit = Exit { code: 7, short_of_memory: false };
+        let exit = Exit { code: 7, short_of_memory: false, refused: false };
         attempt.end(exit).unwrap();
         assert_eq!(attempt.read_end().unwrap(), Some(exit));
         attempt.claim(&Claim::Revoked).unwrap();
@@ -309,10 +313,10 @@ mod tests {
 
     #[test]
     fn only_what_was_killed_can_have_been_killed_for_want_of_memory() {
-        let end = |code, short_of_memory| Exit { code, short_of_memory }.end();
-        assert_eq!(end(137, true), End::OutOfMemory);
-        assert_eq!(end(137, false), End::Exited(137));
-        assert_eq!(end(1, true), End::Exited(1));
+        let end = |code, short_of_memory| Exit { code, short_of_memory, refused: false }.end();
+        assert_eq!(end(137, true), Some(End::OutOfMemory));
+        assert_eq!(end(137, false), Some(End::Exited(137)));
+        assert_eq!(end(1, true), Some(End::Exited(1)));
         // As an earlier memweir wrote it.
         assert_eq!(serde_json::from_str::<Exit>(r#"{"code":137}"#).unwrap().end(), end(137, false));
     }

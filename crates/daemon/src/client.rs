@@ -101,7 +101,14 @@ impl Client {
     pub fn request(&mut self, request: &Request) -> Result<Reply, ClientError> {
         let sent = self.stream.get_mut().write_all(&write_request(request));
         let mut line = Vec::new();
-        let read = sent.and_then(|()| self.stream.read_until(b'\n', &mut line));
+        let read = match sent {
+            // A daemon that refuses a connection says why before it reads anything.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                let read = self.stream.read_until(b'\n', &mut line);
+                read.ok().filter(|length| *length > 0).ok_or(error)
+            }
+            sent => sent.and_then(|()| self.stream.read_until(b'\n', &mut line)),
+        };
         match read {
             Ok(0) => Err(self.broken(io::ErrorKind::UnexpectedEof.into())),
             Err(source) => Err(self.broken(source)),
@@ -157,7 +164,23 @@ fn failure(socket: &Path, patience: Duration, source: io::Error) -> ClientError 
 mod tests {
     use std::os::unix::net::UnixListener;
 
+    use crate::protocol::{RefusalKind, write_reply};
+
     use super::*;
+
+    #[test]
+    fn a_refused_connection_says_why() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut client = Client::connect(&socket).unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let refusal = Refusal::new(RefusalKind::Busy, "too many connections");
+        stream.write_all(&write_reply(&Reply::Refused(refusal))).unwrap();
+        drop(stream);
+        let refused = client.request(&Request::Status {}).unwrap_err();
+        assert_eq!(refused.to_string(), "too many connections");
+    }
 
     #[test]
     fn a_client_gives_up_on_a_daemon_that_says_nothing() {

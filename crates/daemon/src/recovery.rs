@@ -4,7 +4,7 @@
 //!
 //! | found | conclusion |
 //! |---|---|
-//! | an exit file | the job ended, with that code |
+//! | an exit file | the job ended, with that code, or never began for want of room |
 //! | no claim | it never began; the claim that is made now keeps its supervisor from beginning |
 //! | a claim by a living supervisor | it runs, and is adopted |
 //! | a claim by a dead one, and no exit file | its end is lost |
@@ -60,7 +60,8 @@ pub(crate) fn recover(service: &Service, backend: &mut QueueBackend<'_>) -> io::
 
 fn find(attempt: &Attempt) -> io::Result<Found> {
     let ended = |attempt: &Attempt| -> io::Result<Option<Found>> {
-        Ok(attempt.read_end()?.map(|exit| Found::Ended(exit.end())))
+        let exit = attempt.read_end()?;
+        Ok(exit.map(|exit| exit.end().map_or(Found::NeverBegan, Found::Ended)))
     };
     if let Some(found) = ended(attempt)? {
         return Ok(found);
@@ -129,7 +130,11 @@ mod tests {
         let (_directory, attempt) = attempt();
         attempt.claim(&Claim::Begun(ProcessName::of_this_process().unwrap())).unwrap();
         assert!(matches!(find(&attempt).unwrap(), Found::Running(_)));
-        attempt.end(Exit { code: 3, short_of_memory: false }).unwrap();
+        let mut exit = Exit { code: 3, short_of_memory: false, refused: false };
+        attempt.end(exit).unwrap();
         assert!(matches!(find(&attempt).unwrap(), Found::Ended(End::Exited(3))));
+        exit.refused = true;
+        attempt.end(exit).unwrap();
+        assert!(matches!(find(&attempt).unwrap(), Found::NeverBegan));
     }
 }

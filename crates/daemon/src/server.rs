@@ -104,8 +104,12 @@ fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
     };
     let service = Arc::clone(service);
     let builder = std::thread::Builder::new().name("client".to_owned());
-    // Without a thread the connection ends.
-    let _ = builder.spawn(move || serve(stream, &peer, &service, &guest));
+    let Ok(mut refused) = stream.try_clone() else { return };
+    if let Err(error) = builder.spawn(move || serve(stream, &peer, &service, &guest)) {
+        let message = format!("the daemon can have no further thread: {error}");
+        let refusal = Refusal::new(RefusalKind::Busy, message);
+        let _ = refused.write_all(&write_reply(&Reply::Refused(refusal)));
+    }
 }
 
 /// Answers the requests of a connection until it ends.

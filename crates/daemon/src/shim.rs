@@ -3,12 +3,13 @@
 //! The daemon starts it in the job's group and session. It claims the attempt, so that no job runs
 //! twice, runs the job, and writes the job's end to disk. It says nothing to the daemon directly.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use memweir_linux::foreign::ProcessName;
 use memweir_linux::oom::OomWatch;
 use memweir_linux::supervise::{self, Supervised};
+use memweir_linux::tell;
 
 use crate::attempt::{Attempt, Claim, Exit, Order};
 
@@ -34,12 +35,23 @@ pub fn run(base: PathBuf) -> io::Result<()> {
         return Ok(());
     }
     let kills = OomWatch::start();
-    let code = execute(&order);
-    attempt.end(Exit { code, short_of_memory: kills.has_seen_any() })
+    let (code, refused) = match execute(&order) {
+        Ok(code) => (code, false),
+        Err(Unstarted { code, refused }) => (code, refused),
+    };
+    attempt.end(Exit { code, short_of_memory: kills.has_seen_any(), refused })
+}
+
+/// A job that could not be started.
+struct Unstarted {
+    /// Exit code that a shell gives it.
+    code: i32,
+    /// True if the machine had no room for its process.
+    refused: bool,
 }
 
 /// Runs the job and returns its exit code. A job that cannot be started says why in its log.
-fn execute(order: &Order) -> i32 {
+fn execute(order: &Order) -> Result<i32, Unstarted> {
     let work = &order.work;
     let pairs = work.environment.iter().map(|(name, value)| (name.into(), value.into()));
     let supervised = Supervised {
@@ -49,16 +61,13 @@ fn execute(order: &Order) -> i32 {
         directory: work.directory.to_path(),
         user: order.user,
     };
-    match supervise::run(&supervised) {
-        Ok(code) => code,
-        Err(error) => {
-            let program = supervised.program.display();
-            let directory = supervised.directory.display();
-            let said = format!("memweir: cannot start {program} in {directory}: {error}\n");
-            // A full disk must not cost the exit code.
-            let _ = io::stderr().write_all(said.as_bytes());
-            let is_missing = error.kind() == io::ErrorKind::NotFound;
-            if is_missing { NOT_FOUND } else { NOT_EXECUTABLE }
-        }
-    }
+    supervise::run(&supervised).map_err(|error| {
+        let (program, directory) = (supervised.program.display(), supervised.directory.display());
+        tell!("cannot start {program} in {directory}: {error}");
+        // EAGAIN and ENOMEM.
+        let refused =
+            matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory);
+        let is_missing = error.kind() == io::ErrorKind::NotFound;
+        Unstarted { code: if is_missing { NOT_FOUND } else { NOT_EXECUTABLE }, refused }
+    })
 }

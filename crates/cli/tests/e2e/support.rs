@@ -219,32 +219,58 @@ pub(crate) fn root(what: &str) -> bool {
     root
 }
 
-/// A group of processes that has little memory, removed in the end.
-pub(crate) struct SmallGroup(PathBuf);
+/// A group of processes that has little room, removed in the end.
+pub(crate) struct SmallGroup {
+    directory: PathBuf,
+    /// The file of its limit.
+    limit: &'static str,
+}
 
 impl SmallGroup {
-    /// Makes one with `limit` bytes; returns `None` and reports a skip where that is not possible.
-    pub(crate) fn make(limit: u64) -> Option<Self> {
+    /// Makes one with so many bytes of memory; returns `None` and reports a skip where that is not
+    /// possible.
+    pub(crate) fn of_memory(bytes: u64) -> Option<Self> {
+        let (first, second) = ("memory.limit_in_bytes", "memory.max");
+        Self::make(bytes, [("/sys/fs/cgroup/memory", first), ("/sys/fs/cgroup", second)])
+    }
+
+    /// The same with so many threads.
+    pub(crate) fn of_threads(count: u64) -> Option<Self> {
+        let limit = "pids.max";
+        Self::make(count, [("/sys/fs/cgroup/pids", limit), ("/sys/fs/cgroup", limit)])
+    }
+
+    fn make(limit: u64, hierarchies: [(&str, &'static str); 2]) -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);
         let name = format!("memweir-e2e-{}-{number}", std::process::id());
-        let hierarchies =
-            [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
         let made = hierarchies.into_iter().find_map(|(hierarchy, file)| {
-            let group = Self(Path::new(hierarchy).join(&name));
-            std::fs::create_dir(&group.0).ok()?;
-            std::fs::write(group.0.join(file), limit.to_string()).ok().map(|()| group)
+            let group = Self { directory: Path::new(hierarchy).join(&name), limit: file };
+            std::fs::create_dir(&group.directory).ok()?;
+            std::fs::write(group.directory.join(file), limit.to_string()).ok().map(|()| group)
         });
         if made.is_none() {
-            let why = "no control group with a memory limit can be made";
+            let why = format!("no control group with `{}` can be made", hierarchies[1].1);
             memweir_test_support::skip!(Privilege, "{why}");
         }
         made
     }
 
+    /// Returns its threads.
+    pub(crate) fn threads(&self) -> u64 {
+        let count = std::fs::read_to_string(self.directory.join("pids.current"));
+        count.expect("a group of threads").trim().parse().expect("a number")
+    }
+
+    /// Sets another limit.
+    pub(crate) fn set(&self, limit: u64) {
+        let file = self.directory.join(self.limit);
+        std::fs::write(file, limit.to_string()).expect("root may");
+    }
+
     /// File to which a process writes its pid to enter.
     pub(crate) fn entrance(&self) -> PathBuf {
-        self.0.join("cgroup.procs")
+        self.directory.join("cgroup.procs")
     }
 }
 
@@ -252,7 +278,7 @@ impl Drop for SmallGroup {
     fn drop(&mut self) {
         // The last process may take a moment to be gone for good.
         for _ in 0..100 {
-            if std::fs::remove_dir(&self.0).is_ok() {
+            if std::fs::remove_dir(&self.directory).is_ok() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));

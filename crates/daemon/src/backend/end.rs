@@ -25,8 +25,8 @@ pub(super) enum Stage {
     Admitted,
     /// Its supervisor runs or is blocked.
     Started,
-    /// Its supervisor has ended, other processes of it have not.
-    ChildrenLeft(End),
+    /// Its supervisor has ended, other processes of it have not. Without an end it never began.
+    ChildrenLeft(Option<End>),
 }
 
 impl QueueBackend<'_> {
@@ -100,10 +100,10 @@ impl QueueBackend<'_> {
         let Some(found) = self.service.job(job) else { return };
         let end = match self.service.attempt(&found).read_end() {
             Ok(Some(exit)) => exit.end(),
-            Ok(None) => End::Lost(Loss::Supervisor),
+            Ok(None) => Some(End::Lost(Loss::Supervisor)),
             Err(error) => {
                 self.service.notice(format!("the end of job {job} cannot be read: {error}"));
-                End::Lost(Loss::Files)
+                Some(End::Lost(Loss::Files))
             }
         };
         if let Some(slot) = self.slots.get_mut(&job) {
@@ -117,7 +117,7 @@ impl QueueBackend<'_> {
             Stage::ChildrenLeft(end) => Some((*job, end)),
             _ => None,
         };
-        let ending: Vec<(JobId, End)> = self.slots.iter().filter_map(left).collect();
+        let ending: Vec<(JobId, Option<End>)> = self.slots.iter().filter_map(left).collect();
         let mut events = Vec::new();
         for (job, end) in ending {
             // A job whose processes cannot be queried counts as ended.
@@ -126,9 +126,12 @@ impl QueueBackend<'_> {
             }
             let at = self.mechanisms.world.now();
             let observation = self.read_job(job).unwrap_or_else(|| nothing_of(job));
-            let ending = self.ending(job, end);
+            let ending = end.map_or(Ending::Unfinished, |end| self.ending(job, end));
             events.push(quantum_loop::Event::Ended { observation, at, ending });
-            self.over(job, end);
+            match end {
+                Some(end) => self.over(job, end),
+                None => self.refused(job),
+            }
         }
         events
     }
@@ -155,6 +158,15 @@ impl QueueBackend<'_> {
         }
         self.release(job);
         self.service.over(job, end);
+    }
+
+    /// Holds a job for which the machine had no process, for the time being.
+    fn refused(&mut self, job: JobId) {
+        self.release(job);
+        let Some(found) = self.service.job(job) else { return };
+        self.service.attempt(&found).remove();
+        self.service.hold_unstarted(job);
+        self.service.notice(format!("job {job} does not start: there is no room for its process"));
     }
 
     /// Gives back what a job has of meter, blocker and cores.

@@ -80,7 +80,7 @@ fn in_a_small_group_the_search_leaves_room_and_shortage_is_real() {
     if !(possible() && exists("python3")) {
         return;
     }
-    let Some(group) = SmallGroup::make(256 << 20) else { return };
+    let Some(group) = SmallGroup::of_memory(256 << 20) else { return };
     let world = World::new();
     world.file("map.toml", MAP);
     let enter = format!("echo $$ > {}; exec \"$@\"", group.entrance().display());

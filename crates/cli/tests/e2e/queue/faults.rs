@@ -115,7 +115,7 @@ fn a_daemon_without_room_for_its_state_says_so() {
 
 #[test]
 fn a_job_that_is_killed_for_want_of_memory_says_so() {
-    let Some(group) = SmallGroup::make(64 << 20) else { return };
+    let Some(group) = SmallGroup::of_memory(64 << 20) else { return };
     let daemon = Daemon::start(&[]);
     // Its jobs are born in the group.
     std::fs::write(group.entrance(), daemon.process.id().to_string()).expect("root may");
@@ -131,6 +131,28 @@ fn a_job_that_is_killed_for_want_of_memory_says_so() {
         assert_eq!(daemon.wait(job), code);
         assert_eq!(daemon.reason(job), "", "{script}");
     }
+}
+
+#[test]
+fn jobs_for_which_there_is_no_process_wait_until_there_is_one() {
+    let Some(group) = SmallGroup::of_threads(1000) else { return };
+    let daemon = Daemon::start(&[]);
+    // Its jobs are born in the group.
+    std::fs::write(group.entrance(), daemon.process.id().to_string()).expect("root may");
+    let jobs = [4, 5].map(|code| daemon.submit(&["--hold"], &format!("exit {code}")));
+    // Until the threads of these connections are gone.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    // Enough for a connection or a supervisor, and too little for a supervisor and its job.
+    group.set(group.threads() + 1);
+    daemon.command("release", jobs[0]);
+    wait_until("it is refused", || {
+        // So may a client be.
+        let listed = daemon.client("queue").arg("--json").output().expect("it starts");
+        String::from_utf8_lossy(&listed.stdout).contains("which cannot start it yet")
+    });
+    group.set(1000);
+    daemon.command("release", jobs[1]);
+    assert_eq!(jobs.map(|job| daemon.wait(job)), [4, 5]);
 }
 
 #[test]
