@@ -101,19 +101,19 @@ pub(crate) fn is_killed(end: ExitStatus) -> bool {
     end.signal() == Some(Signal::SIGKILL as i32)
 }
 
-/// A command, most of which let programs run.
-struct Case<'a> {
-    arguments: &'a [&'a str],
-    /// JSON files that it writes.
-    reports: &'a [&'a str],
+/// A command that writes a report to `run.json`; most let programs run.
+struct Case {
+    /// Its arguments, with blanks between them.
+    arguments: &'static str,
     prepare: fn(&World),
 }
 
-/// The programs of a case: each says that it begins, works for a while, and says that it is done.
+/// The file `program` of each world: it says that it begins, works for a while, and says that it is
+/// done.
 const PROGRAM: &str =
-    "echo > began.$0; i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done; echo > done.$0";
+    "echo > began.$1; i=0; while [ $i -lt 9000 ]; do i=$((i+1)); done; echo > done.$1";
 
-impl Case<'_> {
+impl Case {
     fn try_all(&self) {
         let Some(steps) = Steps::compiled() else { return };
         for fault in [Fault::Kill, Fault::Shortage] {
@@ -123,15 +123,16 @@ impl Case<'_> {
 
     fn try_step(&self, steps: &Steps, fault: Fault, step: u64) -> Reached {
         let world = World::new();
+        world.file("program", PROGRAM);
         (self.prepare)(&world);
         let mut command = world.without_input();
         let log = |name: &str| std::fs::File::create(world.path().join(name)).expect("a file");
-        command.args(self.arguments).stdout(log("stdout")).stderr(log("stderr"));
+        command.args(self.arguments.split_whitespace()).stdout(log("stdout")).stderr(log("stderr"));
         steps.arm(&mut command, &world, fault, step);
         let end = command.status().expect("it starts");
         let reached = reached(&world, step);
         let [stdout, stderr] = ["stdout", "stderr"].map(|name| world.read(name));
-        let what = format!("{:?}, {fault:?} at step {step}: {end}", self.arguments);
+        let what = format!("{}, {fault:?} at step {step}: {end}", self.arguments);
         let what = format!("{what}\n{stdout}{stderr}");
         wait_until("every program ends", || world.processes().is_empty());
         for number in 1..=2 {
@@ -144,145 +145,58 @@ impl Case<'_> {
         }
         match (fault, end.code()) {
             (Fault::Kill, _) if reached == Reached::Yes => assert!(is_killed(end), "{what}"),
-            (_, Some(0)) => self.assert_whole(&world, &what),
+            (_, Some(0)) => {
+                let whole: Result<Value, _> = serde_json::from_str(&world.read("run.json"));
+                assert!(whole.is_ok(), "{whole:?}: {what}");
+            }
             (_, code) => assert!(code.is_some_and(|code| REFUSED.contains(&code)), "{what}"),
         }
         reached
-    }
-
-    fn assert_whole(&self, world: &World, what: &str) {
-        for report in self.reports {
-            assert!(world.has(report), "no {report}: {what}");
-            let whole: Result<Value, _> = serde_json::from_str(&world.read(report));
-            assert!(whole.is_ok(), "{report}: {whole:?}: {what}");
-        }
     }
 }
 
 #[test]
 fn a_batch_meets_a_fault_at_each_step() {
     if root("freezing in cgroups") {
-        let case = Case {
-            arguments: &[
-                "run",
-                "--policy",
-                "round-robin",
-                "--quantum",
-                "10ms",
-                "--cores",
-                "1",
-                "--json",
-                "run.json",
-                "--timeline",
-                "run.csv",
-                "--record",
-                "run.jsonl",
-                "--",
-                "sh",
-                "-c",
-                PROGRAM,
-                "1",
-                ":::",
-                "sh",
-                "-c",
-                PROGRAM,
-                "2",
-            ],
-            reports: &["run.json"],
-            prepare: |_| (),
-        };
-        case.try_all();
+        let arguments = "run --policy round-robin --quantum 10ms --cores 1 --json run.json \
+                         --timeline run.csv --record run.jsonl -- sh program 1 ::: sh program 2";
+        Case { arguments, prepare: |_| () }.try_all();
     }
 }
 
 #[test]
 fn profiling_meets_a_fault_at_each_step() {
     if exists("qemu-x86_64") {
-        let case = Case {
-            arguments: &[
-                "profile",
-                "--json",
-                "run.json",
-                "--recording",
-                "run.parquet",
-                "--svg",
-                "run.svg",
-                "--",
-                "sh",
-                "-c",
-                PROGRAM,
-                "1",
-            ],
-            reports: &["run.json"],
-            prepare: |_| (),
-        };
-        case.try_all();
+        let arguments = "profile --json run.json --recording run.parquet --svg run.svg \
+                         -- sh program 1";
+        Case { arguments, prepare: |_| () }.try_all();
     }
 }
 
 #[test]
 fn coloring_meets_a_fault_at_each_step() {
     if colors::possible() {
-        let case = Case {
-            arguments: &[
-                "color", "run", "--map", "map.toml", "--colors", "0-3", "--json", "run.json", "--",
-                "sh", "-c", PROGRAM, "1",
-            ],
-            reports: &["run.json"],
-            prepare: |world| drop(world.file("map.toml", colors::MAP)),
-        };
-        case.try_all();
+        let arguments = "color run --map map.toml --colors 0-3 --json run.json -- sh program 1";
+        let prepare = |world: &World| drop(world.file("map.toml", colors::MAP));
+        Case { arguments, prepare }.try_all();
     }
 }
 
 #[test]
 fn paging_meets_a_fault_at_each_step() {
     if paged::possible() {
-        let case = Case {
-            arguments: &[
-                "page",
-                "run",
-                "--dram",
-                "8M",
-                "--nvm",
-                "memfd:64M",
-                "--json",
-                "run.json",
-                "--timeline",
-                "run.csv",
-                "--",
-                "sh",
-                "-c",
-                PROGRAM,
-                "1",
-            ],
-            reports: &["run.json"],
-            prepare: |_| (),
-        };
-        case.try_all();
+        let arguments = "page run --dram 8M --nvm memfd:64M --json run.json --timeline run.csv \
+                         -- sh program 1";
+        Case { arguments, prepare: |_| () }.try_all();
     }
 }
 
 #[test]
 fn a_sweep_meets_a_fault_at_each_step() {
-    let case = Case {
-        arguments: &[
-            "sim",
-            "mix.toml",
-            "--sweep",
-            "cores=1..3",
-            "--json",
-            "run.json",
-            "--out",
-            "run.csv",
-            "--svg",
-            "run.svg",
-        ],
-        reports: &["run.json"],
-        prepare: |world| {
-            let example = world.memweir().args(["sim", "--example"]).output().expect("it starts");
-            world.file("mix.toml", &String::from_utf8(example.stdout).expect("text"));
-        },
+    let arguments = "sim mix.toml --sweep cores=1..3 --json run.json --out run.csv --svg run.svg";
+    let prepare = |world: &World| {
+        let example = world.memweir().args(["sim", "--example"]).output().expect("it starts");
+        world.file("mix.toml", &String::from_utf8(example.stdout).expect("text"));
     };
-    case.try_all();
+    Case { arguments, prepare }.try_all();
 }
