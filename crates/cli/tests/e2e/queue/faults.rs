@@ -136,9 +136,14 @@ fn a_job_that_is_killed_for_want_of_memory_says_so() {
 #[test]
 fn jobs_for_which_there_is_no_process_wait_until_there_is_one() {
     let Some(group) = SmallGroup::of_threads(1000) else { return };
-    let daemon = Daemon::start(&[]);
-    // Its jobs are born in the group.
-    std::fs::write(group.entrance(), daemon.process.id().to_string()).expect("root may");
+    let world = World::new();
+    let inner = daemon(&world, &[]);
+    // From the start, since the groups of its jobs may lie below its own.
+    let mut enters = world.surrounded(StdCommand::new("sh"));
+    enters.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.entrance());
+    enters.arg(inner.get_program()).args(inner.get_args());
+    let process = super::launched(&world, enters);
+    let daemon = Daemon { world, process };
     let jobs = [4, 5].map(|code| daemon.submit(&["--hold"], &format!("exit {code}")));
     // Until the threads of these connections are gone.
     std::thread::sleep(std::time::Duration::from_millis(300));
