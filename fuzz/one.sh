@@ -30,4 +30,4 @@ found=$(grep -E "panicked at|ERROR: libFuzzer|Test unit written" "$here/log" | s
 printf '%s: %s inputs, %s in all runs, %s in the corpus%s\n' "$target" "${inputs:-0}" "$total" \
     "$corpus" "${found:+
 $found}"
-[ "$status" -eq 0 ]
+[ "$status" -eq 0 ] || { echo "failed: $target" >&2; exit 1; }

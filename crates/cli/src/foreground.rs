@@ -5,8 +5,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use crate::failure::Outcome;
 use memweir_linux::tell;
+
+use crate::failure::Outcome;
 
 /// Interval for a program that needs no checks while it runs.
 pub(crate) const NEVER: Duration = Duration::from_secs(3600);

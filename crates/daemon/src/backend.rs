@@ -9,6 +9,7 @@ mod end;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use memweir_core::{JobId, Media, Nanos, Priority};
@@ -20,7 +21,6 @@ use memweir_policy::{Decision, JobSpec, Kind, Observation};
 use memweir_run::batch::{Mechanisms, MeterLoss, QuantumRecorder, RowSubject, RunError, Totals};
 use memweir_run::observer::{self, Observer};
 
-use crate::attempt::Attempt;
 use crate::launcher;
 use crate::profiles::{Keeper, Watch};
 use crate::queue::Job;
@@ -141,28 +141,27 @@ impl<'a> QueueBackend<'a> {
         let (mut born, mut starts) = (Vec::new(), Vec::new());
         for job in jobs {
             match self.begin(*job) {
-                Some(attempt) => born.push((*job, attempt)),
-                None => starts.push((*job, Start::Failed)),
+                true => born.push(*job),
+                false => starts.push((*job, Start::Failed)),
             }
         }
-        for (job, attempt) in born {
+        for job in born {
             let start = match self.mechanisms.world.exec(job) {
                 Ok(()) => self.started(job),
-                Err(error) => self.failed(job, &attempt, &error),
+                Err(error) => self.failed(job, &error),
             };
             starts.push((job, start));
         }
         starts
     }
 
-    /// Creates the supervisor of a job. `None` if it does not start.
-    fn begin(&mut self, job: JobId) -> Option<Attempt> {
+    /// Creates the supervisor of a job. Returns false if it does not start.
+    fn begin(&mut self, job: JobId) -> bool {
         let Some(begun) = self.service.begin(job) else {
             // A client has held or canceled it in this very moment, or its start is not on disk.
             self.slots.remove(&job);
-            return None;
+            return false;
         };
-        let attempt = begun.attempt.clone();
         match self.spawn(&begun) {
             Ok(None) => {}
             Ok(Some(loss)) => {
@@ -173,11 +172,11 @@ impl<'a> QueueBackend<'a> {
                 }
             }
             Err(error) => {
-                self.failed(job, &attempt, &*error);
-                return None;
+                self.failed(job, &error);
+                return false;
             }
         }
-        Some(attempt)
+        true
     }
 
     fn spawn(&mut self, begun: &Begun) -> Result<Option<MeterLoss>, Box<dyn Error>> {
@@ -218,15 +217,13 @@ impl<'a> QueueBackend<'a> {
         Start::At(now)
     }
 
-    /// Holds a job whose supervisor cannot be started. That is the machine's fault, of which the
-    /// jobs behind it would be the next victims: a program that cannot be executed is a matter of
-    /// its supervisor.
-    fn failed(&mut self, job: JobId, attempt: &Attempt, error: &dyn Error) -> Start {
+    /// Holds a job for which the machine had no room. A program that cannot be executed is another
+    /// matter: its job ends with the exit code that a shell gives.
+    fn failed(&mut self, job: JobId, why: &dyn Display) -> Start {
         self.mechanisms.world.forget(job);
         self.release(job);
-        attempt.remove();
         self.service.hold_unstarted(job);
-        self.service.notice(format!("job {job} does not start: {error}"));
+        self.service.notice(format!("job {job} does not start: {why}"));
         Start::Failed
     }
 

@@ -104,8 +104,10 @@ fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
     };
     let service = Arc::clone(service);
     let builder = std::thread::Builder::new().name("client".to_owned());
-    let Ok(mut refused) = stream.try_clone() else { return };
-    if let Err(error) = builder.spawn(move || serve(stream, &peer, &service, &guest)) {
+    let refused = stream.try_clone();
+    if let Err(error) = builder.spawn(move || serve(stream, &peer, &service, &guest))
+        && let Ok(mut refused) = refused
+    {
         let message = format!("the daemon can have no further thread: {error}");
         let refusal = Refusal::new(RefusalKind::Busy, message);
         let _ = refused.write_all(&write_reply(&Reply::Refused(refusal)));

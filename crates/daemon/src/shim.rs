@@ -3,7 +3,7 @@
 //! The daemon starts it in the job's group and session. It claims the attempt, so that no job runs
 //! twice, runs the job, and writes the job's end to disk. It says nothing to the daemon directly.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use memweir_linux::foreign::ProcessName;
@@ -35,23 +35,19 @@ pub fn run(base: PathBuf) -> io::Result<()> {
         return Ok(());
     }
     let kills = OomWatch::start();
-    let (code, refused) = match execute(&order) {
-        Ok(code) => (code, false),
-        Err(Unstarted { code, refused }) => (code, refused),
-    };
+    let ran = execute(&order);
+    // EAGAIN and ENOMEM.
+    let is_refusal = |kind| matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory);
+    let refused = ran.as_ref().is_err_and(|error| is_refusal(error.kind()));
+    let code = ran.unwrap_or_else(|error| match error.kind() {
+        ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    });
     attempt.end(Exit { code, short_of_memory: kills.has_seen_any(), refused })
 }
 
-/// A job that could not be started.
-struct Unstarted {
-    /// Exit code that a shell gives it.
-    code: i32,
-    /// True if the machine had no room for its process.
-    refused: bool,
-}
-
 /// Runs the job and returns its exit code. A job that cannot be started says why in its log.
-fn execute(order: &Order) -> Result<i32, Unstarted> {
+fn execute(order: &Order) -> io::Result<i32> {
     let work = &order.work;
     let pairs = work.environment.iter().map(|(name, value)| (name.into(), value.into()));
     let supervised = Supervised {
@@ -61,13 +57,8 @@ fn execute(order: &Order) -> Result<i32, Unstarted> {
         directory: work.directory.to_path(),
         user: order.user,
     };
-    supervise::run(&supervised).map_err(|error| {
+    supervise::run(&supervised).inspect_err(|error| {
         let (program, directory) = (supervised.program.display(), supervised.directory.display());
         tell!("cannot start {program} in {directory}: {error}");
-        // EAGAIN and ENOMEM.
-        let refused =
-            matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory);
-        let is_missing = error.kind() == io::ErrorKind::NotFound;
-        Unstarted { code: if is_missing { NOT_FOUND } else { NOT_EXECUTABLE }, refused }
     })
 }

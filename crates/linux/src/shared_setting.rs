@@ -9,13 +9,13 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::tell;
 use memweir_core::Bytes;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::guardian::{self, Guard, Guardian, Message};
 use crate::owner::{Owner, OwnerState, Proc};
 use crate::private::{self, RuntimeDirectory};
+use crate::tell;
 
 /// Far more than the claims of all processes that a machine can run.
 const LARGEST_LEDGER: Bytes = Bytes(1 << 20);

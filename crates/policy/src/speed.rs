@@ -148,6 +148,7 @@ impl SpeedModel {
         let per_full_draw = self.cores / self.full_draw;
         for medium in 0..self.media {
             load.utilization[medium] = self.demand(job, medium) / self.peaks[medium];
+            // Nearly all jobs have one core, and a division takes long.
             let per_core = match job.cores {
                 1 => load.utilization[medium],
                 cores => load.utilization[medium] / f64::from(cores),

@@ -65,7 +65,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
     match unsafe { plugin::install(id, &*info, arguments) } {
         Ok(()) => 0,
         Err(reason) => {
-            // Nobody may read it.
+            // Where standard error cannot be written, the reason is lost.
             let _ = writeln!(io::stderr(), "memweir plugin: {reason}");
             1
         }

@@ -236,7 +236,8 @@ fn tell(args: &Args, status: ExitStatus, colored: &Colored, totals: &Totals) {
     if colored.delivery() == Delivery::Recycle {
         let (placed, missed) = (totals.get(Counter::Placed), totals.get(Counter::Missed));
         tell!(
-            "{placed} pages were recycled into place, {missed} more only at another try (--delivery)"
+            "{placed} pages were recycled into place, {missed} more only at another try \
+             (--delivery)"
         );
     }
     if totals.get(Counter::Processes) == 0 {

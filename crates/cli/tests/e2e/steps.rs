@@ -68,15 +68,19 @@ impl Steps {
             .map_or(STRIDE, |number| number.parse().expect("MEMWEIR_STEPS is a number"));
         let first = 1 + u64::from(std::process::id()) % stride;
         println!("one step in {stride}, from {first}");
-        let next = AtomicU64::new(first);
+        let (next, tried) = (AtomicU64::new(first), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for _ in 0..WORKERS {
                 scope.spawn(|| {
-                    while try_step(next.fetch_add(stride, Ordering::Relaxed)) == Reached::Yes {}
+                    while try_step(next.fetch_add(stride, Ordering::Relaxed)) == Reached::Yes {
+                        tried.fetch_add(1, Ordering::Relaxed);
+                    }
                 });
             }
         });
-        println!("{} steps", next.into_inner() - WORKERS as u64 * stride);
+        let tried = tried.into_inner();
+        assert!(tried > 0, "no step was reached");
+        println!("{tried} steps");
     }
 }
 
@@ -105,6 +109,8 @@ pub(crate) fn is_killed(end: ExitStatus) -> bool {
 struct Case {
     /// Its arguments, with blanks between them.
     arguments: &'static str,
+    /// Number of programs whose files can be seen: those of a profile are private.
+    programs: u32,
     prepare: fn(&World),
 }
 
@@ -146,10 +152,15 @@ impl Case {
         match (fault, end.code()) {
             (Fault::Kill, _) if reached == Reached::Yes => assert!(is_killed(end), "{what}"),
             (_, Some(0)) => {
+                let missing = (1..=self.programs).find(|n| !world.has(&format!("done.{n}")));
+                assert_eq!(missing, None, "a program was not done: {what}");
                 let whole: Result<Value, _> = serde_json::from_str(&world.read("run.json"));
                 assert!(whole.is_ok(), "{whole:?}: {what}");
             }
-            (_, code) => assert!(code.is_some_and(|code| REFUSED.contains(&code)), "{what}"),
+            (_, code) => {
+                let is_refused = code.is_some_and(|code| REFUSED.contains(&code));
+                assert!(is_refused && reached == Reached::Yes, "{what}");
+            }
         }
         reached
     }
@@ -160,7 +171,7 @@ fn a_batch_meets_a_fault_at_each_step() {
     if root("freezing in cgroups") {
         let arguments = "run --policy round-robin --quantum 10ms --cores 1 --json run.json \
                          --timeline run.csv --record run.jsonl -- sh program 1 ::: sh program 2";
-        Case { arguments, prepare: |_| () }.try_all();
+        Case { arguments, programs: 2, prepare: |_| () }.try_all();
     }
 }
 
@@ -169,7 +180,7 @@ fn profiling_meets_a_fault_at_each_step() {
     if exists("qemu-x86_64") {
         let arguments = "profile --json run.json --recording run.parquet --svg run.svg \
                          -- sh program 1";
-        Case { arguments, prepare: |_| () }.try_all();
+        Case { arguments, programs: 0, prepare: |_| () }.try_all();
     }
 }
 
@@ -178,7 +189,7 @@ fn coloring_meets_a_fault_at_each_step() {
     if colors::possible() {
         let arguments = "color run --map map.toml --colors 0-3 --json run.json -- sh program 1";
         let prepare = |world: &World| drop(world.file("map.toml", colors::MAP));
-        Case { arguments, prepare }.try_all();
+        Case { arguments, programs: 1, prepare }.try_all();
     }
 }
 
@@ -187,7 +198,7 @@ fn paging_meets_a_fault_at_each_step() {
     if paged::possible() {
         let arguments = "page run --dram 8M --nvm memfd:64M --json run.json --timeline run.csv \
                          -- sh program 1";
-        Case { arguments, prepare: |_| () }.try_all();
+        Case { arguments, programs: 1, prepare: |_| () }.try_all();
     }
 }
 
@@ -198,5 +209,5 @@ fn a_sweep_meets_a_fault_at_each_step() {
         let example = world.memweir().args(["sim", "--example"]).output().expect("it starts");
         world.file("mix.toml", &String::from_utf8(example.stdout).expect("text"));
     };
-    Case { arguments, prepare }.try_all();
+    Case { arguments, programs: 0, prepare }.try_all();
 }

@@ -130,7 +130,7 @@ impl QueueBackend<'_> {
             events.push(quantum_loop::Event::Ended { observation, at, ending });
             match end {
                 Some(end) => self.over(job, end),
-                None => self.refused(job),
+                None => drop(self.failed(job, &"there is no room for its process")),
             }
         }
         events
@@ -158,15 +158,6 @@ impl QueueBackend<'_> {
         }
         self.release(job);
         self.service.over(job, end);
-    }
-
-    /// Holds a job for which the machine had no process, for the time being.
-    fn refused(&mut self, job: JobId) {
-        self.release(job);
-        let Some(found) = self.service.job(job) else { return };
-        self.service.attempt(&found).remove();
-        self.service.hold_unstarted(job);
-        self.service.notice(format!("job {job} does not start: there is no room for its process"));
     }
 
     /// Gives back what a job has of meter, blocker and cores.

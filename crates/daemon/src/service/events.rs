@@ -107,10 +107,13 @@ impl Service {
         self.lock().has_room();
     }
 
-    /// Holds a job whose supervisor could not be started, for the time being.
+    /// Holds a job that could not be started, for the time being. Its supervisor is gone.
     pub(crate) fn hold_unstarted(&self, id: JobId) {
         self.never_began(id);
         self.lock().hold(id, Holder::Machine);
+        if let Some(job) = self.job(id) {
+            self.attempt(&job).remove();
+        }
     }
 
     /// Notes that the last start of a job never began, so that it is pending again, or over if a

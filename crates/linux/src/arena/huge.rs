@@ -3,10 +3,11 @@
 use std::fs;
 use std::io;
 
-use crate::tell;
 use memmap2::{Advice, MmapMut, MmapOptions};
 use memweir_abi::kernel::PAGE_BYTES;
 use memweir_core::Bytes;
+
+use crate::tell;
 
 use super::HUGE;
 use crate::topology;
