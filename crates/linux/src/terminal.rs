@@ -43,25 +43,32 @@ fn wait_for(file: impl AsFd, limit: Duration) -> io::Result<Input> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::fs::OpenOptions;
+    use std::io::{Read, Write};
+    use std::os::unix::fs::OpenOptionsExt;
 
-    use nix::fcntl::{FcntlArg, FdFlag, fcntl};
-    use nix::pty::openpty;
+    use nix::fcntl::OFlag;
+    use nix::pty::{grantpt, posix_openpt, ptsname_r, unlockpt};
 
     use super::*;
 
     #[test]
     fn input_is_there_or_not_or_never_again() {
-        let pair = openpty(None, None).unwrap();
-        // The programs that other tests start must not keep it.
-        fcntl(&pair.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
-        let wait = || wait_for(&pair.slave, Duration::from_millis(1)).unwrap();
-        assert_eq!(wait(), Input::None);
-        let mut master = std::fs::File::from(pair.master);
+        // Programs that other tests start must not keep the terminal open.
+        let mut master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname_r(&master).unwrap();
+        let mut terminal =
+            OpenOptions::new().read(true).custom_flags(OFlag::O_NOCTTY.bits()).open(name).unwrap();
+        let wait = |terminal: &std::fs::File, limit| wait_for(terminal, limit).unwrap();
+        assert_eq!(wait(&terminal, Duration::from_millis(1)), Input::None);
         master.write_all(b"line\n").unwrap();
-        assert_eq!(wait(), Input::Ready);
+        assert_eq!(wait(&terminal, Duration::from_millis(1)), Input::Ready);
+        terminal.read_exact(&mut [0; 5]).unwrap();
         drop(master);
-        // A process that another test has forked has it until its exec.
-        assert_eq!(wait_for(&pair.slave, Duration::from_secs(10)).unwrap(), Input::Gone);
+        // The line is read before, since a process that another test has forked keeps the other
+        // end until its exec, and an unread line ends the wait for that.
+        assert_eq!(wait(&terminal, Duration::from_secs(10)), Input::Gone);
     }
 }
