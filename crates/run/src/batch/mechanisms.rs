@@ -23,10 +23,19 @@ pub struct Mechanisms {
     pub mechanism: String,
     /// Notices for the user about the above.
     pub notices: Vec<String>,
-    /// True once blocking has failed, so that the operating system schedules from then on.
-    unblockable: bool,
+    blocking: Blocking,
     /// Jobs that were selected, and have not been [spread](Self::spread) since.
     woken: Vec<JobId>,
+}
+
+/// State of the blocking mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blocking {
+    Works,
+    /// It has failed, and all jobs run: the operating system schedules from then on.
+    Failed,
+    /// It has failed, and so has the last attempt to let all jobs run.
+    Stuck,
 }
 
 /// Totals of a job at its last reading.
@@ -66,14 +75,14 @@ impl Mechanisms {
         mechanism: String,
         notices: Vec<String>,
     ) -> Self {
-        let (unblockable, woken) = (false, Vec::new());
-        Self { blocker, meter, world, mechanism, notices, unblockable, woken }
+        let (blocking, woken) = (Blocking::Works, Vec::new());
+        Self { blocker, meter, world, mechanism, notices, blocking, woken }
     }
 
     /// Returns false once blocking has failed, so that the operating system schedules.
     #[must_use]
     pub fn can_block(&self) -> bool {
-        !self.unblockable
+        self.blocking == Blocking::Works
     }
 
     /// Blocks every job. If that fails, every job runs and none is blocked from then on; returns
@@ -85,7 +94,7 @@ impl Mechanisms {
 
     /// Lets those jobs run that a decision selects, of those whose processes exist: `started`.
     /// `demand` is that of all jobs and of the selected ones. A failure is that of
-    /// [`block`](Self::block).
+    /// [`block`](Self::block); jobs that stayed blocked by it are resumed with the next decision.
     pub fn resume(
         &mut self,
         decision: &Decision,
@@ -93,8 +102,13 @@ impl Mechanisms {
         demand: Demand,
     ) -> Vec<String> {
         self.blocker.set_demand(demand);
-        if self.unblockable || decision.running == Running::Everything {
-            return Vec::new();
+        match self.blocking {
+            Blocking::Works if decision.running != Running::Everything => {}
+            Blocking::Works | Blocking::Failed => return Vec::new(),
+            Blocking::Stuck => {
+                let notice = self.run_all().map(|()| "all jobs run again".to_owned());
+                return notice.into_iter().collect();
+            }
         }
         self.woken.clone_from(&decision.chosen);
         let resumed = self.blocker.run_only(started);
@@ -111,15 +125,21 @@ impl Mechanisms {
 
     /// A job that cannot be blocked must not stay blocked either.
     fn give_up_blocking(&mut self, error: &BlockError) -> Vec<String> {
-        self.unblockable = true;
         self.woken.clear();
         let mut notices = vec![format!(
             "jobs can no longer be blocked ({error}); the operating system schedules from here on"
         )];
-        if let Err(error) = self.blocker.run_all() {
-            notices.push(format!("some jobs may stay blocked: {error}"));
+        if let Err(error) = self.run_all() {
+            notices.push(format!("some jobs stay blocked until they can be resumed: {error}"));
         }
         notices
+    }
+
+    /// Lets all jobs run, after blocking has failed.
+    fn run_all(&mut self) -> Result<(), BlockError> {
+        let result = self.blocker.run_all();
+        self.blocking = if result.is_ok() { Blocking::Failed } else { Blocking::Stuck };
+        result
     }
 
     /// Creates a job's process, metered and waiting before exec. Returns the loss of its meter, if

@@ -307,6 +307,10 @@ fn is_run_only(call: &Call) -> bool {
     matches!(call, Call::RunOnly(_))
 }
 
+fn is_run_all(call: &Call) -> bool {
+    *call == Call::RunAll
+}
+
 fn is_signal(call: &Call) -> bool {
     matches!(call, Call::Signal(..))
 }
@@ -518,10 +522,22 @@ fn a_blocker_that_fails_lets_everything_run() {
         let report = report.expect("the batch goes on");
         assert_eq!(report.outcome, Outcome::Finished);
         assert!(report.notices[0].contains("can no longer be blocked"), "{:?}", report.notices);
-        assert_eq!(calls_of(&control, |call| *call == Call::RunAll), 1);
+        assert_eq!(calls_of(&control, is_run_all), 1);
         // The machine has a core for every job, so all end within the time of one job and a turn.
         assert!(report.turnaround_s <= 0.6, "{}", report.turnaround_s);
     }
+}
+
+#[test]
+fn jobs_that_stay_blocked_are_resumed_with_the_next_decision() {
+    let mut case = Case::new("round-robin", 1, &[250, 250, 250]);
+    case.faults = vec![(is_block_all, 2), (is_run_all, 1), (is_run_all, 2)];
+    let (report, control, _) = case.run();
+    let report = report.expect("the batch goes on");
+    assert_eq!(report.outcome, Outcome::Finished);
+    assert!(report.notices[1].contains("stay blocked until"), "{:?}", report.notices);
+    assert_eq!(report.notices[2], "all jobs run again");
+    assert_eq!(calls_of(&control, is_run_all), 3);
 }
 
 #[test]
