@@ -1,13 +1,14 @@
 /*
  * Counts the calls by which a program changes what is outside of it, and ends the program before
- * the STEP-th, or lets that one fail if FAULT is "shortage": as on a full disk, or where there may
- * be no further process. The number of calls so far is the size of the file COUNT. Children that
- * execute another program are left alone.
+ * the STEP-th, or lets that one fail if FAULT is "shortage", and all that follow, too, if it is
+ * "lasting-shortage": as on a full disk, or where there may be no further process. The number of
+ * calls so far is the size of the file COUNT. Children that execute another program are left alone.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -17,11 +18,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static atomic_long steps;
 static long last;
-static int fails;
+static int fails, lasts;
 static pid_t self;
 static int count = -1;
 
@@ -32,7 +34,8 @@ __attribute__((constructor)) static void begin(void)
 	if (!step || !file)
 		return;
 	last = atol(step);
-	fails = fault && !strcmp(fault, "shortage");
+	lasts = fault && !strcmp(fault, "lasting-shortage");
+	fails = lasts || (fault && !strcmp(fault, "shortage"));
 	count = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	self = getpid();
 	unsetenv("LD_PRELOAD");
@@ -50,7 +53,7 @@ static int step(int can_fail)
 	now = atomic_fetch_add(&steps, 1) + 1;
 	syscall(SYS_ftruncate, count, now);
 	errno = saved;
-	if (now != last)
+	if (now != last && !(lasts && now > last))
 		return 0;
 	if (fails) {
 		errno = ENOSPC;
@@ -61,12 +64,19 @@ static int step(int can_fail)
 		pause();
 }
 
-/* Only files can be on a full disk. */
+/*
+ * Only files can be on a full disk. The kernel's own ones can fail, too, but not forever: a frozen
+ * group that cannot be thawed holds its jobs, whatever the program does.
+ */
 static int is_file(int fd)
 {
 	struct stat status;
+	struct statfs system;
 
-	return !fstat(fd, &status) && S_ISREG(status.st_mode);
+	if (fstat(fd, &status) || !S_ISREG(status.st_mode))
+		return 0;
+	return !lasts || fstatfs(fd, &system) ||
+	       (system.f_type != CGROUP2_SUPER_MAGIC && system.f_type != CGROUP_SUPER_MAGIC);
 }
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -120,7 +130,8 @@ int open64(const char *path, int flags, ...)
 	va_end(rest);
 	if (!real)
 		real = REAL(open64);
-	return (flags & O_CREAT) && step(1) ? -1 : real(path, flags, mode);
+	/* A file that exists is opened on a full disk, too. */
+	return (flags & O_CREAT) && step(access(path, F_OK)) ? -1 : real(path, flags, mode);
 }
 
 long syscall(long number, ...)

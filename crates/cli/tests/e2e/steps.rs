@@ -1,5 +1,6 @@
 //! A fault at each step of a command: before the n-th call that changes something outside of it the
-//! command is killed, or this call fails for want of room, for every n that it reaches.
+//! command is killed, or for want of room this call fails, or it and all that follow, for every n
+//! that it reaches.
 //!
 //! Faults at random moments mostly hit the long phases; here each short one has its turn.
 
@@ -32,6 +33,18 @@ pub(crate) enum Fault {
     Kill,
     /// The disk is full, or there may be no further process.
     Shortage,
+    /// The same from then on.
+    LastingShortage,
+}
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Fault::Kill => "kill",
+            Fault::Shortage => "shortage",
+            Fault::LastingShortage => "lasting-shortage",
+        }
+    }
 }
 
 /// The library, compiled.
@@ -57,9 +70,8 @@ impl Steps {
 
     /// Lets a command of `world` meet a fault at this step.
     pub(crate) fn arm(&self, command: &mut Command, world: &World, fault: Fault, step: u64) {
-        let fault = if fault == Fault::Kill { "kill" } else { "shortage" };
         command.env("LD_PRELOAD", self.library()).env("COUNT", count(world));
-        command.env("STEP", step.to_string()).env("FAULT", fault);
+        command.env("STEP", step.to_string()).env("FAULT", fault.name());
     }
 
     /// Tries steps until one is not reached.
@@ -122,7 +134,7 @@ const PROGRAM: &str =
 impl Case {
     fn try_all(&self) {
         let Some(steps) = Steps::compiled() else { return };
-        for fault in [Fault::Kill, Fault::Shortage] {
+        for fault in [Fault::Kill, Fault::Shortage, Fault::LastingShortage] {
             Steps::each(|step| self.try_step(&steps, fault, step));
         }
     }

@@ -1,7 +1,8 @@
-//! A fault at each step of a daemon, in the first one of a queue and in one that takes over jobs:
+//! A fault at each step of a daemon, in the first one of a queue and in those that take over jobs:
 //! no job is lost, and none runs twice.
 
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
@@ -11,6 +12,9 @@ use crate::support::{World, send, wait_until};
 
 const OPTIONS: [&str; 6] = ["--policy", "round-robin", "--admit", "2", "--quantum", "20ms"];
 
+/// Time for which a daemon is left alone with jobs that cannot end without room.
+const WITHOUT_ROOM: Duration = Duration::from_millis(300);
+
 /// Exit code of memweir where the machine refuses.
 const REFUSED: i32 = 3;
 const CANCELED: i32 = 143;
@@ -18,15 +22,16 @@ const CANCELED: i32 = 143;
 /// By this a job says that it begins.
 const BEGINS: &str = "echo >> began.$MEMWEIR_JOB_ID";
 
+/// A queue in which the first daemon that meets a fault finds...
 #[derive(Clone, Copy, Debug)]
-enum Life {
-    /// The daemon finds nothing.
-    First,
-    /// It finds a job that runs, and one that has ended without a daemon.
-    Second,
+enum Queue {
+    /// ... nothing.
+    New,
+    /// ... a job that runs, and one that has ended without a daemon.
+    Left,
 }
 
-/// One queue, of which a daemon meets a fault.
+/// One queue, of which daemons meet faults.
 struct Trial {
     daemon: Daemon,
     /// Jobs that a daemon has confirmed.
@@ -36,20 +41,43 @@ struct Trial {
 }
 
 impl Trial {
-    fn start(life: Life, fault: Fault, step: u64, steps: &Steps) -> Self {
-        let (world, confirmed) = match life {
-            Life::First => (World::new(), Vec::new()),
-            Life::Second => left_by_a_killed_daemon(),
+    fn new(queue: Queue) -> Self {
+        let (daemon, confirmed) = match queue {
+            Queue::New => {
+                // There is no daemon yet.
+                let process = Command::new("true").spawn().expect("it starts");
+                (Daemon { world: World::new(), process }, Vec::new())
+            }
+            Queue::Left => left_by_a_killed_daemon(),
         };
-        let mut command = daemon(&world, &OPTIONS);
-        let log = std::fs::File::create(world.path().join("daemon.log")).expect("a file");
-        steps.arm(&mut command, &world, fault, step);
-        let process = command.stdout(Stdio::null()).stderr(log).spawn().expect("it starts");
-        let mut trial = Self { daemon: Daemon { world, process }, confirmed, changed: Vec::new() };
+        Self { daemon, confirmed, changed: Vec::new() }
+    }
+
+    /// Lets the next daemon meet a fault.
+    fn meet(&mut self, fault: Fault, step: u64, steps: &Steps) -> Reached {
+        let what = format!("{fault:?} at step {step}");
+        let world = &self.daemon.world;
+        let mut command = daemon(world, &OPTIONS);
+        let mut log = std::fs::File::options();
+        let log = log.create(true).append(true).open(world.path().join("daemon.log"));
+        steps.arm(&mut command, world, fault, step);
+        let log = log.expect("a file");
+        self.daemon.process = command.stdout(Stdio::null()).stderr(log).spawn().expect("starts");
         wait_until("the daemon answers or ends", || {
-            trial.end().is_some() || trial.granted("status", &[]).is_some()
+            self.end().is_some() || self.granted("status", &[]).is_some()
         });
-        trial
+        self.use_it(fault);
+        let reached = reached(&self.daemon.world, step);
+        match (fault, self.end()) {
+            (Fault::Kill, _) if reached == Reached::No => {}
+            (Fault::Kill, _) => wait_until("it is killed", || self.end().is_some_and(is_killed)),
+            (_, Some(end)) => assert_eq!(end.code(), Some(REFUSED), "{what}: {end:?}"),
+            (Fault::Shortage, None) => self.assert_ends(&what),
+            (Fault::LastingShortage, None) => {}
+        }
+        let _ = self.daemon.process.kill();
+        let _ = self.daemon.process.wait();
+        reached
     }
 
     /// The end of the daemon, if it has ended.
@@ -82,7 +110,7 @@ impl Trial {
     }
 
     /// Changes the queue in each way that there is, for as long as the daemon lives.
-    fn use_it(&mut self) {
+    fn use_it(&mut self, fault: Fault) {
         self.submit(&[], "0");
         let ready = self.confirmed.clone();
         for name in ["5", "canceled"] {
@@ -91,6 +119,10 @@ impl Trial {
             }
         }
         self.daemon.world.file("go", "");
+        if fault == Fault::LastingShortage {
+            std::thread::sleep(WITHOUT_ROOM);
+            return;
+        }
         for job in ready.iter().chain(&self.changed) {
             let _ = client(&self.daemon.world, "wait").arg(job.to_string()).output();
         }
@@ -115,62 +147,75 @@ impl Trial {
     }
 }
 
-/// The world of a daemon that was killed while two jobs ran, of which one has ended since.
-fn left_by_a_killed_daemon() -> (World, Vec<u32>) {
-    let world = World::new();
-    let process = launch(&world, &OPTIONS);
-    let mut first = Daemon { world, process };
+/// A daemon that was killed while two jobs ran, of which one has ended since.
+fn left_by_a_killed_daemon() -> (Daemon, Vec<u32>) {
+    let mut daemon = Daemon::start(&OPTIONS);
     let jobs = ["go", "end"].map(|file| {
         let waits = format!("{BEGINS}; while [ ! -e {file} ]; do sleep 0.01; done; exit 4");
-        first.submit(&["--name", "4"], &waits)
+        daemon.submit(&["--name", "4"], &waits)
     });
-    wait_until("both run", || first.world.has("began.1") && first.world.has("began.2"));
-    send(&first.process, Signal::SIGKILL);
-    first.process.wait().expect("it was killed");
-    first.world.file("end", "");
-    wait_until("its end is on disk", || first.world.has("state/runs/2.1.exit"));
-    (std::mem::replace(&mut first.world, World::new()), jobs.into())
+    wait_until("both run", || daemon.world.has("began.1") && daemon.world.has("began.2"));
+    send(&daemon.process, Signal::SIGKILL);
+    daemon.process.wait().expect("it was killed");
+    daemon.world.file("end", "");
+    wait_until("its end is on disk", || daemon.world.has("state/runs/2.1.exit"));
+    (daemon, jobs.into())
 }
 
-fn try_step(life: Life, fault: Fault, step: u64, steps: &Steps) -> Reached {
-    let what = format!("{life:?}, {fault:?} at step {step}");
-    let mut trial = Trial::start(life, fault, step, steps);
-    trial.use_it();
-    let reached = reached(&trial.daemon.world, step);
-    match (fault, trial.end()) {
-        (Fault::Kill, _) if reached == Reached::No => {}
-        (Fault::Kill, _) => wait_until("it is killed", || trial.end().is_some_and(is_killed)),
-        (Fault::Shortage, Some(end)) => assert_eq!(end.code(), Some(REFUSED), "{what}: {end:?}"),
-        (Fault::Shortage, None) => trial.assert_ends(&what),
-    }
-    let _ = trial.daemon.process.kill();
-    let _ = trial.daemon.process.wait();
-    trial.daemon.process = launch(&trial.daemon.world, &OPTIONS);
-    trial.assert_ends(&format!("{what}, and then"));
-    reached
-}
-
-fn try_steps(life: Life, fault: Fault) {
+/// Lets daemons of one queue meet these faults, the first of them at each step.
+fn try_steps(queue: Queue, faults: &[Fault]) {
     let Some(steps) = Steps::compiled() else { return };
-    Steps::each(|step| try_step(life, fault, step, &steps));
+    Steps::each(|step| {
+        let mut trial = Trial::new(queue);
+        let reached = trial.meet(faults[0], step, &steps);
+        for fault in &faults[1..] {
+            // Any step, but the same one each time.
+            trial.meet(*fault, 1 + step * 37 % 101, &steps);
+        }
+        trial.daemon.process = launch(&trial.daemon.world, &OPTIONS);
+        trial.assert_ends(&format!("{queue:?}, {faults:?}, the first at step {step}"));
+        reached
+    });
 }
 
 #[test]
 fn a_first_daemon_can_be_killed_at_each_step() {
-    try_steps(Life::First, Fault::Kill);
+    try_steps(Queue::New, &[Fault::Kill]);
 }
 
 #[test]
 fn a_successor_can_be_killed_at_each_step() {
-    try_steps(Life::Second, Fault::Kill);
+    try_steps(Queue::Left, &[Fault::Kill]);
 }
 
 #[test]
 fn a_first_daemon_can_be_short_of_room_at_each_step() {
-    try_steps(Life::First, Fault::Shortage);
+    try_steps(Queue::New, &[Fault::Shortage]);
 }
 
 #[test]
 fn a_successor_can_be_short_of_room_at_each_step() {
-    try_steps(Life::Second, Fault::Shortage);
+    try_steps(Queue::Left, &[Fault::Shortage]);
+}
+
+#[test]
+fn a_daemon_can_be_left_without_room_at_each_step() {
+    try_steps(Queue::New, &[Fault::LastingShortage]);
+    try_steps(Queue::Left, &[Fault::LastingShortage]);
+}
+
+#[test]
+fn the_successor_of_a_killed_daemon_can_be_killed_too() {
+    try_steps(Queue::New, &[Fault::Kill, Fault::Kill]);
+}
+
+#[test]
+fn the_successor_of_a_killed_daemon_can_be_short_of_room() {
+    try_steps(Queue::New, &[Fault::Kill, Fault::Shortage]);
+    try_steps(Queue::New, &[Fault::Kill, Fault::LastingShortage]);
+}
+
+#[test]
+fn the_successor_of_a_daemon_without_room_can_be_killed() {
+    try_steps(Queue::Left, &[Fault::LastingShortage, Fault::Kill]);
 }
