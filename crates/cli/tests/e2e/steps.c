@@ -1,8 +1,9 @@
 /*
  * Counts the calls by which a program changes what is outside of it, and ends the program before
  * the STEP-th, or lets that one fail if FAULT is "shortage", and all that follow, too, if it is
- * "lasting-shortage": as on a full disk, or where there may be no further process. The number of
- * calls so far is the size of the file COUNT. Children that execute another program are left alone.
+ * "lasting-shortage": as on a full disk, or where there may be no further process. If it is
+ * "interrupt", the program gets a SIGINT there. The number of calls so far is the size of the file
+ * COUNT. Children that execute another program are left alone.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -23,7 +24,7 @@
 
 static atomic_long steps;
 static long last;
-static int fails, lasts;
+static int fails, lasts, interrupts;
 static pid_t self;
 static int count = -1;
 
@@ -35,6 +36,7 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	last = atol(step);
 	lasts = fault && !strcmp(fault, "lasting-shortage");
+	interrupts = fault && !strcmp(fault, "interrupt");
 	fails = lasts || (fault && !strcmp(fault, "shortage"));
 	count = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	self = getpid();
@@ -59,7 +61,9 @@ static int step(int can_fail)
 		errno = ENOSPC;
 		return can_fail;
 	}
-	kill(self, SIGKILL);
+	kill(self, interrupts ? SIGINT : SIGKILL);
+	if (interrupts)
+		return 0;
 	for (;;)
 		pause();
 }

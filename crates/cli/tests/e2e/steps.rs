@@ -1,6 +1,6 @@
 //! A fault at each step of a command: before the n-th call that changes something outside of it the
-//! command is killed, or for want of room this call fails, or it and all that follow, for every n
-//! that it reaches.
+//! command is killed or interrupted, or for want of room this call fails, or it and all that
+//! follow, for every n that it reaches.
 //!
 //! Faults at random moments mostly hit the long phases; here each short one has its turn.
 
@@ -28,6 +28,9 @@ const WORKERS: usize = 4;
 /// refused, or a result could not be written.
 const REFUSED: [i32; 3] = [1, 3, 4];
 
+/// Exit code of a command that Ctrl-C has ended.
+const INTERRUPTED: i32 = 130;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     Kill,
@@ -35,6 +38,8 @@ pub(crate) enum Fault {
     Shortage,
     /// The same from then on.
     LastingShortage,
+    /// Somebody presses Ctrl-C.
+    Interrupt,
 }
 
 impl Fault {
@@ -43,6 +48,7 @@ impl Fault {
             Fault::Kill => "kill",
             Fault::Shortage => "shortage",
             Fault::LastingShortage => "lasting-shortage",
+            Fault::Interrupt => "interrupt",
         }
     }
 }
@@ -112,9 +118,9 @@ pub(crate) fn reached(world: &World, step: u64) -> Reached {
     if steps >= step { Reached::Yes } else { Reached::No }
 }
 
-/// Returns true if a process was killed.
-pub(crate) fn is_killed(end: ExitStatus) -> bool {
-    end.signal() == Some(Signal::SIGKILL as i32)
+/// Returns true if this signal has ended a process.
+pub(crate) fn ended_by(end: ExitStatus, signal: Signal) -> bool {
+    end.signal() == Some(signal as i32)
 }
 
 /// A command that writes a report to `run.json`; most let programs run.
@@ -134,7 +140,7 @@ const PROGRAM: &str =
 impl Case {
     fn try_all(&self) {
         let Some(steps) = Steps::compiled() else { return };
-        for fault in [Fault::Kill, Fault::Shortage, Fault::LastingShortage] {
+        for fault in [Fault::Kill, Fault::Shortage, Fault::LastingShortage, Fault::Interrupt] {
             Steps::each(|step| self.try_step(&steps, fault, step));
         }
     }
@@ -153,7 +159,9 @@ impl Case {
         let what = format!("{}, {fault:?} at step {step}: {end}", self.arguments);
         let what = format!("{what}\n{stdout}{stderr}");
         wait_until("every program ends", || world.processes().is_empty());
-        for number in 1..=2 {
+        // Ctrl-C ends the programs, too.
+        let whole = if fault == Fault::Interrupt { 0 } else { 2 };
+        for number in 1..=whole {
             let [began, done] =
                 ["began", "done"].map(|name| world.has(&format!("{name}.{number}")));
             assert_eq!(
@@ -162,7 +170,11 @@ impl Case {
             );
         }
         match (fault, end.code()) {
-            (Fault::Kill, _) if reached == Reached::Yes => assert!(is_killed(end), "{what}"),
+            (Fault::Kill, _) if reached == Reached::Yes => {
+                assert!(ended_by(end, Signal::SIGKILL), "{what}");
+            }
+            (Fault::Interrupt, None) => assert!(ended_by(end, Signal::SIGINT), "{what}"),
+            (Fault::Interrupt, Some(INTERRUPTED)) => assert_eq!(reached, Reached::Yes, "{what}"),
             (_, Some(0)) => {
                 let missing = (1..=self.programs).find(|n| !world.has(&format!("done.{n}")));
                 assert_eq!(missing, None, "a program was not done: {what}");

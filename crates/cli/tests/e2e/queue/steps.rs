@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 
 use super::{Daemon, client, daemon, launch};
-use crate::steps::{Fault, Reached, Steps, is_killed, reached};
+use crate::steps::{Fault, Reached, Steps, ended_by, reached};
 use crate::support::{World, send, wait_until};
 
 const OPTIONS: [&str; 6] = ["--policy", "round-robin", "--admit", "2", "--quantum", "20ms"];
@@ -70,7 +70,15 @@ impl Trial {
         let reached = reached(&self.daemon.world, step);
         match (fault, self.end()) {
             (Fault::Kill, _) if reached == Reached::No => {}
-            (Fault::Kill, _) => wait_until("it is killed", || self.end().is_some_and(is_killed)),
+            (Fault::Kill, _) => wait_until("it is killed", || {
+                self.end().is_some_and(|end| ended_by(end, Signal::SIGKILL))
+            }),
+            (Fault::Interrupt, _) if reached == Reached::No => {}
+            (Fault::Interrupt, _) => {
+                wait_until("it ends", || self.end().is_some());
+                let end = self.end().expect("it has ended");
+                assert!(end.success() || ended_by(end, Signal::SIGINT), "{what}: {end:?}");
+            }
             (_, Some(end)) => assert_eq!(end.code(), Some(REFUSED), "{what}: {end:?}"),
             (Fault::Shortage, None) => self.assert_ends(&what),
             (Fault::LastingShortage, None) => {}
@@ -202,6 +210,12 @@ fn a_successor_can_be_short_of_room_at_each_step() {
 fn a_daemon_can_be_left_without_room_at_each_step() {
     try_steps(Queue::New, &[Fault::LastingShortage]);
     try_steps(Queue::Left, &[Fault::LastingShortage]);
+}
+
+#[test]
+fn a_daemon_can_be_interrupted_at_each_step() {
+    try_steps(Queue::New, &[Fault::Interrupt]);
+    try_steps(Queue::Left, &[Fault::Interrupt]);
 }
 
 #[test]
