@@ -21,6 +21,7 @@ pub mod logs;
 mod machine;
 pub mod observer;
 pub mod options;
+mod parquet_file;
 pub mod platform;
 pub mod policy_program;
 pub mod profile;

@@ -35,6 +35,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use crate::files;
+use crate::parquet_file::Strict;
 
 /// Versions of the recording format that this code writes and reads: without and with media.
 const DRAM_ONLY: u64 = 1;
@@ -201,7 +202,7 @@ impl Recording {
 }
 
 fn read(buffer: Buffer) -> Result<Recording, String> {
-    let reader = SerializedFileReader::new(buffer).map_err(|error| error.to_string())?;
+    let reader = SerializedFileReader::new(Strict(buffer)).map_err(|error| error.to_string())?;
     let metadata = Metadata(reader.metadata().file_metadata());
     let media = metadata.media()?;
     let names = columns(media.len());
@@ -281,7 +282,7 @@ fn check(profile: &Profile, times: &[u64]) -> Result<(), String> {
 }
 
 fn read_columns(
-    reader: &SerializedFileReader<Buffer>,
+    reader: &SerializedFileReader<Strict<Buffer>>,
     names: &[String],
 ) -> Result<Vec<Vec<u64>>, String> {
     const BATCH: usize = 1 << 16;

@@ -13,6 +13,7 @@ use parquet::record::Field;
 use parquet::schema::types::{Type, TypePtr};
 
 use super::{Cell, Column, Kind};
+use crate::parquet_file::Strict;
 
 /// Columns, and rows with a cell for each of them.
 pub type Contents = (Vec<Column>, Vec<Vec<Cell>>);
@@ -54,7 +55,7 @@ fn contents<R: ChunkReader + 'static>(
     file: R,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Contents, ParquetError> {
-    let reader = SerializedFileReader::new(file)?;
+    let reader = SerializedFileReader::new(Strict(file))?;
     let schema = reader.metadata().file_metadata().schema();
     let fields: Vec<TypePtr> =
         schema.get_fields().iter().filter(|field| wanted(field.name())).cloned().collect();
