@@ -8,7 +8,10 @@ target=$1
 here=$FUZZ_DIR/$target
 mkdir -p "$here/corpus" "$here/findings" "$here/seeds"
 export MEMWEIR_FUZZ="$target"
-MEMWEIR_FUZZ_SEEDS=$here/seeds "$FUZZER" 2>"$here/log"
+if ! MEMWEIR_FUZZ_SEEDS=$here/seeds "$FUZZER" 2>"$here/log"; then
+    echo "failed: $target has no seeds: $(tail -n 3 "$here/log")" >&2
+    exit 1
+fi
 
 # Twice the longest seed: what a grammar of a few words can hold is in short inputs, and the time
 # for an input grows with its length.
@@ -26,6 +29,8 @@ echo "${inputs:-0}" >>"$here/inputs"
 total=$(awk '{ sum += $1 } END { printf "%d", sum }' "$here/inputs")
 corpus=$(find "$here/corpus" -type f | wc -l)
 found=$(grep -E "panicked at|ERROR: libFuzzer|Test unit written" "$here/log" | sed 's/^/    /')
+# The fuzzer may not have begun.
+[ -n "$inputs" ] || found=$(tail -n 3 "$here/log" | sed 's/^/    /')
 # In one piece, since other targets speak meanwhile.
 printf '%s: %s inputs, %s in all runs, %s in the corpus%s\n' "$target" "${inputs:-0}" "$total" \
     "$corpus" "${found:+

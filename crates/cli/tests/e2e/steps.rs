@@ -200,6 +200,24 @@ fn a_batch_meets_a_fault_at_each_step() {
 }
 
 #[test]
+fn a_comparison_meets_a_fault_at_each_step() {
+    if root("freezing in cgroups") {
+        let arguments = "run --compare os,round-robin --repeat 1 --quantum 10ms --cores 1 \
+                         --json run.json -- sh program 1 ::: sh program 2";
+        Case { arguments, programs: 2, prepare: |_| () }.try_all();
+    }
+}
+
+#[test]
+fn emulation_meets_a_fault_at_each_step() {
+    if exists("qemu-x86_64") {
+        let arguments = "emulate --machine iabw --policy round-robin --quantum 10ms \
+                         --json run.json -- sh program 1 ::: sh program 2";
+        Case { arguments, programs: 2, prepare: |_| () }.try_all();
+    }
+}
+
+#[test]
 fn profiling_meets_a_fault_at_each_step() {
     if exists("qemu-x86_64") {
         let arguments = "profile --json run.json --recording run.parquet --svg run.svg \
