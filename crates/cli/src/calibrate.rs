@@ -7,7 +7,8 @@ use indicatif::ProgressBar;
 use memweir_core::BytesPerSec;
 use memweir_linux::hog::Kernel;
 use memweir_run::calibrate::{
-    CalibrateError, CalibrateOptions, CalibrateProgress, Stage, calibrate, partial_path,
+    CalibrateError, CalibrateOptions, CalibrateProgress, CalibrationCheck, Stage, calibrate, check,
+    partial_path,
 };
 use memweir_run::files;
 use memweir_run::hog::array_size;
@@ -18,12 +19,19 @@ use crate::render::{plot, progress};
 use crate::shared::hog::{allowed, kernels};
 use crate::{interrupt, output};
 
+/// The bar, the part that is done, and the last measurement.
+const PROGRESS: &str = "{wide_bar} {percent:>3} % {msg:<32}";
+
 /// Options of `memweir calibrate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Measure for several minutes instead of some twenty seconds
     #[arg(long)]
     full: bool,
+    /// Compare the calibration with the machine as it is now, in a second or two; the exit code is
+    /// 1 if they differ
+    #[arg(long, conflicts_with_all = ["full", "kernel", "seed", "svg"])]
+    check: bool,
     /// CPUs to measure with, one hog on each [default: all]
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     cpus: Vec<usize>,
@@ -58,7 +66,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in [&args.svg, &args.json] {
         output::writable(path.as_deref())?;
     }
-    output::writable(args.platform.as_deref())?;
+    if !args.check {
+        output::writable(args.platform.as_deref())?;
+    }
     let path = match &args.platform {
         Some(path) => path.clone(),
         None => {
@@ -78,7 +88,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         seed: args.seed,
         path: path.clone(),
     };
-    let bar = progress::bar(Some(1000), "{wide_bar} {percent:>3} % {msg:<32}");
+    if args.check {
+        return compare(args, &options);
+    }
+    let bar = progress::bar(Some(1000), PROGRESS);
     let stop = interrupt::catch()?;
     let platform = calibrate(&options, machine, &mut |progress| show(&bar, &progress), stop);
     bar.finish_and_clear();
@@ -94,6 +107,41 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     });
     output::both(figure, shown)?;
     Ok(Outcome::Success)
+}
+
+/// Compares the calibration with the machine as it is now, and shows both.
+fn compare(args: &Args, options: &CalibrateOptions) -> Result<Outcome, Failure> {
+    let platform = Platform::load(&options.path)?;
+    let bar = progress::bar(Some(1000), PROGRESS);
+    let stop = interrupt::catch()?;
+    let found = check(options, &platform, &mut |progress| show(&bar, &progress), stop);
+    bar.finish_and_clear();
+    let found = match found {
+        Err(CalibrateError::Interrupted) => return Ok(Outcome::Interrupted),
+        found => found?,
+    };
+    output::report(args.json.as_deref(), &found, || comparison(&found))?;
+    Ok(if found.holds { Outcome::Success } else { Outcome::Changed })
+}
+
+fn comparison(found: &CalibrationCheck) -> String {
+    let mut text = format!("calibrated on {}\n", found.date.strftime("%F"));
+    for figure in &found.figures {
+        let cores = if figure.cores == 1 { "core " } else { "cores" };
+        let _ = writeln!(
+            text,
+            "{:>3} {cores}  {} then, {} now ({:+.0} %)",
+            figure.cores,
+            figure.calibrated,
+            figure.now,
+            100.0 * figure.change
+        );
+    }
+    text.push_str(match found.holds {
+        true => "the calibration holds\n",
+        false => "the bus has changed: `memweir calibrate` measures it anew\n",
+    });
+    text
 }
 
 /// Shows the measurements from before a signal.

@@ -45,6 +45,8 @@ pub(crate) enum Outcome {
     JobFailed,
     /// A replay decided differently under the same policy.
     Different,
+    /// The machine differs from its calibration.
+    Changed,
     /// A memory's commands broke a rule of its standard.
     Violation,
     /// No map was found.
@@ -178,6 +180,7 @@ impl From<Outcome> for ExitCode {
             Outcome::Success => 0,
             Outcome::JobFailed
             | Outcome::Different
+            | Outcome::Changed
             | Outcome::Violation
             | Outcome::Refused
             | Outcome::Truncated

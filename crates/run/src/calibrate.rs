@@ -9,6 +9,7 @@
 //! workloads; its curve has the same shape and lies to the right, because HogSim is the more
 //! conservative measure (section 5.2).
 
+mod check;
 mod stages;
 mod verdict;
 
@@ -23,6 +24,8 @@ use memweir_linux::hog::Kernel;
 
 use crate::hog::{Afterwards, Limit, Load, Measured, Team};
 use crate::platform::{Effort, Machine, Platform, PlatformError};
+
+pub use check::{CalibrationCheck, Remeasured, check};
 
 /// Options of a calibration.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,6 +91,17 @@ pub enum CalibrateError {
         cpus: Vec<usize>,
         /// The operating system's error.
         source: io::Error,
+    },
+    /// The calibration to check has no peak.
+    #[error("the calibration is unfinished: it has no peak; `memweir calibrate` makes a new one")]
+    NoPeak,
+    /// The calibration to check had more CPUs.
+    #[error("it was calibrated with {calibrated} CPUs, and here are {here}")]
+    FewerCpus {
+        /// CPUs of the calibration.
+        calibrated: u32,
+        /// CPUs to measure with.
+        here: usize,
     },
     /// The points could not be written.
     #[error(transparent)]
@@ -167,13 +181,16 @@ pub fn calibrate(
     progress: &mut dyn FnMut(CalibrateProgress),
     stop: &AtomicBool,
 ) -> Result<Platform, CalibrateError> {
+    measure(options, machine, &mut team(options)?, progress, stop)
+}
+
+/// Starts a hog on each CPU.
+fn team(options: &CalibrateOptions) -> Result<Team, CalibrateError> {
     if options.cpus.is_empty() {
         return Err(CalibrateError::NoCpu);
     }
     let cpus: Vec<_> = options.cpus.iter().copied().map(Some).collect();
-    let mut team = Team::new(Kernel::Copy, options.array, &cpus)
-        .map_err(|source| hogs_error(options, source))?;
-    measure(options, machine, &mut team, progress, stop)
+    Team::new(Kernel::Copy, options.array, &cpus).map_err(|source| hogs_error(options, source))
 }
 
 fn measure(

@@ -105,6 +105,34 @@ fn a_busy_machine_is_not_calibrated() {
 }
 
 #[test]
+fn a_calibration_is_compared_with_the_machine() {
+    let world = World::new();
+    let check = ["calibrate", "--check", "--platform", "platform.toml"];
+    let message = refusal(world.memweir().args(check), 2);
+    assert!(message.contains("`memweir calibrate` writes a calibration"), "{message}");
+    world.calibrated(PLATFORM);
+    let message = refusal(world.memweir().args(check), 3);
+    assert!(message.contains("it has no peak"), "{message}");
+    // No machine is as slow as that.
+    let peak = "peak = { bandwidth = 1e6, saturation = 9e5, kernel = 'read', instances = 1 }";
+    let stream = "[[streams]]\nkernel = 'read'\ninstances = 1\nbandwidth = 1e6\n";
+    let before = world.read("platform.toml").replace("[machine]", &format!("{peak}\n[machine]"));
+    let platform = format!("{before}{stream}");
+    world.file("platform.toml", &platform);
+    let output = world.memweir().args(check).args(["--json", "-"]).output().expect("it starts");
+    if output.status.code() == Some(3) {
+        memweir_test_support::skip!(Busy, "this machine is too busy to be measured");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["holds"], false);
+    assert_eq!(report["figures"][0]["cores"], 1);
+    assert!(report["figures"][0]["change"].as_f64() > Some(1.0), "{report}");
+    assert_eq!(world.read("platform.toml"), platform, "nothing is written");
+}
+
+#[test]
 fn wrong_options_are_refused_before_anything_is_measured() {
     let world = World::new();
     world.calibrated(PLATFORM);

@@ -132,6 +132,25 @@ impl<'a> Stages<'a> {
         self.keep()
     }
 
+    /// Measures so many unthrottled hogs at once, for each of `counts`; returns the medians.
+    pub(super) fn remeasure(
+        &mut self,
+        kernel: Kernel,
+        counts: &[u32],
+    ) -> Result<Vec<BytesPerSec>, CalibrateError> {
+        let windows = self.amount.peak_repeats * counts.len() as u32;
+        self.expected = f64::from(windows) * self.amount.window.as_secs_f64();
+        let load = Load::Steady { idle: 0 };
+        let mut rates = vec![Vec::new(); counts.len()];
+        for _ in 0..self.amount.peak_repeats {
+            for (count, rates) in counts.iter().zip(&mut rates) {
+                let loads: Vec<_> = (0..*count as usize).map(|member| (member, &load)).collect();
+                rates.push(self.together(Stage::Peak, kernel, &loads)?);
+            }
+        }
+        Ok(rates.iter().map(|rates| median(rates)).collect())
+    }
+
     fn peak(&mut self) -> Result<(), CalibrateError> {
         let load = Load::Steady { idle: 0 };
         for _ in 0..self.amount.peak_repeats {

@@ -247,3 +247,35 @@ fn a_file_that_cannot_be_written_is_an_error_at_the_first_point() {
     assert!(measure(&options, machine(), &mut bus, &mut |_| (), &GO_ON).is_err());
     assert_eq!(bus.runs, 1);
 }
+
+#[test]
+fn a_calibration_holds_until_the_bus_changes() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = options(&directory);
+    let mut bus = FakeBus::new(2, 40.0);
+    let platform = measure(&options, machine(), &mut bus, &mut |_| (), &GO_ON).unwrap();
+    let compare = |gb, members| {
+        let mut bus = FakeBus::new(members, gb);
+        check::compare(&options, &platform, &mut bus, &mut |_| (), &GO_ON)
+    };
+    let same = compare(40.0, 2).unwrap();
+    assert!(same.holds, "{same:?}");
+    // A hog alone draws 32 GB/s.
+    let cores: Vec<_> = same.figures.iter().map(|figure| figure.cores).collect();
+    assert_eq!((cores, same.figures[0].now.as_gb().round()), (vec![1, 2], 32.0));
+    let wider = compare(70.0, 2).unwrap();
+    assert!(!wider.holds);
+    assert!(wider.figures[0].change.abs() < 1e-6, "one core draws as much");
+    assert!((wider.figures[1].change - 24.0 / 40.0).abs() < 1e-6, "two draw 64 GB/s");
+    assert!(matches!(compare(40.0, 1), Err(CalibrateError::FewerCpus { calibrated: 2, here: 1 })));
+}
+
+#[test]
+fn an_unfinished_calibration_has_nothing_to_compare_with() {
+    let directory = tempfile::tempdir().unwrap();
+    let empty = Platform::new(machine(), Effort::Quick);
+    let mut bus = FakeBus::new(2, 40.0);
+    let found = check::compare(&options(&directory), &empty, &mut bus, &mut |_| (), &GO_ON);
+    assert!(matches!(found, Err(CalibrateError::NoPeak)));
+    assert_eq!(bus.runs, 0);
+}
