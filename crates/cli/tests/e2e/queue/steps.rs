@@ -22,12 +22,12 @@ const CANCELED: i32 = 143;
 /// By this a job says that it begins.
 const BEGINS: &str = "echo >> began.$MEMWEIR_JOB_ID";
 
-/// A queue in which the first daemon that meets a fault finds...
+/// State of a queue before the first fault.
 #[derive(Clone, Copy, Debug)]
 enum Queue {
-    /// ... nothing.
+    /// Nothing is there.
     New,
-    /// ... a job that runs, and one that has ended without a daemon.
+    /// Its daemon was killed. One of its jobs runs, and one has ended since.
     Left,
 }
 
@@ -36,7 +36,9 @@ struct Trial {
     daemon: Daemon,
     /// Jobs that a daemon has confirmed.
     confirmed: Vec<u32>,
-    /// Those of which it has confirmed the release or the cancellation.
+    /// Those that wait for their release or their cancellation.
+    held: Vec<u32>,
+    /// Those of which a daemon has confirmed that.
     changed: Vec<u32>,
 }
 
@@ -50,7 +52,7 @@ impl Trial {
             }
             Queue::Left => left_by_a_killed_daemon(),
         };
-        Self { daemon, confirmed, changed: Vec::new() }
+        Self { daemon, confirmed, held: Vec::new(), changed: Vec::new() }
     }
 
     /// Lets the next daemon meet a fault.
@@ -69,11 +71,10 @@ impl Trial {
         self.use_it(fault);
         let reached = reached(&self.daemon.world, step);
         match (fault, self.end()) {
-            (Fault::Kill, _) if reached == Reached::No => {}
+            (Fault::Kill | Fault::Interrupt, _) if reached == Reached::No => {}
             (Fault::Kill, _) => wait_until("it is killed", || {
                 self.end().is_some_and(|end| ended_by(end, Signal::SIGKILL))
             }),
-            (Fault::Interrupt, _) if reached == Reached::No => {}
             (Fault::Interrupt, _) => {
                 wait_until("it ends", || self.end().is_some());
                 let end = self.end().expect("it has ended");
@@ -114,15 +115,16 @@ impl Trial {
         let verb = if name == "canceled" { "cancel" } else { "release" };
         if !self.changed.contains(&job) && self.granted(verb, &[&job.to_string()]).is_some() {
             self.changed.push(job);
+            self.held.retain(|held| *held != job);
         }
     }
 
     /// Changes the queue in each way that there is, for as long as the daemon lives.
     fn use_it(&mut self, fault: Fault) {
         self.submit(&[], "0");
-        let ready = self.confirmed.clone();
         for name in ["5", "canceled"] {
             if let Some(job) = self.submit(&["--hold"], name) {
+                self.held.push(job);
                 self.change(job, name);
             }
         }
@@ -131,7 +133,7 @@ impl Trial {
             std::thread::sleep(WITHOUT_ROOM);
             return;
         }
-        for job in ready.iter().chain(&self.changed) {
+        for job in self.confirmed.iter().filter(|job| !self.held.contains(job)) {
             let _ = client(&self.daemon.world, "wait").arg(job.to_string()).output();
         }
     }
