@@ -105,8 +105,8 @@ fn as_nobody(world: &World, arguments: &[&str]) -> Command {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("chmod");
     };
     let binary = world.path().join("memweir");
-    // By another process: a file that any process has open for writing cannot be executed, and
-    // those that other tests fork would have what this one has open.
+    // By another process: a copy that this one writes could not be executed as long as a process
+    // that another test has just forked has it open for writing, too.
     let copied = Command::new("cp").arg(MEMWEIR).arg(&binary).status().expect("cp");
     assert!(copied.success(), "a copy of memweir");
     open(world.path());
