@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use indicatif::ProgressBar;
 use memweir_core::BytesPerSec;
@@ -16,11 +17,8 @@ use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 
 use crate::failure::{Failure, Outcome};
 use crate::render::{plot, progress};
-use crate::shared::hog::{allowed, kernels};
+use crate::shared::hog::{allowed, kernels, platform_path};
 use crate::{interrupt, output};
-
-/// The bar, the part that is done, and the last measurement.
-const PROGRESS: &str = "{wide_bar} {percent:>3} % {msg:<32}";
 
 /// Options of `memweir calibrate`.
 #[derive(Debug, clap::Args)]
@@ -66,35 +64,17 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for path in [&args.svg, &args.json] {
         output::writable(path.as_deref())?;
     }
-    if !args.check {
-        output::writable(args.platform.as_deref())?;
-    }
-    let path = match &args.platform {
-        Some(path) => path.clone(),
-        None => {
-            let path = Platform::default_path();
-            let path = path.map_err(|error| Failure::Machine(error.to_string()))?;
-            files::own_data_dir().map_err(|error| Failure::write(&path, error))?;
-            path
-        }
-    };
-    let machine = Machine::here();
-    let cpus = allowed(&args.cpus)?;
-    let options = CalibrateOptions {
-        effort: if args.full { Effort::Full } else { Effort::Quick },
-        array: array_size(machine.caches.as_ref(), cpus.len(), machine.memory),
-        cpus,
-        kernel: args.kernel,
-        seed: args.seed,
-        path: path.clone(),
-    };
+    let path = platform_path(args.platform.as_deref())?;
     if args.check {
-        return compare(args, &options);
+        return compare(args, path);
     }
-    let bar = progress::bar(Some(1000), PROGRESS);
-    let stop = interrupt::catch()?;
-    let platform = calibrate(&options, machine, &mut |progress| show(&bar, &progress), stop);
-    bar.finish_and_clear();
+    output::writable(args.platform.as_deref())?;
+    if args.platform.is_none() {
+        files::own_data_dir().map_err(|error| Failure::write(&path, error))?;
+    }
+    let machine = Machine::here();
+    let options = options(args, &machine, path.clone())?;
+    let platform = watched(|progress, stop| calibrate(&options, machine, progress, stop))?;
     let platform = match platform {
         Err(CalibrateError::Interrupted) => return interrupted(&partial_path(&path)),
         platform => platform?,
@@ -109,14 +89,33 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     Ok(Outcome::Success)
 }
 
-/// Compares the calibration with the machine as it is now, and shows both.
-fn compare(args: &Args, options: &CalibrateOptions) -> Result<Outcome, Failure> {
-    let platform = Platform::load(&options.path)?;
-    let bar = progress::bar(Some(1000), PROGRESS);
-    let stop = interrupt::catch()?;
-    let found = check(options, &platform, &mut |progress| show(&bar, &progress), stop);
+fn options(args: &Args, machine: &Machine, path: PathBuf) -> Result<CalibrateOptions, Failure> {
+    let cpus = allowed(&args.cpus)?;
+    Ok(CalibrateOptions {
+        effort: if args.full { Effort::Full } else { Effort::Quick },
+        array: array_size(machine.caches.as_ref(), cpus.len(), machine.memory),
+        cpus,
+        kernel: args.kernel,
+        seed: args.seed,
+        path,
+    })
+}
+
+/// Shows the progress of measurements, which a signal ends.
+fn watched<T>(
+    measure: impl FnOnce(&mut dyn FnMut(CalibrateProgress), &AtomicBool) -> T,
+) -> Result<T, Failure> {
+    let bar = progress::bar(Some(1000), "{wide_bar} {percent:>3} % {msg:<32}");
+    let measured = measure(&mut |progress| show(&bar, &progress), interrupt::catch()?);
     bar.finish_and_clear();
-    let found = match found {
+    Ok(measured)
+}
+
+/// Compares the calibration with the machine as it is now, and shows both.
+fn compare(args: &Args, path: PathBuf) -> Result<Outcome, Failure> {
+    let platform = Platform::load(&path)?;
+    let options = options(args, &Machine::here(), path)?;
+    let found = match watched(|progress, stop| check(&options, &platform, progress, stop))? {
         Err(CalibrateError::Interrupted) => return Ok(Outcome::Interrupted),
         found => found?,
     };

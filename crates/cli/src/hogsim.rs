@@ -10,7 +10,7 @@ use memweir_run::platform::{Platform, PlatformError};
 use memweir_run::segment::{self, Segment, Shape};
 
 use crate::failure::{Failure, Outcome};
-use crate::shared::hog::{Common, kernels};
+use crate::shared::hog::{Common, kernels, platform_path};
 use crate::value::bandwidth;
 use crate::{interrupt, output};
 
@@ -136,16 +136,8 @@ fn plan_of(segment: &Segment, args: &Args) -> Result<HogPlan, Failure> {
 }
 
 fn idle_table(args: &Args) -> Result<IdleTable, Failure> {
-    let platform = platform(args.platform.as_deref())?;
+    let platform = Platform::load(&platform_path(args.platform.as_deref())?)?;
     Ok(IdleTable::new(args.kernel, &platform.idle_table)?)
-}
-
-fn platform(path: Option<&Path>) -> Result<Platform, Failure> {
-    let path = match path {
-        Some(path) => path.to_owned(),
-        None => Platform::default_path().map_err(|error| Failure::Machine(error.to_string()))?,
-    };
-    Ok(Platform::load(&path)?)
 }
 
 impl From<PlatformError> for Failure {

@@ -20,7 +20,7 @@ use memweir_linux::private;
 use memweir_policy::{Bus, TargetCurve};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use curves::median;
+pub(crate) use curves::{by_instances, median};
 
 use crate::files;
 use checks::{finite_coefficients, key_on_line, known_format, not_negative, positive, rate};

@@ -1,7 +1,7 @@
 //! Options and results that `hog`, `hogsim` and `calibrate` share.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use memweir_core::input::InputError;
@@ -9,7 +9,7 @@ use memweir_core::names::Named;
 use memweir_core::{Bytes, LINE_BYTES, Nanos};
 use memweir_linux::hog::Kernel;
 use memweir_run::hog::{HogOptions, HogReport, Limit, array_size};
-use memweir_run::platform::Machine;
+use memweir_run::platform::{Machine, Platform};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -39,6 +39,12 @@ pub(crate) struct Common {
 /// The kernels by name; clap suggests the nearest.
 pub(crate) fn kernels() -> impl TypedValueParser<Value = Kernel> {
     PossibleValuesParser::new(Kernel::names()).map(|name| Kernel::named(&name).unwrap_or_default())
+}
+
+/// Returns the file of the calibration: this one, or that of the user.
+pub(crate) fn platform_path(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    let path = given.map_or_else(Platform::default_path, |path| Ok(path.to_owned()));
+    path.map_err(|error| Failure::Machine(error.to_string()))
 }
 
 /// Returns these CPUs if this process may use all of them, or every CPU that it may use if there

@@ -127,12 +127,16 @@ fn launch(world: &World, options: &[&str]) -> Child {
     launched(world, daemon(world, options))
 }
 
-/// Starts a daemon and waits until it answers.
-fn launched(world: &World, mut command: StdCommand) -> Child {
+/// Starts a daemon that writes its messages to a file.
+fn spawned(world: &World, command: &mut StdCommand) -> Child {
     let mut log = std::fs::File::options();
     let log = log.create(true).append(true).open(world.path().join("daemon.log"));
-    let mut child =
-        command.stdout(Stdio::null()).stderr(log.expect("a file")).spawn().expect("it starts");
+    command.stdout(Stdio::null()).stderr(log.expect("a file")).spawn().expect("it starts")
+}
+
+/// Starts a daemon and waits until it answers.
+fn launched(world: &World, mut command: StdCommand) -> Child {
+    let mut child = spawned(world, &mut command);
     wait_until("the daemon answers", || {
         let ended = child.try_wait().expect("a child");
         assert!(ended.is_none(), "{ended:?}\n{}", world.read("daemon.log"));

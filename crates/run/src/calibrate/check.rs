@@ -3,7 +3,6 @@
 //! In a virtual machine the bus changes with its neighbors, and with the cores on which the host
 //! runs its processors.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use jiff::Timestamp;
@@ -12,7 +11,7 @@ use serde::Serialize;
 
 use super::stages::Stages;
 use super::{Bus, CalibrateError, CalibrateOptions, CalibrateProgress, team};
-use crate::platform::{Platform, median};
+use crate::platform::{Platform, by_instances, median};
 
 /// Change of a bandwidth, over the calibrated one, from which on a calibration no longer holds.
 /// Repeats within a minute differ by up to 12 % in a guest.
@@ -65,10 +64,7 @@ pub(super) fn compare(
     stop: &AtomicBool,
 ) -> Result<CalibrationCheck, CalibrateError> {
     let kernel = platform.peak.ok_or(CalibrateError::NoPeak)?.kernel;
-    let mut rates: BTreeMap<u32, Vec<BytesPerSec>> = BTreeMap::new();
-    for point in platform.streams.iter().filter(|point| point.kernel == kernel) {
-        rates.entry(point.instances).or_default().push(point.bandwidth);
-    }
+    let rates = by_instances(&platform.streams, kernel);
     let counts: Vec<u32> = rates.keys().copied().collect();
     let calibrated = counts.last().copied().ok_or(CalibrateError::NoPeak)?;
     let here = bus.members();

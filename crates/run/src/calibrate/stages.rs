@@ -140,24 +140,20 @@ impl<'a> Stages<'a> {
     ) -> Result<Vec<BytesPerSec>, CalibrateError> {
         let windows = self.amount.peak_repeats * counts.len() as u32;
         self.expected = f64::from(windows) * self.amount.window.as_secs_f64();
-        let load = Load::Steady { idle: 0 };
         let mut rates = vec![Vec::new(); counts.len()];
         for _ in 0..self.amount.peak_repeats {
             for (count, rates) in counts.iter().zip(&mut rates) {
-                let loads: Vec<_> = (0..*count as usize).map(|member| (member, &load)).collect();
-                rates.push(self.together(Stage::Peak, kernel, &loads)?);
+                rates.push(self.unthrottled(kernel, *count as usize)?);
             }
         }
         Ok(rates.iter().map(|rates| median(rates)).collect())
     }
 
     fn peak(&mut self) -> Result<(), CalibrateError> {
-        let load = Load::Steady { idle: 0 };
         for _ in 0..self.amount.peak_repeats {
             for instances in instance_counts(self.bus.members()) {
                 for &kernel in Kernel::ALL {
-                    let loads: Vec<_> = (0..instances).map(|member| (member, &load)).collect();
-                    let bandwidth = self.together(Stage::Peak, kernel, &loads)?;
+                    let bandwidth = self.unthrottled(kernel, instances)?;
                     let instances = instances as u32;
                     self.platform.streams.push(StreamPoint { kernel, instances, bandwidth });
                     self.keep()?;
@@ -309,6 +305,17 @@ impl<'a> Stages<'a> {
             let alone: Vec<_> = alone.iter().copied().cycle().take(members).collect();
             Ok(compare(idle, &alone, &shared))
         })
+    }
+
+    /// Bandwidth that so many hogs reach together at their fastest.
+    fn unthrottled(
+        &mut self,
+        kernel: Kernel,
+        instances: usize,
+    ) -> Result<BytesPerSec, CalibrateError> {
+        let load = Load::Steady { idle: 0 };
+        let loads: Vec<_> = (0..instances).map(|member| (member, &load)).collect();
+        self.together(Stage::Peak, kernel, &loads)
     }
 
     /// Bandwidth that these loads reach together in one window.

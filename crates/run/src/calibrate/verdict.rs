@@ -8,7 +8,9 @@ use memweir_policy::TargetCurve;
 
 use super::Disturbance;
 use crate::hog::Measured;
-use crate::platform::{HogPoint, Peak, Platform, SATURATION_SHARE, StreamPoint, Target, median};
+use crate::platform::{
+    HogPoint, Peak, Platform, SATURATION_SHARE, StreamPoint, Target, by_instances, median,
+};
 
 /// A median counts as stable if half of the repeats lie within this share of it.
 const STABLE: f64 = 0.05;
@@ -48,20 +50,9 @@ pub(super) fn impossible(
 /// The realistic peak of a kernel: the highest stable median over any number of instances, or the
 /// highest median if none is stable.
 pub(super) fn peak(streams: &[StreamPoint], kernel: Kernel) -> Option<Peak> {
-    let of_kernel = |point: &&StreamPoint| point.kernel == kernel;
-    let mut counts: Vec<_> =
-        streams.iter().filter(of_kernel).map(|point| point.instances).collect();
-    counts.sort_unstable();
-    counts.dedup();
-    let medians: Vec<_> = counts
+    let medians: Vec<_> = by_instances(streams, kernel)
         .into_iter()
-        .map(|instances| {
-            let rates: Vec<_> = streams
-                .iter()
-                .filter(of_kernel)
-                .filter(|point| point.instances == instances)
-                .map(|point| point.bandwidth)
-                .collect();
+        .map(|(instances, rates)| {
             let middle = median(&rates);
             let distances: Vec<_> = rates.iter().map(|rate| rate.distance(middle)).collect();
             (median(&distances).0 <= STABLE * middle.0, middle, instances)

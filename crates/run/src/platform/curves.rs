@@ -1,8 +1,11 @@
 //! Figures for the speed model that follow from the measured points of a calibration.
 
-use memweir_core::BytesPerSec;
+use std::collections::BTreeMap;
 
-use super::{HogPoint, Peak, Platform};
+use memweir_core::BytesPerSec;
+use memweir_linux::hog::Kernel;
+
+use super::{HogPoint, Peak, Platform, StreamPoint};
 
 /// Hogs of a point of the Hog curve.
 const HOGS: f64 = 2.0;
@@ -23,10 +26,21 @@ pub(crate) fn median(rates: &[BytesPerSec]) -> BytesPerSec {
     }
 }
 
+/// Returns what unthrottled hogs of a kernel reached, every repeat, by the number of instances.
+pub(crate) fn by_instances(
+    streams: &[StreamPoint],
+    kernel: Kernel,
+) -> BTreeMap<u32, Vec<BytesPerSec>> {
+    let mut rates: BTreeMap<u32, Vec<BytesPerSec>> = BTreeMap::new();
+    for point in streams.iter().filter(|point| point.kernel == kernel) {
+        rates.entry(point.instances).or_default().push(point.bandwidth);
+    }
+    rates
+}
+
 /// Returns the bandwidth that one core reaches alone with the kernel that reached the peak.
 pub(super) fn of_core(platform: &Platform, peak: &Peak) -> Option<BytesPerSec> {
-    let alone = platform.streams.iter().filter(|p| p.kernel == peak.kernel && p.instances == 1);
-    let rates: Vec<BytesPerSec> = alone.map(|point| point.bandwidth).collect();
+    let rates = by_instances(&platform.streams, peak.kernel).remove(&1)?;
     Some(median(&rates)).filter(|rate| rate.0 > 0.0)
 }
 

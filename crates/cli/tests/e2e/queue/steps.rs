@@ -1,12 +1,12 @@
 //! A fault at each step of a daemon, in the first one of a queue and in those that take over jobs:
 //! no job is lost, and none runs twice.
 
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::{Daemon, client, daemon, launch};
+use super::{Daemon, client, daemon, launch, spawned};
 use crate::steps::{Fault, Reached, Steps, ended_by, reached};
 use crate::support::{World, send, wait_until};
 
@@ -60,11 +60,8 @@ impl Trial {
         let what = format!("{fault:?} at step {step}");
         let world = &self.daemon.world;
         let mut command = daemon(world, &OPTIONS);
-        let mut log = std::fs::File::options();
-        let log = log.create(true).append(true).open(world.path().join("daemon.log"));
         steps.arm(&mut command, world, fault, step);
-        let log = log.expect("a file");
-        self.daemon.process = command.stdout(Stdio::null()).stderr(log).spawn().expect("starts");
+        self.daemon.process = spawned(world, &mut command);
         wait_until("the daemon answers or ends", || {
             self.end().is_some() || self.granted("status", &[]).is_some()
         });
