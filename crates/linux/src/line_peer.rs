@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::signal::{Signal, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::unistd::Pid;
 
-use crate::signals::END_SIGNALS;
+use crate::signals::end_signals;
 
 #[cfg(test)]
 mod tests;
@@ -92,8 +92,7 @@ impl LinePeer {
 
     fn new(stream: UnixStream, program: Option<Child>) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        let mask = SigSet::from_iter(END_SIGNALS);
-        let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC)?;
+        let signals = SignalFd::with_flags(&end_signals(), SfdFlags::SFD_CLOEXEC)?;
         Ok(Self { stream: BufReader::new(stream), signals, program })
     }
 

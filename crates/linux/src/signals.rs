@@ -1,23 +1,40 @@
 //! Signals that ask a command to end: SIGINT, SIGTERM and SIGHUP.
 
 use std::io;
+use std::mem::MaybeUninit;
+use std::ptr;
 
 use nix::sys::signal::SigSet;
 pub use nix::sys::signal::Signal;
 
-/// Signals by which a user, a supervisor or a closing terminal ends a command.
-pub const END_SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+/// Returns the signals by which a user, a supervisor or a closing terminal ends this command: those
+/// that it does not ignore. `nohup` starts a program that ignores SIGHUP, and a script's `&` one
+/// that ignores SIGINT. Such a signal must not be blocked, because the kernel keeps it then.
+#[must_use]
+pub fn end_signals() -> SigSet {
+    let signals = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+    signals.into_iter().filter(|signal| !is_ignored(*signal)).collect()
+}
 
-/// Blocks [`END_SIGNALS`] in the calling thread. Threads that it starts inherit the mask, so call
+/// Returns true if this process ignores a signal.
+fn is_ignored(signal: Signal) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action the call only writes the present one, and there is room for it.
+    let failed = unsafe { libc::sigaction(signal as i32, ptr::null(), action.as_mut_ptr()) } != 0;
+    // SAFETY: the call has written the action, because it did not fail.
+    !failed && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Blocks [`end_signals`] in the calling thread. Threads that it starts inherit the mask, so call
 /// this before there are any.
 ///
 /// # Errors
 /// If the kernel refuses the mask.
 pub fn block_end_signals() -> io::Result<()> {
-    Ok(SigSet::from_iter(END_SIGNALS).thread_block()?)
+    Ok(end_signals().thread_block()?)
 }
 
-/// Blocks [`END_SIGNALS`], as [`block_end_signals`] does, and from now on calls `handle` on a
+/// Blocks [`end_signals`], as [`block_end_signals`] does, and from now on calls `handle` on a
 /// thread of its own for each that arrives.
 ///
 /// # Errors
@@ -25,7 +42,7 @@ pub fn block_end_signals() -> io::Result<()> {
 pub fn handle_end_signals(mut handle: impl FnMut() + Send + 'static) -> io::Result<()> {
     block_end_signals()?;
     std::thread::spawn(move || {
-        let signals = SigSet::from_iter(END_SIGNALS);
+        let signals = end_signals();
         while signals.wait().is_ok() {
             handle();
         }

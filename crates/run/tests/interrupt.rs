@@ -21,6 +21,7 @@ fn main() {
     if let Some(directory) = std::env::var_os(DIRECTORY) {
         return profile_programs_that_never_end(Path::new(&directory));
     }
+    memweir_test_support::heed_signals();
     if let Err(error) = Qemu::find(&QemuPaths::default()) {
         return memweir_test_support::skip!(Program, "{error}");
     }

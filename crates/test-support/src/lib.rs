@@ -1,11 +1,11 @@
 //! Skipping: how a test says that this machine cannot run it. Also the raw [`rows`] of benchmarks,
-//! and links of another user.
+//! links of another user, and signals that a test does not ignore.
 //!
 //! [`skip!`] prints `SKIPPED` with a reason and appends a line to the file that `MEMWEIR_SKIPS`
 //! names. `make test` lists these lines at its end and compares them with `scripts/skips.allowed`
 //! (`scripts/skips.sh`), so that a test that stops running is noticed.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod rows;
 
@@ -48,6 +48,20 @@ impl fmt::Display for Reason {
             Self::Elusive => "elusive",
             Self::Busy => "busy",
         })
+    }
+}
+
+/// Lets this process, and those that it starts, end by SIGINT, SIGQUIT and SIGHUP: tests that run in
+/// the background of a script, or under `nohup`, ignore some of them.
+///
+/// # Panics
+/// If the kernel refuses.
+#[expect(unsafe_code, reason = "a signal's action is a setting of the whole process")]
+pub fn heed_signals() {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+        // SAFETY: the default action is no handler, so no code of this process runs for it.
+        let before = unsafe { libc::signal(signal, libc::SIG_DFL) };
+        assert_ne!(before, libc::SIG_ERR, "{}", io::Error::last_os_error());
     }
 }
 

@@ -7,7 +7,7 @@ batch=$!
 sleep 75
 check "jobs are held for longer than the watchdog allows" [ "$(cat $scx/state)" = enabled ]
 check "in the freezer" sh -c 'cat $(find /cg -name "job-*" -type d | sed s,$,/cgroup.freeze,) | grep -q 1'
-kill -INT $batch
+kill -TERM $batch
 wait $batch
 check "the batch ends when it is told to" [ "$(cat $scx/state)" = disabled ]
 

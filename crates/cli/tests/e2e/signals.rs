@@ -1,12 +1,13 @@
 //! Ctrl-C once ends a batch in an orderly way, twice at once.
 
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{World, send, wait_until};
+use crate::support::{MEMWEIR, World, send, wait_until};
 
 /// A job that says when it runs and then runs for ever.
 const FOREVER: &str = "echo $$ > started; while :; do sleep 0.01; done";
@@ -53,6 +54,28 @@ fn one_interrupt_ends_the_batch_and_still_reports() {
     assert_eq!(report["outcome"], "interrupted");
     assert_eq!(report["jobs"][0]["exit_code"], 143);
     wait_until("nothing is left", || world.processes().is_empty());
+}
+
+/// A batch that nohup starts outlives its terminal, and one in the background of a script its
+/// interrupt.
+#[test]
+fn a_signal_that_is_ignored_ends_nothing() {
+    let nohup = "exec nohup \"$0\" \"$@\"";
+    let background = "\"$0\" \"$@\" & wait $!";
+    for (signal, script) in [(Signal::SIGHUP, nohup), (Signal::SIGINT, background)] {
+        let world = World::new();
+        let mut shell = world.surrounded(Command::new("sh"));
+        let job = "echo $PPID > started; while [ ! -e go ]; do sleep 0.01; done";
+        shell.args(["-c", script, MEMWEIR, "run", "--policy", "round-robin"]);
+        shell.args(["--", "sh", "-c", job]).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut shell = shell.spawn().expect("it starts");
+        let memweir = job_of(&world, &mut shell);
+        kill(memweir, signal).expect("it runs");
+        // Long enough for a batch to end the job.
+        std::thread::sleep(Duration::from_millis(200));
+        world.file("go", "");
+        assert_eq!(code(shell.wait().expect("it ends")), Some(0), "{signal}");
+    }
 }
 
 #[test]

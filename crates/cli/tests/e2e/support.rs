@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
+use memweir_test_support::heed_signals;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -67,6 +68,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
+        heed_signals();
         Self { directory: tempfile::tempdir().expect("a temporary directory") }
     }
 
@@ -114,9 +116,7 @@ impl World {
         let create = |name: &str| {
             Stdio::from(std::fs::File::create(self.path().join(name)).expect("an output file"))
         };
-        // Tests that run in the background, or under nohup, hand on signals that are ignored.
-        self.surrounded(std::process::Command::new("env"))
-            .args(["--default-signal=INT,QUIT,HUP", MEMWEIR])
+        self.plain()
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(create("stdout"))

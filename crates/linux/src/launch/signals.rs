@@ -10,8 +10,9 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::Process;
+use crate::signals::end_signals;
 
-/// SIGINT, SIGTERM and SIGHUP, blocked while this lives so that they can be waited for. All threads
+/// The [`end_signals`], blocked while this lives so that they can be waited for. All threads
 /// that wait with the same one learn of a signal.
 #[derive(Debug)]
 pub struct Signals {
@@ -26,7 +27,7 @@ impl Signals {
     /// # Errors
     /// If the kernel has no descriptor left for them.
     pub fn caught() -> io::Result<Self> {
-        let mask: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+        let mask = end_signals();
         let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let mut before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))?;

@@ -67,6 +67,7 @@ fn the_last_words_of_a_process_are_heard() {
 
 #[test]
 fn a_pending_end_signal_ends_a_wait_and_stays_pending() {
+    memweir_test_support::heed_signals();
     let asking = || {
         block_end_signals().expect("a mask");
         let (mut silent, mut deaf, mut quick) =
@@ -82,7 +83,7 @@ fn a_pending_end_signal_ends_a_wait_and_stays_pending() {
         let error = deaf.tell(&line, SOON).expect_err("no reader");
         assert!(matches!(error, AskError::Interrupted), "{error}");
         assert_eq!(quick.ask("well?\n", SOON).expect("it has spoken"), "1");
-        let taken = SigSet::from_iter(END_SIGNALS).wait();
+        let taken = end_signals().wait();
         assert_eq!(taken, Ok(Signal::SIGHUP));
     };
     std::thread::spawn(asking).join().expect("no panic");

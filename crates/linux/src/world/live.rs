@@ -17,7 +17,7 @@ use super::{Occurrence, World};
 use crate::blocker::SpawnTarget;
 use crate::foreign::ForeignProcess;
 use crate::launch::{Launch, LaunchError, Newborn, Process, launch};
-use crate::signals::END_SIGNALS;
+use crate::signals::end_signals;
 use crate::waker::Waker;
 use crate::{affinity, clock};
 
@@ -76,7 +76,7 @@ impl Live {
     /// # Errors
     /// If the kernel refuses a descriptor or the signal mask.
     pub fn new() -> io::Result<Self> {
-        let mask = SigSet::from_iter(END_SIGNALS);
+        let mask = end_signals();
         let mut mask_before = SigSet::empty();
         pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut mask_before))?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;

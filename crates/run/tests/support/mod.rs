@@ -143,6 +143,7 @@ pub(crate) struct Runner {
 impl Runner {
     /// Starts one for shell lines. `--quantum MS` may come first among the options.
     pub(crate) fn start(directory: &Path, options: &[&str], lines: &[&str]) -> Self {
+        memweir_test_support::heed_signals();
         let (quantum, options) = match options {
             ["--quantum", quantum, rest @ ..] => (*quantum, rest),
             rest => ("20", rest),
