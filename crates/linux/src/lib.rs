@@ -47,6 +47,7 @@ pub mod softpmu;
 pub mod spread;
 pub mod stderr;
 pub mod supervise;
+mod suspension;
 pub mod swap;
 pub mod terminal;
 pub mod topology;

@@ -17,7 +17,7 @@ pub fn end_signals() -> SigSet {
 }
 
 /// Returns true if this process ignores a signal.
-fn is_ignored(signal: Signal) -> bool {
+pub(crate) fn is_ignored(signal: Signal) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: without a new action the call only writes the present one, and there is room for it.
     let failed = unsafe { libc::sigaction(signal as i32, ptr::null(), action.as_mut_ptr()) } != 0;

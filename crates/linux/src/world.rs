@@ -21,6 +21,8 @@ pub enum Occurrence {
     Exited(JobId, i32),
     /// SIGINT, SIGTERM or SIGHUP arrived.
     Stop,
+    /// The terminal asks this process to [suspend](World::suspend) itself (SIGTSTP).
+    Suspend,
     /// The job's adopted first process ended. Its exit code went to its parent.
     Vanished(JobId),
     /// Another thread has woken the loop.
@@ -31,6 +33,10 @@ pub enum Occurrence {
 pub trait World {
     /// Time on a clock that never goes back.
     fn now(&self) -> Nanos;
+
+    /// Stops this process until it is continued. The clock stands still meanwhile. The default does
+    /// nothing, for worlds without such requests.
+    fn suspend(&mut self) {}
 
     /// Waits until an event occurs or the clock reaches `until`; returns no event in the latter
     /// case.

@@ -96,7 +96,8 @@ pub fn check(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
 ///
 /// SIGINT, SIGTERM and SIGHUP are blocked in the calling thread for the duration: the first ends
 /// the batch in an orderly way, as [`RunOptions::on_exit`] says, the second at once. Other threads
-/// of the caller must have them blocked already. The failure of a policy in another process ends
+/// of the caller must have them blocked already. At SIGTSTP all jobs are blocked, until this process
+/// is continued. The failure of a policy in another process ends
 /// it in the same way, and is in the report.
 pub fn run_batch(
     batch: &Batch,
@@ -108,7 +109,7 @@ pub fn run_batch(
     let limits = plan.limits()?;
     let mut told = leftovers::clean();
     // From here on a signal must end the jobs in an orderly way.
-    let world = Live::new().map_err(|source| RunError::Os {
+    let world = Live::new().and_then(Live::suspendable).map_err(|source| RunError::Os {
         what: "preparing to wait for events".to_owned(),
         source,
     })?;

@@ -1,7 +1,7 @@
 //! Ctrl-C once ends a batch in an orderly way, twice at once.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -75,6 +75,44 @@ fn a_signal_that_is_ignored_ends_nothing() {
         std::thread::sleep(Duration::from_millis(200));
         world.file("go", "");
         assert_eq!(code(shell.wait().expect("it ends")), Some(0), "{signal}");
+    }
+}
+
+/// The state of a process in `/proc`.
+fn state(process: Pid) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("it exists");
+    let behind_name = stat.rsplit(") ").next().expect("a state");
+    behind_name.chars().next().expect("a letter")
+}
+
+#[test]
+fn a_suspended_batch_stands_still() {
+    const SUSPENDED: Duration = Duration::from_millis(500);
+    let beat = "for i in $(seq 60); do echo >> beats.$0; sleep 0.01; done";
+    let script = |name| format!("sh -c '{beat}' {name}");
+    let mechanism = ["--policy", "round-robin", "--mechanism", "sigstop"];
+    for options in [&["--policy", "os"], &mechanism[..2], &mechanism] {
+        let world = World::new();
+        let began = Instant::now();
+        let mut arguments =
+            [&["run", "--cores", "1", "--quantum", "20ms", "--json", "run.json"], options].concat();
+        let jobs = ["a", "b"].map(script);
+        arguments.extend(["--", "sh", "-c", &jobs[0], ":::", "sh", "-c", &jobs[1]]);
+        let mut memweir = world.start(&arguments);
+        wait_until("a job runs", || world.has("beats.a") || world.has("beats.b"));
+        let process = Pid::from_raw(memweir.id() as i32);
+        kill(process, Signal::SIGTSTP).expect("it runs");
+        wait_until("it stops", || state(process) == 'T');
+        let beats = || ["beats.a", "beats.b"].map(|file| world.has(file).then(|| world.read(file)));
+        let before = beats();
+        std::thread::sleep(SUSPENDED);
+        assert_eq!(beats(), before, "{options:?}");
+        kill(process, Signal::SIGCONT).expect("it exists");
+        assert_eq!(code(memweir.wait().expect("it ends")), Some(0), "{options:?}");
+        assert_eq!(beats().map(|beats| beats.map(|lines| lines.len())), [Some(60); 2]);
+        let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+        let turnaround = Duration::from_secs_f64(report["turnaround_s"].as_f64().expect("seconds"));
+        assert!(turnaround + SUSPENDED <= began.elapsed(), "{options:?}: {turnaround:?}");
     }
 }
 

@@ -89,7 +89,8 @@ impl QueueBackend<'_> {
                     self.supervisor_ended(job);
                 }
                 Occurrence::Stop => stop = Some(quantum_loop::Event::Stop),
-                Occurrence::Woken => {}
+                // A daemon does not ask to be told of requests to suspend it.
+                Occurrence::Woken | Occurrence::Suspend => {}
             }
         }
         Ok(self.reap().into_iter().chain(stop).collect())

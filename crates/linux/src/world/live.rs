@@ -1,5 +1,4 @@
-//! The real [`World`]: timerfd, signalfd and one pidfd per job behind one epoll, in one thread and
-//! without a signal handler.
+//! The real [`World`]: timerfd, signalfd and one pidfd per job behind one epoll, in one thread.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,13 +17,15 @@ use crate::blocker::SpawnTarget;
 use crate::foreign::ForeignProcess;
 use crate::launch::{Launch, LaunchError, Newborn, Process, launch};
 use crate::signals::end_signals;
+use crate::suspension::{self, Suspension};
 use crate::waker::Waker;
 use crate::{affinity, clock};
 
-/// Epoll data of the timer, the signals and the waker; smaller numbers are jobs.
+/// Epoll data of the timer, the signals, the waker and the suspension; smaller numbers are jobs.
 const TIMER: u64 = u64::MAX;
 const SIGNALS: u64 = u64::MAX - 1;
 const WAKER: u64 = u64::MAX - 2;
+const SUSPENSION: u64 = u64::MAX - 3;
 
 /// Events taken from the kernel at once.
 const BATCH: usize = 64;
@@ -43,6 +44,9 @@ pub struct Live {
     newborns: HashMap<JobId, Newborn>,
     processes: HashMap<JobId, First>,
     waker: Option<Waker>,
+    suspension: Option<Suspension>,
+    /// Time for which this process was suspended.
+    suspended: Nanos,
 }
 
 /// The first process of a job.
@@ -96,7 +100,21 @@ impl Live {
             newborns: HashMap::new(),
             processes: HashMap::new(),
             waker: None,
+            suspension: None,
+            suspended: Nanos::ZERO,
         })
+    }
+
+    /// Reports SIGTSTP as [`Occurrence::Suspend`], unless this process ignores it.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn suspendable(mut self) -> io::Result<Self> {
+        self.suspension = Suspension::awaited()?;
+        if let Some(suspension) = &self.suspension {
+            self.epoll.add(suspension, EpollEvent::new(EpollFlags::EPOLLIN, SUSPENSION))?;
+        }
+        Ok(self)
     }
 
     /// Returns a handle by which other threads end a wait.
@@ -134,6 +152,10 @@ impl Live {
                 self.waker.as_ref().map_or(Ok(()), Waker::reset)?;
                 Ok(Some(Occurrence::Woken))
             }
+            SUSPENSION => {
+                self.suspension.as_ref().map_or(Ok(()), Suspension::take)?;
+                Ok(Some(Occurrence::Suspend))
+            }
             mark => {
                 let job = JobId(u32::try_from(mark).unwrap_or(u32::MAX));
                 let occurrence = match self.processes.get_mut(&job) {
@@ -162,12 +184,19 @@ impl Drop for Live {
 
 impl World for Live {
     fn now(&self) -> Nanos {
-        clock::monotonic()
+        clock::monotonic() - self.suspended
+    }
+
+    fn suspend(&mut self) {
+        let began = clock::monotonic();
+        suspension::stop();
+        self.suspended += clock::monotonic() - began;
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<Vec<Occurrence>> {
         // A zero expiration would disarm the timer.
-        let at = TimeSpec::from_duration(until.max(Nanos(1)).into());
+        let at = Nanos(until.0.saturating_add(self.suspended.0)).max(Nanos(1));
+        let at = TimeSpec::from_duration(at.into());
         self.timer.set(Expiration::OneShot(at), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
         loop {
             let mut events = [EpollEvent::empty(); BATCH];

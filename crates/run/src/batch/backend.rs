@@ -44,6 +44,8 @@ pub(super) struct ProcessBackend<'a> {
     arrivals: Vec<JobSpec>,
     /// Gives single-core jobs cores of their own; absent if that was not requested.
     cores: Option<CoreMap>,
+    /// Jobs that were resumed, and may have ended since.
+    running: Vec<JobId>,
     /// True if a job has failed.
     failed: bool,
     /// Failure of a policy in another process.
@@ -82,6 +84,7 @@ impl<'a> ProcessBackend<'a> {
             arrivals: plan.knowledge.specs(plan.batch),
             cores: (plan.pinning == Pinning::OneJobPerCore)
                 .then(|| CoreMap::new(plan.frame.cpus.clone())),
+            running: Vec::new(),
             failed: false,
             policy_failure,
             outcome: Outcome::Finished,
@@ -291,6 +294,7 @@ impl Backend for ProcessBackend<'_> {
 
     fn resume(&mut self, decision: &Decision, jobs: &[JobId]) -> Vec<(JobId, Start)> {
         self.target = decision.target;
+        self.running = jobs.to_vec();
         let (fresh, started): (Vec<JobId>, Vec<JobId>) =
             jobs.iter().partition(|job| self.slots.is_waiting(**job));
         let total = self.cores_of(&self.slots.unfinished());

@@ -115,6 +115,23 @@ impl Mechanisms {
         resumed.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
     }
 
+    /// Blocks every job while this process is stopped, and lets these run once it is continued, which
+    /// ran before. Returns the notices for the user about what failed.
+    pub fn suspend(&mut self, running: &[JobId]) -> Vec<String> {
+        if !self.can_block() {
+            self.world.suspend();
+            return vec!["jobs that cannot be blocked ran on while memweir was stopped".to_owned()];
+        }
+        let mut notices = self.block();
+        self.world.suspend();
+        if self.can_block()
+            && let Err(error) = self.blocker.run_only(running)
+        {
+            notices.extend(self.give_up_blocking(&error));
+        }
+        notices
+    }
+
     /// Gives jobs that woke up on one processor processors of their own, as far as there are any.
     /// Takes a moment, so it is for the time in which the jobs run and nothing else is to be done.
     pub fn spread(&mut self) {

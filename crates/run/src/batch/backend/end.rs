@@ -31,16 +31,29 @@ impl ProcessBackend<'_> {
             what: "waiting for the end of the quantum".to_owned(),
             source,
         })?;
-        let mut stop = false;
+        let (mut stop, mut suspend) = (false, false);
         for occurrence in occurrences {
             match occurrence {
                 Occurrence::Exited(job, code) => self.slots.first_process_ended(job, code),
                 Occurrence::Stop => stop = true,
+                Occurrence::Suspend => suspend = true,
                 // Jobs of a batch are never adopted, and nothing else changes it.
                 Occurrence::Vanished(_) | Occurrence::Woken => {}
             }
         }
+        if suspend && !stop {
+            self.suspend();
+        }
         Ok(stop)
+    }
+
+    /// Blocks the jobs while this process is stopped.
+    fn suspend(&mut self) {
+        let alive = self.slots.alive();
+        let running: Vec<JobId> =
+            self.running.iter().copied().filter(|job| alive.contains(job)).collect();
+        let notices = self.mechanisms.suspend(&running);
+        self.notify(notices);
     }
 
     /// Ends the jobs that have no process left, with a last reading.
@@ -91,6 +104,7 @@ impl ProcessBackend<'_> {
         if let Err(error) = self.mechanisms.blocker.run_all() {
             self.notice(format!("some jobs may stay blocked: {error}"));
         }
+        self.running = self.slots.alive();
         for job in self.slots.waiting() {
             self.leave(job, None);
         }

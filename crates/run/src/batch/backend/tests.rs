@@ -54,6 +54,7 @@ struct Machine {
     left: HashMap<JobId, Nanos>,
     orphans: HashMap<JobId, Nanos>,
     stops: Vec<Nanos>,
+    suspensions: Vec<Nanos>,
     /// Added to every wait, as on a machine that wakes us late.
     late: Nanos,
     fail_wait_at: Option<Nanos>,
@@ -70,6 +71,7 @@ impl Machine {
             left: HashMap::new(),
             orphans: HashMap::new(),
             stops: Vec::new(),
+            suspensions: Vec::new(),
             late: Nanos::ZERO,
             fail_wait_at: None,
             labor: Nanos::ZERO,
@@ -85,8 +87,8 @@ impl Machine {
             .chain(&self.orphans)
             .filter(|(job, _)| running.contains(*job))
             .map(|(_, left)| self.now + *left);
-        let stops = self.stops.iter().map(|stop| (*stop).max(self.now));
-        ends.chain(stops).fold(until.max(self.now), Nanos::min)
+        let signals = self.stops.iter().chain(&self.suspensions);
+        ends.chain(signals.map(|at| (*at).max(self.now))).fold(until.max(self.now), Nanos::min)
     }
 
     fn advance_to(&mut self, to: Nanos) {
@@ -124,9 +126,13 @@ impl World for Machine {
             .map(|(job, _)| *job)
             .collect();
         let now = self.now;
-        let pending = self.stops.len();
-        self.stops.retain(|stop| *stop > now);
-        let mut occurrences = vec![Occurrence::Stop; pending - self.stops.len()];
+        let taken = |signals: &mut Vec<Nanos>, occurrence| {
+            let pending = signals.len();
+            signals.retain(|at| *at > now);
+            vec![occurrence; pending - signals.len()]
+        };
+        let mut occurrences = taken(&mut self.stops, Occurrence::Stop);
+        occurrences.extend(taken(&mut self.suspensions, Occurrence::Suspend));
         for job in over {
             let left = self.left.remove(&job);
             let script = &self.scripts[job.index()];
@@ -227,6 +233,7 @@ struct Case {
     meter: Option<Ruler>,
     faults: Vec<(Kind, usize)>,
     stops: Vec<Nanos>,
+    suspensions: Vec<Nanos>,
     late: Nanos,
     fail_wait_at: Option<Nanos>,
     labor: Nanos,
@@ -245,6 +252,7 @@ impl Case {
             meter: Some(Ruler { reads: 0, fail_from: u32::MAX }),
             faults: Vec::new(),
             stops: Vec::new(),
+            suspensions: Vec::new(),
             late: Nanos::ZERO,
             fail_wait_at: None,
             labor: Nanos::ZERO,
@@ -280,7 +288,7 @@ impl Case {
             options: &self.options,
         };
         let mut world = Machine::new(self.scripts, control.clone());
-        (world.stops, world.late) = (self.stops, self.late);
+        (world.stops, world.suspensions, world.late) = (self.stops, self.suspensions, self.late);
         (world.fail_wait_at, world.labor) = (self.fail_wait_at, self.labor);
         let mechanisms = Mechanisms::new(
             Box::new(blocker),
@@ -526,6 +534,24 @@ fn a_blocker_that_fails_lets_everything_run() {
         // The machine has a core for every job, so all end within the time of one job and a turn.
         assert!(report.turnaround_s <= 0.6, "{}", report.turnaround_s);
     }
+}
+
+#[test]
+fn a_suspension_blocks_all_jobs_and_resumes_those_that_ran() {
+    let mut case = Case::new("round-robin", 2, &[250, 250, 250]);
+    case.suspensions = vec![ms(5_050)];
+    let (report, control, _) = case.run();
+    assert_eq!(report.expect("the batch goes on").notices, [""; 0]);
+    let calls = control.calls();
+    let first = calls.iter().position(|call| *call == Call::BlockAll).expect("called");
+    assert_eq!(calls[first + 1], Call::RunOnly(vec![JobId(0), JobId(1)]));
+
+    let mut case = Case::new("round-robin", 1, &[250, 250]);
+    case.suspensions = vec![ms(5_050), ms(5_150)];
+    case.faults = vec![(is_block_all, 1)];
+    let notices = case.run().0.expect("the batch goes on").notices;
+    assert!(notices[0].contains("can no longer be blocked"), "{notices:?}");
+    assert!(notices[1].contains("ran on while memweir was stopped"), "{notices:?}");
 }
 
 #[test]
