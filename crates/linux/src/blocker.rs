@@ -109,6 +109,12 @@ pub trait Blocker: Send {
     /// kernel's confirmation, which can take tens of milliseconds while no user code runs.
     fn block_all(&mut self) -> Result<(), BlockError>;
 
+    /// Stops every job for a time in which nothing calls this. The default is
+    /// [`block_all`](Blocker::block_all).
+    fn block_for_long(&mut self) -> Result<(), BlockError> {
+        self.block_all()
+    }
+
     /// Lets exactly these jobs run (step 4).
     fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError>;
 

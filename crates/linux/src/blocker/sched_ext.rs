@@ -172,12 +172,12 @@ impl SchedExtBlocker {
         result
     }
 
-    /// Freezes jobs that are held for long, or lets them run for a quantum without a guardian.
-    fn relieve_the_held(&mut self) -> Result<(), BlockError> {
+    /// Freezes jobs that are held for so long, or lets them run for a quantum without a guardian.
+    fn relieve_the_held(&mut self, long_wait: Duration) -> Result<(), BlockError> {
         let is_guarded = !self.groups.is_unguarded();
         let mut result = Ok(());
         for (id, job) in &mut self.jobs {
-            let long = matches!(job.state, State::Held(since) if since.elapsed() >= self.long_wait);
+            let long = matches!(job.state, State::Held(since) if since.elapsed() >= long_wait);
             if !long || job.dying {
                 continue;
             }
@@ -342,6 +342,17 @@ impl Blocker for SchedExtBlocker {
         thawed.and(self.select())
     }
 
+    /// Freezes them: nobody could do that before the kernel ends a scheduler that holds tasks.
+    fn block_for_long(&mut self) -> Result<(), BlockError> {
+        self.all_blocked = true;
+        if self.scheduler().is_none() {
+            return self.groups.block_all();
+        }
+        let thawed = self.follow_the_guardian().and(self.choose(|_| false));
+        let relieved = self.relieve_the_held(Duration::ZERO);
+        thawed.and(relieved).and(self.select())
+    }
+
     fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
         self.all_blocked = false;
         if self.scheduler().is_none() {
@@ -349,7 +360,7 @@ impl Blocker for SchedExtBlocker {
         }
         let chosen: BTreeSet<JobId> = jobs.iter().copied().collect();
         let thawed = self.follow_the_guardian().and(self.choose(|job| chosen.contains(&job)));
-        let relieved = self.relieve_the_held();
+        let relieved = self.relieve_the_held(self.long_wait);
         thawed.and(relieved).and(self.select())
     }
 
@@ -581,6 +592,22 @@ mod tests {
         assert_eq!((tree.writes_of("0").len(), tree.writes_of("1").len()), (1, 1));
         drop(blocker);
         assert!(tree.writes_of("1").len() <= tree.writes_of("0").len());
+    }
+
+    #[test]
+    fn jobs_that_are_blocked_for_long_go_to_the_freezer_at_once() {
+        let tree = FakeTree::new();
+        let (mut blocker, scheduler) = blocker(&tree, FOR_EVER);
+        let jobs = jobs(&mut blocker, 2);
+        let switches = jobs.iter().map(|job| format!("p/{}/cgroup.freeze", names::leaf(*job)));
+        let switches: Vec<String> = switches.collect();
+        let frozen = || switches.iter().map(|switch| tree.value(switch)).collect::<Vec<_>>();
+        blocker.run_only(&jobs[..1]).unwrap();
+        blocker.block_for_long().unwrap();
+        assert_eq!(frozen(), ["1", "1"]);
+        assert_eq!(scheduler.selected(), [0, 1], "their tasks must run to get there");
+        blocker.run_only(&jobs[..1]).unwrap();
+        assert_eq!(frozen(), ["0", "1"]);
     }
 
     #[test]

@@ -89,7 +89,7 @@ impl Mechanisms {
     /// the notices for the user about that.
     pub fn block(&mut self) -> Vec<String> {
         let blocked = self.blocker.block_all();
-        blocked.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
+        self.checked(blocked)
     }
 
     /// Lets those jobs run that a decision selects, of those whose processes exist: `started`.
@@ -112,7 +112,7 @@ impl Mechanisms {
         }
         self.woken.clone_from(&decision.chosen);
         let resumed = self.blocker.run_only(started);
-        resumed.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
+        self.checked(resumed)
     }
 
     /// Blocks every job while this process is stopped, and lets these run once it is continued, which
@@ -122,12 +122,12 @@ impl Mechanisms {
             self.world.suspend();
             return vec!["jobs that cannot be blocked ran on while memweir was stopped".to_owned()];
         }
-        let mut notices = self.block();
+        let blocked = self.blocker.block_for_long();
+        let mut notices = self.checked(blocked);
         self.world.suspend();
-        if self.can_block()
-            && let Err(error) = self.blocker.run_only(running)
-        {
-            notices.extend(self.give_up_blocking(&error));
+        if self.can_block() {
+            let resumed = self.blocker.run_only(running);
+            notices.extend(self.checked(resumed));
         }
         notices
     }
@@ -138,6 +138,11 @@ impl Mechanisms {
         let woken = std::mem::take(&mut self.woken);
         let threads: Vec<i32> = woken.iter().flat_map(|job| self.blocker.threads(*job)).collect();
         spread(&threads);
+    }
+
+    /// Gives up blocking if it has failed; returns the notices for the user about that.
+    fn checked(&mut self, result: Result<(), BlockError>) -> Vec<String> {
+        result.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
     }
 
     /// A job that cannot be blocked must not stay blocked either.
