@@ -19,7 +19,7 @@ use crate::{colors, paged};
 const LIBRARY: &str = include_str!("steps.c");
 
 /// One step in so many is tried, beginning with a random one, unless MEMWEIR_STEPS says otherwise.
-const STRIDE: u64 = 10;
+const STRIDE: u64 = 20;
 
 /// Trials at a time, each in a world of its own.
 const WORKERS: usize = 4;
@@ -97,8 +97,11 @@ impl Steps {
             }
         });
         let tried = tried.into_inner();
-        assert!(tried > 0, "no step was reached");
         println!("{tried} steps");
+        if tried == 0 {
+            // The command has fewer steps than the first that was tried.
+            assert_eq!(try_step(1), Reached::Yes, "no step was reached");
+        }
     }
 }
 
