@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use indicatif::ProgressBar;
 use memweir_core::BytesPerSec;
 use memweir_linux::hog::Kernel;
+use memweir_linux::tell;
 use memweir_run::calibrate::{
     CalibrateError, CalibrateOptions, CalibrateProgress, CalibrationCheck, Stage, calibrate, check,
     partial_path,
@@ -114,7 +115,11 @@ fn watched<T>(
 /// Compares the calibration with the machine as it is now, and shows both.
 fn compare(args: &Args, path: PathBuf) -> Result<Outcome, Failure> {
     let platform = Platform::load(&path)?;
-    let options = options(args, &Machine::here(), path)?;
+    let machine = Machine::here();
+    if let Some(notice) = platform.notice_for(&machine) {
+        tell!("{notice}");
+    }
+    let options = options(args, &machine, path)?;
     let found = match watched(|progress, stop| check(&options, &platform, progress, stop))? {
         Err(CalibrateError::Interrupted) => return Ok(Outcome::Interrupted),
         found => found?,

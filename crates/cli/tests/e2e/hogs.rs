@@ -112,6 +112,7 @@ fn a_calibration_is_compared_with_the_machine() {
     assert!(message.contains("`memweir calibrate` writes a calibration"), "{message}");
     world.calibrated(PLATFORM);
     let message = refusal(world.memweir().args(check), 3);
+    assert!(message.contains("is from another machine (A Processor there"), "{message}");
     assert!(message.contains("it has no peak"), "{message}");
     // No machine is as slow as that.
     let peak = "peak = { bandwidth = 1e6, saturation = 9e5, kernel = 'read', instances = 1 }";
