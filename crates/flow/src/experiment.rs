@@ -32,6 +32,8 @@ pub struct Experiment {
     pub knowledge: Knowledge,
     /// Its error.
     pub knowledge_error: KnowledgeError,
+    /// Factors on the known times of the jobs, beside that error; empty for none.
+    pub time_factors: Vec<f64>,
     /// Costs of scheduling.
     pub overheads: Overheads,
     /// Behavior of the operating system below.
@@ -175,6 +177,7 @@ impl Experiment {
             scheduler,
             knowledge: Knowledge::default(),
             knowledge_error: KnowledgeError::default(),
+            time_factors: Vec::new(),
             overheads: Overheads::default(),
             kernel: KernelConfig::default(),
             admission: Admission::default(),

@@ -5,6 +5,7 @@ use memweir_bank::fit::Characteristics;
 use memweir_core::medium::data::{MEDIA, MediumData};
 use memweir_flow::Hardware;
 use memweir_flow::hardware::MACHINES;
+use memweir_flow::optimal::hindsight::HINDSIGHT;
 use memweir_flow::optimal::planned::PLANNED;
 use memweir_flow::workload::catalog::{Catalog, Entry};
 use memweir_flow::workload::mix::iabw::TABLE_1;
@@ -78,11 +79,17 @@ fn mixes() -> Vec<(String, String)> {
     of_table_1.chain(hmmsched).collect()
 }
 
-/// The policies, and the schedule that is none; `pinned` binds real jobs to real CPUs.
+/// The policies, and the schedules that are none; `pinned` binds real jobs to real CPUs.
 fn policies() -> Vec<(&'static str, String)> {
-    let planned = "planned with all knowledge, as the best schedule that is known; no policy";
+    let schedules = [
+        (PLANNED, "planned with all knowledge, as the best schedule that is known; no policy"),
+        (
+            HINDSIGHT,
+            "the shortest of twelve runs of `max-weight` with corrected lengths; no policy",
+        ),
+    ];
     let policies = names::policies().into_iter().filter(|(name, _)| *name != PINNED);
-    policies.chain([(PLANNED, planned.to_owned())]).collect()
+    policies.chain(schedules.map(|(name, about)| (name, about.to_owned()))).collect()
 }
 
 fn machines() -> Vec<(String, String)> {

@@ -156,8 +156,9 @@ impl<'a> SimulatedBatch<'a> {
         let knowledge = self.experiment.knowledge;
         let alone = || longest(self.slots[tasks.clone()].iter().map(|slot| slot.alone));
         let known = (knowledge == Knowledge::Alone).then(alone).map(|(time, counts)| {
-            let Experiment { knowledge_error, seed, .. } = self.experiment;
+            let Experiment { knowledge_error, time_factors, seed, .. } = self.experiment;
             let (times, bandwidths) = knowledge_error.factors(*seed, job);
+            let times = times * time_factors.get(job).unwrap_or(&1.0);
             (Nanos((time.as_f64() * times).round() as u64), counts.bandwidth(time) * bandwidths)
         });
         Event::Arrived(JobSpec {

@@ -18,6 +18,7 @@ use memweir_core::units::LINE_BYTES;
 use memweir_core::{Bytes, BytesPerSec, JobId, Nanos};
 use memweir_flow::experiment::{KernelConfig, Knowledge, KnowledgeError};
 use memweir_flow::kernel::Kernel;
+use memweir_flow::optimal::hindsight::{self, HINDSIGHT};
 use memweir_flow::stop::Stop;
 use memweir_policy::quantum_loop::Quantum;
 use memweir_policy::record::RecordingScheduler;
@@ -93,7 +94,8 @@ impl BatchSpec {
                 None => Ok(None),
             };
         };
-        let policies = policy_names(&named, &|name| custom.find(name).is_some())?;
+        let is_known = |name: &str| name == HINDSIGHT || custom.find(name).is_some();
+        let policies = policy_names(&named, &is_known)?;
         let compression = root.map("compression", |v| whole(&v, COMPRESSIONS))?;
         Ok(Some(Self {
             policies,
@@ -108,75 +110,108 @@ impl BatchSpec {
             target: root.map("target", |v| v.named())?.unwrap_or_default(),
         }))
     }
+}
 
-    /// Runs the jobs under one of the policies, on a machine with this peak bandwidth.
+/// A batch, and what it runs on.
+pub(super) struct Batch<'a> {
+    pub(super) spec: &'a BatchSpec,
+    pub(super) machine: &'a Machine,
+    pub(super) ready: &'a [Ready],
+    pub(super) conditions: Conditions,
+    /// Peak bandwidth of the machine, which the policies are told.
+    pub(super) peak: BytesPerSec,
+    pub(super) stop: &'a Stop,
+}
+
+impl Batch<'_> {
+    /// Runs the jobs under a policy, or under the schedule that is the best in hindsight.
     ///
     /// # Errors
     /// If they do not fit on the machine or into its memory, or `stop` is requested.
-    pub(super) fn run(
+    pub(super) fn run(&self, policy: &str) -> Result<BatchRun, Refusal> {
+        let (ends, quanta) = match policy {
+            HINDSIGHT => {
+                let run = |factors: &[f64]| self.operate(hindsight::POLICY, self.told(factors));
+                let ends =
+                    |factors: &[f64]| Ok(run(factors)?.0.iter().map(|end| end.finish).collect());
+                run(&hindsight::shortest(self.ready.len(), ends)?)?
+            }
+            _ => self.operate(policy, self.known())?,
+        };
+        Ok(self.outcome(policy, &ends, quanta))
+    }
+
+    /// Runs the jobs, of which the scheduler knows this, under a policy.
+    fn operate(
         &self,
-        policy: usize,
-        machine: &Machine,
-        ready: &[Ready],
-        conditions: Conditions,
-        peak: BytesPerSec,
-        stop: &Stop,
-    ) -> Result<BatchRun, Refusal> {
+        policy: &str,
+        jobs: Vec<JobSpec>,
+    ) -> Result<(Vec<End>, Vec<Quantum>), Refusal> {
+        let Self { spec, machine, conditions, .. } = *self;
         let config = SchedulerConfig {
-            policy: self.policies[policy].clone(),
-            predictor: self.predictor,
+            policy: policy.to_owned(),
+            predictor: spec.predictor,
             cores: machine.cores,
-            quantum: self.quantum,
-            bus: Bus { peak: Some(peak), ..Bus::default() },
-            target: (self.target == BatchTarget::Paper).then(|| paper_scaled_to(peak)),
+            quantum: spec.quantum,
+            bus: Bus { peak: Some(self.peak), ..Bus::default() },
+            target: (spec.target == BatchTarget::Paper).then(|| paper_scaled_to(self.peak)),
             seed: conditions.seed,
             ..SchedulerConfig::default()
         };
-        let scheduler = match self.custom.find(&self.policies[policy]) {
+        let scheduler = match spec.custom.find(policy) {
             Some(custom) => {
                 let policy = custom.build(&config);
                 QuantumScheduler::with_policy(config, policy)
             }
             None => QuantumScheduler::new(config)?,
         };
-        let programs: Vec<ProgramSpec> = ready.iter().map(|(spec, _)| spec.clone()).collect();
-        let (ends, quanta) = machine.operate(&programs, conditions, |system| {
-            let cores = Cores::new(system, machine.cores, &programs, self.compression);
+        let programs: Vec<ProgramSpec> = self.ready.iter().map(|(spec, _)| spec.clone()).collect();
+        machine.operate(&programs, conditions, |system| {
+            let cores = Cores::new(system, machine.cores, &programs, spec.compression);
             let nodes = std::iter::repeat_n(0, machine.cores as usize);
             let costs = (KernelConfig::default(), Nanos::ZERO);
             let kernel = Kernel::on(nodes, costs, conditions.seed, Box::new(cores));
-            let mut batch = BankBatch::new(kernel, self.jobs(ready, conditions.seed), stop);
+            let mut batch = BankBatch::new(kernel, jobs, self.stop);
             let scheduler = RecordingScheduler::silent(scheduler);
-            QuantumLoop::new(scheduler, self.quantum).run(&mut batch)?;
+            QuantumLoop::new(scheduler, spec.quantum).run(&mut batch)?;
             Ok::<_, Refusal>(batch.finish())
-        })??;
-        Ok(self.outcome(policy, ready, &ends, quanta))
+        })?
     }
 
     /// Returns what the scheduler knows of each job.
-    fn jobs(&self, ready: &[Ready], seed: u64) -> Vec<JobSpec> {
-        let known = self.knowledge == Knowledge::Alone;
-        let job = |(place, (spec, alone)): (usize, &Ready)| {
-            let (times, bandwidths) = self.knowledge_error.factors(seed, place);
-            let time = alone.run.time_s * f64::from(self.compression) * times;
-            JobSpec {
-                cores: spec.threads.into(),
-                expected_time: known.then(|| Nanos::from_secs_f64(time)),
-                expected_bandwidth: known.then_some(BytesPerSec(alone.run.bandwidth * bandwidths)),
-                kind: (self.knowledge == Knowledge::FirstRun).then(|| kind(ready, place)),
-                ..JobSpec::new(JobId(place as u32))
-            }
+    fn known(&self) -> Vec<JobSpec> {
+        let BatchSpec { knowledge, knowledge_error, .. } = *self.spec;
+        let job = |place| {
+            let factors = knowledge_error.factors(self.conditions.seed, place);
+            let known = (knowledge == Knowledge::Alone).then_some(factors);
+            let kind = (knowledge == Knowledge::FirstRun).then(|| kind(self.ready, place));
+            JobSpec { kind, ..self.job(place, known) }
         };
-        ready.iter().enumerate().map(job).collect()
+        (0..self.ready.len()).map(job).collect()
     }
 
-    fn outcome(
-        &self,
-        policy: usize,
-        ready: &[Ready],
-        ends: &[End],
-        quanta: Vec<Quantum>,
-    ) -> BatchRun {
+    /// Returns the jobs with these factors on their known times.
+    fn told(&self, factors: &[f64]) -> Vec<JobSpec> {
+        let factors = factors.iter().enumerate();
+        factors.map(|(place, factor)| self.job(place, Some((*factor, 1.0)))).collect()
+    }
+
+    /// Returns a job with its time and bandwidth alone, each times a factor, if they are known.
+    fn job(&self, place: usize, factors: Option<(f64, f64)>) -> JobSpec {
+        let (spec, alone) = &self.ready[place];
+        let time = |(times, _)| {
+            Nanos::from_secs_f64(alone.run.time_s * f64::from(self.spec.compression) * times)
+        };
+        let bandwidth = |(_, bandwidths)| BytesPerSec(alone.run.bandwidth * bandwidths);
+        JobSpec {
+            cores: spec.threads.into(),
+            expected_time: factors.map(time),
+            expected_bandwidth: factors.map(bandwidth),
+            ..JobSpec::new(JobId(place as u32))
+        }
+    }
+
+    fn outcome(&self, policy: &str, ends: &[End], quanta: Vec<Quantum>) -> BatchRun {
         let job = |((spec, alone), end): (&Ready, &End)| BatchJob {
             program: spec.name.clone(),
             alone_s: alone.run.time_s,
@@ -186,11 +221,11 @@ impl BatchSpec {
         let turnaround = ends.iter().map(|end| end.finish).max().unwrap_or_default();
         let lines: u64 = ends.iter().map(|end| end.lines).sum();
         BatchRun {
-            policy: self.policies[policy].clone(),
+            policy: policy.to_owned(),
             turnaround_s: turnaround.as_secs_f64(),
             bandwidth: (lines * LINE_BYTES) as f64 / turnaround.as_secs_f64(),
             gain: None,
-            jobs: ready.iter().zip(ends).map(job).collect(),
+            jobs: self.ready.iter().zip(ends).map(job).collect(),
             quanta,
         }
     }

@@ -16,6 +16,7 @@ use memweir_flow::experiment::SimError;
 use memweir_flow::stop::Stop;
 use memweir_policy::colors::{ProgramTraits, Supply};
 
+use super::batch::Batch;
 use super::report::{Alone, BankPoint, BankReport, BatchRun, Fit, PartitionRun};
 use super::{BankScenario, Partition, Wanted, batch};
 use crate::ScenarioText;
@@ -39,7 +40,7 @@ pub struct BankStudy {
 pub(super) type Ready = (ProgramSpec, Alone);
 
 /// The runs of a batch, and the peak bandwidth of its machine; nothing without a batch.
-type Batch = (Option<BytesPerSec>, Vec<BatchRun>);
+type BatchRuns = (Option<BytesPerSec>, Vec<BatchRun>);
 
 impl BankStudy {
     /// Reads the scenario at every point of `grid`, with the values `set` in place of its own.
@@ -149,7 +150,7 @@ impl BankStudy {
         threads: NonZeroUsize,
         ready: &[Vec<Ready>],
         done: &mut impl FnMut(),
-    ) -> Result<Vec<Batch>, Refusal> {
+    ) -> Result<Vec<BatchRuns>, Refusal> {
         let peaks: Vec<Vec<BytesPerSec>> = self.all(
             threads,
             |point| usize::from(point.batch.is_some()),
@@ -214,7 +215,7 @@ impl BankStudy {
         &self,
         at: usize,
         mut runs: Vec<PartitionRun>,
-        (peak, mut policies): Batch,
+        (peak, mut policies): BatchRuns,
         ready: Vec<Ready>,
     ) -> BankPoint {
         let scenario = &self.points[at];
@@ -271,8 +272,9 @@ impl BankScenario {
         peak: BytesPerSec,
         stop: &Stop,
     ) -> Result<BatchRun, Refusal> {
-        let batch = self.batch.as_ref().expect("a scenario with policies has a batch");
-        batch.run(policy, &self.machine, ready, self.conditions(), peak, stop)
+        let spec = self.batch.as_ref().expect("a scenario with policies has a batch");
+        let (machine, conditions) = (&self.machine, self.conditions());
+        Batch { spec, machine, ready, conditions, peak, stop }.run(&spec.policies[policy])
     }
 
     fn conditions(&self) -> Conditions {

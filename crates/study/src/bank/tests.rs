@@ -228,6 +228,24 @@ fn hardware_threads_serve_programs_that_run_together_and_no_batch() {
 }
 
 #[test]
+fn in_hindsight_no_batch_is_longer_than_under_max_weight() {
+    let scenario = r#"
+fidelity = "bank"
+compression = 8_000
+machine = { cores = 2, memory = { device = "ddr4-2400" } }
+programs = { draw = 5, time_us = [100, 400] }
+policies = ["max-weight", "hindsight"]
+"#;
+    let points = run(scenario, &["programs.seed=1..3"]);
+    let turnarounds: Vec<[f64; 2]> = points
+        .iter()
+        .map(|point| [0, 1].map(|policy| point.policies[policy].turnaround_s))
+        .collect();
+    assert!(turnarounds.iter().all(|[policy, schedule]| schedule <= policy), "{turnarounds:?}");
+    assert!(turnarounds.iter().any(|[policy, schedule]| schedule < policy), "{turnarounds:?}");
+}
+
+#[test]
 fn compressed_time_shows_the_bandwidth_of_the_machine() {
     // Two readers on two cores have the same bandwidth whatever time seems to be.
     let scenario = r#"

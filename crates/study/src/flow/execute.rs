@@ -4,6 +4,7 @@ use memweir_core::Nanos;
 use memweir_core::input::Refusal;
 use memweir_flow::batch::Simulation;
 use memweir_flow::experiment::{Experiment, SimError};
+use memweir_flow::optimal::hindsight::{self, HINDSIGHT};
 use memweir_flow::optimal::planned::{self, PLANNED};
 use memweir_flow::optimal::{self, Effort, lower_bound, optimal};
 use memweir_flow::outcome::{Outcome, TaskOutcome};
@@ -104,9 +105,10 @@ impl Scenario {
         stop: &Stop,
     ) -> Result<Run, SimError> {
         let experiment = self.experiment(policy, repetition, prepared);
-        let outcome = match self.policies[policy] == PLANNED {
-            true => planned::run(&experiment, recorder, stop)?,
-            false => self.simulate(policy, &experiment, prepared, recorder, stop)?,
+        let outcome = match &*self.policies[policy] {
+            PLANNED => planned::run(&experiment, recorder, stop)?,
+            HINDSIGHT => self.in_hindsight(experiment.clone(), prepared, recorder, stop)?,
+            _ => self.simulate(&experiment, prepared, recorder, stop)?,
         };
         let seed = self.seed_of(repetition);
         let optimum = prepared.optimum.map(|(turnaround, _)| turnaround);
@@ -125,17 +127,34 @@ impl Scenario {
         })
     }
 
+    /// Simulates an experiment under the schedule that turns out to be the shortest.
+    fn in_hindsight(
+        &self,
+        mut experiment: Experiment,
+        prepared: &Prepared,
+        recorder: Option<&mut dyn Recorder>,
+        stop: &Stop,
+    ) -> Result<Outcome, SimError> {
+        hindsight::POLICY.clone_into(&mut experiment.scheduler.policy);
+        (experiment.knowledge, experiment.knowledge_error) = Default::default();
+        experiment.time_factors = hindsight::shortest(experiment.tasks.len(), |factors| {
+            experiment.time_factors = factors.to_vec();
+            let outcome = self.simulate(&experiment, prepared, None, stop)?;
+            Ok::<_, SimError>(outcome.tasks.iter().map(|task| task.finish).collect())
+        })?;
+        self.simulate(&experiment, prepared, recorder, stop)
+    }
+
     /// Simulates an experiment with the scenario's migration of pages.
     fn simulate(
         &self,
-        policy: usize,
         experiment: &Experiment,
         prepared: &Prepared,
         recorder: Option<&mut dyn Recorder>,
         stop: &Stop,
     ) -> Result<Outcome, SimError> {
         let mut simulation = Simulation::new(experiment).stop(stop.clone());
-        if let Some(custom) = self.custom.find(&self.policies[policy]) {
+        if let Some(custom) = self.custom.find(&experiment.scheduler.policy) {
             simulation = simulation.policy(custom.build(&experiment.scheduler));
         }
         if let Some(recorder) = recorder {

@@ -7,6 +7,7 @@ use memweir_core::Nanos;
 use memweir_core::input::{InputError, Replacement, Section, Value};
 use memweir_flow::experiment::{KernelConfig, Overheads};
 use memweir_flow::hardware::Hardware;
+use memweir_flow::optimal::hindsight::HINDSIGHT;
 use memweir_flow::optimal::planned::{MOST_CORES, PLANNED};
 use memweir_flow::task::Placement;
 use memweir_flow::workload::catalog::Catalog;
@@ -90,11 +91,19 @@ impl Reader<'_> {
         let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
         let workload = self.workload(&mut root, &catalog, cores)?;
         let named = root.require("policies")?;
-        let is_known = |name: &str| name == PLANNED || self.custom.find(name).is_some();
+        let is_known =
+            |name: &str| [PLANNED, HINDSIGHT].contains(&name) || self.custom.find(name).is_some();
         let policies = cores::apply(core_use, policy_names(&named, &is_known)?, &named)?;
         let migration = root.map("migration", |v| self.migration(v, &workload))?;
-        if policies.iter().any(|name| name == PLANNED) {
-            check_planned(&named, migration.as_ref(), &workload, cores)?;
+        let names = |schedule: &str| policies.iter().any(|name| name == schedule);
+        if names(PLANNED) {
+            check_planned(&named, migration.as_ref(), cores)?;
+        }
+        if let Some(schedule) = [PLANNED, HINDSIGHT].into_iter().find(|name| names(name))
+            && workload.log.is_some()
+        {
+            let reason = format!("`{schedule}` is for tasks that are all admitted");
+            return Err(named.refuse(reason).help("leave it out, or `log`"));
         }
         Ok(Scenario {
             migration,
@@ -191,16 +200,13 @@ impl Reader<'_> {
 fn check_planned(
     named: &Value<'_>,
     migration: Option<&MigrationSpec>,
-    workload: &Workload,
     cores: u32,
 ) -> Result<(), InputError> {
     let (what, help) = if migration.is_some() {
         ("pages that stay where they are".to_owned(), "leave it out, or `migration`")
-    } else if workload.log.is_some() {
-        ("tasks that are all admitted".to_owned(), "leave it out, or `log`")
     } else if cores > MOST_CORES {
         let what = format!("up to {MOST_CORES} cores, not for {cores}");
-        (what, "leave it out, or simulate fewer cores")
+        (what, "`hindsight` instead, or fewer cores")
     } else {
         return Ok(());
     };

@@ -496,9 +496,23 @@ fn no_schedule_is_planned_for_more_cores_than_it_can_be_found_for() {
     };
     assert!(on("32").is_ok());
     let refused = on("33").expect_err("too many").to_string();
-    let said =
-        "s.toml:2: policies: `planned` plans for up to 32 cores, not for 33\n  help: leave it";
+    let said = "s.toml:2: policies: `planned` plans for up to 32 cores, not for 33\n  help: `hind";
     assert!(refused.starts_with(said), "{refused}");
+}
+
+#[test]
+fn in_hindsight_no_schedule_is_longer_than_that_of_max_weight() {
+    let mix = "machine = \"iabw\"\nknowledge = \"nothing\"\npolicies = [\"max-weight\", \"hindsight\"]\n\
+               [mix]\nprograms = \"all\"\nonce = true\njobs = 9\n";
+    let turnarounds = |set: &[(&str, &str)]| -> Vec<f64> {
+        let report = study(mix, set, Grid::default()).expect("a scenario");
+        let report = report.run(NonZeroUsize::MIN, |_| ()).expect("it runs");
+        report.points[0].runs.iter().map(|run| run.turnaround_s).collect()
+    };
+    let (unknown, known) = (turnarounds(&[]), turnarounds(&[("knowledge", "\"alone\"")]));
+    assert_eq!(unknown[1], known[1], "it knows all lengths");
+    assert!(known[1] <= known[0], "{known:?}");
+    assert!(known[0] < unknown[0], "{known:?} {unknown:?}");
 }
 
 #[test]
