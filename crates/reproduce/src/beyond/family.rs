@@ -6,6 +6,7 @@ use std::sync::Arc;
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_core::metrics;
 use memweir_core::profile::Profile;
+use memweir_flow::optimal::hindsight::HINDSIGHT;
 use memweir_flow::optimal::planned::PLANNED;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_study::bank::report::BankPoint;
@@ -25,6 +26,9 @@ use crate::work::Bench;
 
 /// Policy that the others are compared with.
 const BASELINE: &str = "os";
+
+/// Schedules that are no policies. They are known where they are the best.
+const SCHEDULES: [&str; 2] = [PLANNED, HINDSIGHT];
 
 /// Policy that has to reach the goals.
 pub(super) const OURS: &str = "max-weight";
@@ -50,6 +54,9 @@ enum MixIs {
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
+    /// Schedules that stand beside the policies, except in a quick run: they take the most time.
+    #[serde(default)]
+    schedules: Vec<String>,
     /// `KEY=VALUE` in place of the scenario's own values.
     #[serde(default)]
     set: Vec<String>,
@@ -61,6 +68,8 @@ struct Case {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
+    policies: Vec<String>,
+    /// All but its policies.
     scenario: String,
     mix_is: MixIs,
     /// `KEY=VALUE,VALUE,...` as of `memweir sim --sweep`.
@@ -98,8 +107,8 @@ pub(super) struct CaseGains {
     pub(super) policies: Vec<(String, Vec<f64>)>,
     /// Share of the possible gain of each policy, where a bound is known.
     shares: Vec<Option<f64>>,
-    /// Gain on each mix of the best schedule that is known, the planned one or that of a policy, in
-    /// this case or in one in which more is known; empty where there is neither.
+    /// Gain on each mix of the best schedule that is known, one of [`SCHEDULES`] or that of a policy,
+    /// in this case or in one in which more is known; empty where there is neither.
     best_known: Vec<f64>,
     /// Share of that gain in percent that our policy has to reach: all that a policy can know is
     /// known.
@@ -129,7 +138,10 @@ impl Family {
             .filter(|_| fidelity == Fidelity::Flow)
             .map(|count| format!("repetitions={count}"));
         let study = |case: &Case| {
-            let set = case.set.iter().chain(&repetitions);
+            let schedules = if quick.is_some() { &[] } else { &case.schedules[..] };
+            let policies = [&parameters.policies, schedules].concat();
+            let policies = format!("policies={policies:?}");
+            let set = [&policies].into_iter().chain(&case.set).chain(&repetitions);
             let set = set.map(|set| Replacement::read(set, set).map_err(refused));
             let set = set.collect::<Result<Vec<_>, _>>()?;
             let grid = Grid::new(sweeps.clone()).map_err(refused)?;
@@ -185,7 +197,7 @@ impl Family {
         for (place, (case, _)) in self.cases.iter().enumerate() {
             let known = cases.iter().find(|other| Some(&other.name) == case.known_as.as_ref());
             if let Some(known) = known.map(CaseGains::best) {
-                cases[place].add_schedules(known);
+                cases[place].add_schedules(&known);
             }
         }
         Ok(Gains { title: self.title.clone(), cases })
@@ -195,8 +207,7 @@ impl Family {
 impl CaseGains {
     fn of(name: &str, mix_is: MixIs, points: &[Point]) -> Self {
         let summaries = points.first().map_or(&[][..], |point| &point.policies);
-        let is_policy = |name: &&String| *name != BASELINE && *name != PLANNED;
-        let names = summaries.iter().map(|summary| &summary.policy).filter(is_policy);
+        let names = summaries.iter().map(|summary| &summary.policy);
         let gains = |policy: &String| {
             let on_point = |point: &Point| match mix_is {
                 MixIs::Point => vec![summary(point, policy, |summary| summary.gain)],
@@ -204,21 +215,15 @@ impl CaseGains {
             };
             points.iter().flat_map(on_point).map(|gain| 100.0 * gain).collect()
         };
-        let policies: Vec<(String, Vec<f64>)> =
-            names.map(|policy| (policy.clone(), gains(policy))).collect();
+        let gains = names.map(|policy| (policy.clone(), gains(policy))).collect();
+        let mut case = Self::from_gains(name, gains);
         let share = |(policy, _): &(String, Vec<f64>)| {
             let shares = points.iter().map(|point| {
                 point.policies.iter().find(|s| s.policy == *policy)?.share_of_possible
             });
             metrics::mean(&shares.collect::<Option<Vec<f64>>>()?)
         };
-        let shares = policies.iter().map(share).collect();
-        let name = name.to_owned();
-        let mut case = Self { name, policies, shares, best_known: Vec::new(), goal: None };
-        if summaries.iter().any(|summary| summary.policy == PLANNED) {
-            case.add_schedules(gains(&PLANNED.to_owned()));
-            case.goal = Some(SHARE_OF_KNOWN);
-        }
+        case.shares = case.policies.iter().map(share).collect();
         case
     }
 
@@ -228,17 +233,33 @@ impl CaseGains {
             let on_point = |point: &BankPoint| point.policies[place].gain.unwrap_or(0.0);
             points.iter().map(on_point).map(|gain| 100.0 * gain).collect()
         };
-        let policies = runs.iter().enumerate().filter(|(_, run)| run.policy != BASELINE);
-        let policies: Vec<(String, Vec<f64>)> =
-            policies.map(|(place, run)| (run.policy.clone(), gains(place))).collect();
-        let shares = vec![None; policies.len()];
-        Self { name: name.to_owned(), policies, shares, best_known: Vec::new(), goal: None }
+        let gains = runs
+            .iter()
+            .enumerate()
+            .map(|(place, run)| (run.policy.clone(), gains(place)))
+            .collect();
+        Self::from_gains(name, gains)
     }
 
-    /// Adds schedules with these gains to those of the policies; the best are the best known.
-    fn add_schedules(&mut self, gains: Vec<f64>) {
-        self.best_known = gains;
-        self.best_known = self.best();
+    /// The gains of the policies and [`SCHEDULES`] of a case; the baseline has none.
+    fn from_gains(name: &str, gains: Vec<(String, Vec<f64>)>) -> Self {
+        let is_schedule = |(name, _): &(String, _)| SCHEDULES.contains(&name.as_str());
+        let (schedules, policies): (Vec<_>, Vec<_>) =
+            gains.into_iter().filter(|(name, _)| name != BASELINE).partition(is_schedule);
+        let shares = vec![None; policies.len()];
+        let name = name.to_owned();
+        let mut case = Self { name, policies, shares, best_known: Vec::new(), goal: None };
+        for (_, gains) in schedules {
+            case.add_schedules(&gains);
+            case.goal = Some(SHARE_OF_KNOWN);
+        }
+        case
+    }
+
+    /// Adds schedules with these gains to those that are known.
+    fn add_schedules(&mut self, gains: &[f64]) {
+        let best = self.best();
+        self.best_known = best.iter().zip(gains).map(|(best, gain)| best.max(*gain)).collect();
     }
 
     /// Gain on each mix of the best policy, or of the best schedule that is known where it is
