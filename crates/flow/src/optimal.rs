@@ -8,8 +8,8 @@
 //!   bound.
 //! * [`planned`] runs a schedule that is planned with all knowledge, for batches of any size: the
 //!   best that is known where no policy is better.
-//! * [`hindsight`] finds one by running `max-weight` with lengths that are corrected from run to run,
-//!   on machines of any size and at bank level, too.
+//! * [`hindsight`] finds one by running `max-weight` with lengths that are corrected from run to
+//!   run, on machines of any size and at bank level, too.
 
 mod blend;
 mod bound;

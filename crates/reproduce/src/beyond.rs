@@ -100,8 +100,8 @@ impl Laboratory for Lab {
         match self.effort {
             Effort::Full => String::new(),
             Effort::Quick => "one seed of each mix of the papers instead of three, three draws of \
-                              programs instead of twelve, and the policies alone; gains move by a percent \
-                              or two."
+                              programs instead of twelve, and the policies alone; gains move by a \
+                              percent or two."
                 .to_owned(),
         }
     }

@@ -96,9 +96,9 @@ pub fn check(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
 ///
 /// SIGINT, SIGTERM and SIGHUP are blocked in the calling thread for the duration: the first ends
 /// the batch in an orderly way, as [`RunOptions::on_exit`] says, the second at once. Other threads
-/// of the caller must have them blocked already. At SIGTSTP all jobs are blocked, until this process
-/// is continued. The failure of a policy in another process ends
-/// it in the same way, and is in the report.
+/// of the caller must have them blocked already. At SIGTSTP all jobs are blocked, until this
+/// process is continued. The failure of a policy in another process ends it in the same way, and is
+/// in the report.
 pub fn run_batch(
     batch: &Batch,
     options: &RunOptions,

@@ -51,8 +51,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Lets this process, and those that it starts, end by SIGINT, SIGQUIT and SIGHUP: tests that run in
-/// the background of a script, or under `nohup`, ignore some of them.
+/// Lets this process, and those that it starts, end by SIGINT, SIGQUIT and SIGHUP: tests that run
+/// in the background of a script, or under `nohup`, ignore some of them.
 ///
 /// # Panics
 /// If the kernel refuses.

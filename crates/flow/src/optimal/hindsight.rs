@@ -15,10 +15,10 @@ pub const HINDSIGHT: &str = "hindsight";
 pub const POLICY: &str = "max-weight";
 
 /// Number of runs: from about here on, corrections repeat themselves.
-pub const RUNS: u32 = 12;
+const RUNS: u32 = 12;
 
-/// Returns the factors on the lengths of the jobs with which a batch is shortest. `run` runs it with
-/// the factors that it is called with, and returns the end of each job.
+/// Returns the factors on the lengths of the jobs with which a batch is shortest. `run` runs it
+/// with the factors that it is called with, and returns the end of each job.
 ///
 /// # Errors
 /// The first error of a run.
@@ -50,7 +50,7 @@ mod tests {
         let mut told = Vec::new();
         let ends = |factors: &[f64]| {
             told.push(factors.to_vec());
-            // The first job always ends at half of the time, which is shorter once it counts little.
+            // The first job ends at half of the time, which is shorter once it counts little.
             let seconds = if factors[0] < 0.5 { [3, 6] } else { [4, 8] };
             Ok::<_, ()>(seconds.map(|s| Nanos::from_millis(s * 1000)).to_vec())
         };

@@ -107,8 +107,8 @@ pub(super) struct CaseGains {
     pub(super) policies: Vec<(String, Vec<f64>)>,
     /// Share of the possible gain of each policy, where a bound is known.
     shares: Vec<Option<f64>>,
-    /// Gain on each mix of the best schedule that is known, one of [`SCHEDULES`] or that of a policy,
-    /// in this case or in one in which more is known; empty where there is neither.
+    /// Gain on each mix of the best schedule that is known, one of [`SCHEDULES`] or that of a
+    /// policy, in this case or in one in which more is known; empty where there is neither.
     best_known: Vec<f64>,
     /// Share of that gain in percent that our policy has to reach: all that a policy can know is
     /// known.

@@ -115,8 +115,8 @@ impl Mechanisms {
         self.checked(resumed)
     }
 
-    /// Blocks every job while this process is stopped, and lets these run once it is continued, which
-    /// ran before. Returns the notices for the user about what failed.
+    /// Blocks every job while this process is stopped, and lets these run once it is continued,
+    /// which ran before. Returns the notices for the user about what failed.
     pub fn suspend(&mut self, running: &[JobId]) -> Vec<String> {
         if !self.can_block() {
             self.world.suspend();
