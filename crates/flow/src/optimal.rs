@@ -28,6 +28,9 @@ use blend::Kinds;
 use plan::{Costing, Plan};
 use search::Search;
 
+/// Names of the schedules that stand beside policies in a scenario and are none.
+pub const SCHEDULES: [&str; 2] = [planned::PLANNED, hindsight::HINDSIGHT];
+
 /// Certainty of a shortest turnaround.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Certainty {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_core::metrics;
 use memweir_core::profile::Profile;
-use memweir_flow::optimal::hindsight::HINDSIGHT;
-use memweir_flow::optimal::planned::PLANNED;
+use memweir_flow::optimal::SCHEDULES;
 use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_study::bank::report::BankPoint;
 use memweir_study::bank::study::BankStudy;
@@ -26,9 +25,6 @@ use crate::work::Bench;
 
 /// Policy that the others are compared with.
 const BASELINE: &str = "os";
-
-/// Schedules that are no policies. They are known where they are the best.
-const SCHEDULES: [&str; 2] = [PLANNED, HINDSIGHT];
 
 /// Policy that has to reach the goals.
 pub(super) const OURS: &str = "max-weight";
@@ -247,12 +243,10 @@ impl CaseGains {
         let (schedules, policies): (Vec<_>, Vec<_>) =
             gains.into_iter().filter(|(name, _)| name != BASELINE).partition(is_schedule);
         let shares = vec![None; policies.len()];
+        let goal = (!schedules.is_empty()).then_some(SHARE_OF_KNOWN);
         let name = name.to_owned();
-        let mut case = Self { name, policies, shares, best_known: Vec::new(), goal: None };
-        for (_, gains) in schedules {
-            case.add_schedules(&gains);
-            case.goal = Some(SHARE_OF_KNOWN);
-        }
+        let mut case = Self { name, policies, shares, best_known: Vec::new(), goal };
+        schedules.iter().for_each(|(_, gains)| case.add_schedules(gains));
         case
     }
 

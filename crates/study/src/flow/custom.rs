@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use memweir_core::input::Refusal;
-use memweir_flow::optimal::hindsight::HINDSIGHT;
-use memweir_flow::optimal::planned::PLANNED;
+use memweir_flow::optimal::SCHEDULES;
 use memweir_policy::policies::{self, check_names};
 use memweir_policy::{Policy, SchedulerConfig};
 
@@ -29,7 +28,7 @@ impl CustomPolicies {
     /// If a name is not a name of a policy, is that of a policy of the table, or occurs twice.
     pub fn new(policies: Vec<Arc<dyn CustomPolicy>>) -> Result<Self, Refusal> {
         let names: Vec<&str> = policies.iter().map(|policy| policy.name()).collect();
-        check_names(&names, &mut policies::names().chain([PLANNED, HINDSIGHT]))?;
+        check_names(&names, &mut policies::names().chain(SCHEDULES))?;
         Ok(Self(policies))
     }
 

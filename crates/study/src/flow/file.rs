@@ -7,7 +7,7 @@ use memweir_core::Nanos;
 use memweir_core::input::{InputError, Replacement, Section, Value};
 use memweir_flow::experiment::{KernelConfig, Overheads};
 use memweir_flow::hardware::Hardware;
-use memweir_flow::optimal::hindsight::HINDSIGHT;
+use memweir_flow::optimal::SCHEDULES;
 use memweir_flow::optimal::planned::{MOST_CORES, PLANNED};
 use memweir_flow::task::Placement;
 use memweir_flow::workload::catalog::Catalog;
@@ -91,15 +91,14 @@ impl Reader<'_> {
         let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
         let workload = self.workload(&mut root, &catalog, cores)?;
         let named = root.require("policies")?;
-        let is_known =
-            |name: &str| [PLANNED, HINDSIGHT].contains(&name) || self.custom.find(name).is_some();
+        let is_known = |name: &str| SCHEDULES.contains(&name) || self.custom.find(name).is_some();
         let policies = cores::apply(core_use, policy_names(&named, &is_known)?, &named)?;
         let migration = root.map("migration", |v| self.migration(v, &workload))?;
         let names = |schedule: &str| policies.iter().any(|name| name == schedule);
         if names(PLANNED) {
             check_planned(&named, migration.as_ref(), cores)?;
         }
-        if let Some(schedule) = [PLANNED, HINDSIGHT].into_iter().find(|name| names(name))
+        if let Some(schedule) = SCHEDULES.into_iter().find(|name| names(name))
             && workload.log.is_some()
         {
             let reason = format!("`{schedule}` is for tasks that are all admitted");

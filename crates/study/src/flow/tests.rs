@@ -502,8 +502,15 @@ fn no_schedule_is_planned_for_more_cores_than_it_can_be_found_for() {
 
 #[test]
 fn in_hindsight_no_schedule_is_longer_than_that_of_max_weight() {
-    let mix = "machine = \"iabw\"\nknowledge = \"nothing\"\npolicies = [\"max-weight\", \"hindsight\"]\n\
-               [mix]\nprograms = \"all\"\nonce = true\njobs = 9\n";
+    let mix = r#"
+machine = "iabw"
+knowledge = "nothing"
+policies = ["max-weight", "hindsight"]
+[mix]
+programs = "all"
+once = true
+jobs = 9
+"#;
     let turnarounds = |set: &[(&str, &str)]| -> Vec<f64> {
         let report = study(mix, set, Grid::default()).expect("a scenario");
         let report = report.run(NonZeroUsize::MIN, |_| ()).expect("it runs");
