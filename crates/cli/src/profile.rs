@@ -18,7 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::profile as render;
 use crate::shared::batch::lost_output;
-use crate::shared::profiling::{QemuArgs, keep, show, spinner};
+use crate::shared::profiling::{QemuArgs, keep, show, signals, spinner};
 use crate::value::{duration, named, parsed};
 
 /// Options of `memweir profile`.
@@ -122,7 +122,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         addresses: args.addresses.clone(),
     };
     let bar = spinner("");
-    let profiled = profile(&invocation, &options, &mut |progress| show(&bar, progress));
+    let profiled = profile(&invocation, &options, &signals()?, &mut |p| show(&bar, p));
     bar.finish_and_clear();
     let profiled = profiled?;
     let notice = input.notice.map_or(String::new(), |notice| format!("{notice}\n"));

@@ -30,7 +30,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 pub use private::{PrivateDirectories, PrivateView, UserNamespace, is_writable_directory};
 pub use process::{Ending, Exit, Process};
 pub use program::resolve_program;
-pub use signals::Signals;
+pub use signals::{Signals, Waited};
 
 use crate::blocker::SpawnTarget;
 use child::{Report, Step};

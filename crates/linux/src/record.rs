@@ -17,7 +17,7 @@ use memweir_core::placement::Placement;
 use memweir_core::{Counts, Nanos};
 
 use crate::blocker::SpawnTarget;
-use crate::launch::{Exit, Launch, LaunchError, Process, Signals, launch as start};
+use crate::launch::{Exit, Launch, LaunchError, Process, Signals, Waited, launch as start};
 pub use crate::qemu::QemuError;
 use crate::qemu::{Qemu, QemuPaths};
 use crate::softpmu::{CountingPlan, JobCounters, LastLevel};
@@ -237,11 +237,11 @@ fn follow(
     let failed = || os_error("cannot wait for the program");
     let mut told = Instant::now();
     loop {
-        if let Some(signal) = signals.wait(process, POLL).map_err(failed())? {
-            process.kill_group();
-            return Err(RecordError::Interrupted(signal.as_str()));
-        }
-        let status = process.try_wait().map_err(failed())?;
+        let status = match signals.wait(process, POLL).map_err(failed())? {
+            Waited::Runs => None,
+            Waited::Ended(exit) => Some(exit),
+            Waited::Killed(signal) => return Err(RecordError::Interrupted(signal.as_str())),
+        };
         let unfinished = if status.is_some() { Unfinished::Skip } else { Unfinished::Wait };
         while let Some(chunk) = counters.take_chunk(unfinished) {
             course.push(chunk);

@@ -49,11 +49,11 @@ impl Suspension {
         }
     }
 
-    /// Takes the request for which it is readable.
+    /// Takes the request for which it is readable; returns false if there is none.
     ///
     /// # Errors
     /// If the descriptor cannot be read.
-    pub(crate) fn take(&self) -> io::Result<()> {
+    pub(crate) fn take(&self) -> io::Result<bool> {
         self.requested.reset()
     }
 }

@@ -27,13 +27,14 @@ impl Waker {
         let _ = self.0.write(1);
     }
 
-    /// Makes it unreadable again.
+    /// Makes it unreadable again; returns false if it was so already.
     ///
     /// # Errors
     /// If the descriptor cannot be read.
-    pub fn reset(&self) -> io::Result<()> {
+    pub fn reset(&self) -> io::Result<bool> {
         match self.0.read() {
-            Ok(_) | Err(Errno::EAGAIN) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(Errno::EAGAIN) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

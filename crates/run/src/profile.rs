@@ -52,14 +52,14 @@ pub const SHORTEST_INTERVAL: Nanos = Nanos::MILLI;
 /// counts. Writes to files are discarded where [`Isolation`] reaches; other effects of the program
 /// take place in every run.
 ///
-/// SIGINT, SIGTERM and SIGHUP kill the program and end the profile. A caller with more threads than
-/// this one must have blocked them in the others, or they end memweir and the program runs on.
+/// One of the `signals` that ask memweir to end kills the program, and ends the profile.
 ///
 /// # Errors
 /// See [`ProfileError`]. A program that ends with an error is profiled all the same.
 pub fn profile(
     invocation: &Invocation,
     options: &ProfileOptions,
+    signals: &Signals,
     progress: &mut dyn FnMut(ProfileProgress),
 ) -> Result<Profiled, ProfileError> {
     if options.interval < SHORTEST_INTERVAL {
@@ -68,13 +68,11 @@ pub fn profile(
             .into());
     }
     let meter = choose_meter(options)?;
-    let signals = Signals::caught()
-        .map_err(|source| ProfileError::Os { what: "catching signals".to_owned(), source })?;
     match meter {
         Some(mut meter) => {
-            with_native_meter(invocation, options, meter.as_mut(), &signals, progress)
+            with_native_meter(invocation, options, meter.as_mut(), signals, progress)
         }
-        None => Timed::run(invocation, options, &signals, progress)?.count(&signals, progress),
+        None => Timed::run(invocation, options, signals, progress)?.count(signals, progress),
     }
 }
 

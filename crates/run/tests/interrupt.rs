@@ -53,10 +53,11 @@ fn profile_programs_that_never_end(directory: &Path) {
     let keep = |number: usize, error: ProfileError| {
         fs::write(directory.join(format!("error-{number}")), error.to_string()).unwrap();
     };
-    if !directory.join("at-once").exists() {
-        return keep(0, profile(&endless(directory, 0), &options, &mut |_| ()).unwrap_err());
-    }
     let signals = Signals::caught().unwrap();
+    if !directory.join("at-once").exists() {
+        let program = endless(directory, 0);
+        return keep(0, profile(&program, &options, &signals, &mut |_| ()).unwrap_err());
+    }
     let programs = [1, 2].map(|number| (number, endless(directory, number)));
     std::thread::scope(|scope| {
         for (number, program) in &programs {

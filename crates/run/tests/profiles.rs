@@ -8,6 +8,7 @@ use memweir_core::Bytes;
 use memweir_core::Nanos;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 use memweir_linux::MeterKind;
+use memweir_linux::launch::Signals;
 use memweir_linux::qemu::{Qemu, QemuPaths};
 use memweir_run::profile::{
     Check, Isolation, ProfileError, ProfileOptions, ProfileProgress, Profiled, profile,
@@ -46,8 +47,12 @@ fn emulator_is_missing() -> bool {
     missing.is_some()
 }
 
+fn signals() -> Signals {
+    Signals::caught().unwrap()
+}
+
 fn run(invocation: &Invocation, options: &ProfileOptions) -> Profiled {
-    profile(invocation, options, &mut |_| ()).unwrap()
+    profile(invocation, options, &signals(), &mut |_| ()).unwrap()
 }
 
 /// A file of lines in no order, larger than the last-level cache of the tests.
@@ -73,7 +78,7 @@ fn a_sort_is_profiled_along_its_native_time() {
     unsorted(dir.path());
     let sort = program("/usr/bin/sort", &["--parallel=1", "unsorted", "-o", "sorted"], dir.path());
     let mut stages = (0, 0);
-    let profiled = profile(&sort, &options(), &mut |progress| match progress {
+    let profiled = profile(&sort, &options(), &signals(), &mut |progress| match progress {
         ProfileProgress::Native { .. } => stages.0 += 1,
         ProfileProgress::Emulated { .. } => stages.1 += 1,
         ProfileProgress::Checking { .. } => panic!("nobody asked for a check"),
@@ -163,7 +168,7 @@ fn every_run_finds_the_files_as_they_were_and_leaves_them_so() {
             ..options()
         };
         let once = program("/bin/sh", &["-c", ONCE], dir.path());
-        let profiled = match profile(&once, &options, &mut |_| ()) {
+        let profiled = match profile(&once, &options, &signals(), &mut |_| ()) {
             Err(ProfileError::Invalid(error)) if isolation == Isolation::Overlay => {
                 memweir_test_support::skip!(Privilege, "{error}");
                 continue;
@@ -225,7 +230,7 @@ fn a_native_meter_samples_the_running_program() {
         ProfileOptions { meter: Some(MeterKind::Perf), perf_events: Some(events), ..options() };
     // Every page of the buffer is a fault, which the file of test events counts as reads.
     let dd = program("/bin/dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=4"], dir.path());
-    let report = match profile(&dd, &native, &mut |_| ()) {
+    let report = match profile(&dd, &native, &signals(), &mut |_| ()) {
         Ok(profiled) => profiled.report,
         Err(ProfileError::NoMeter(reason)) => {
             return memweir_test_support::skip!(Kernel, "{reason}");
@@ -243,8 +248,9 @@ fn a_native_meter_samples_the_running_program() {
 fn wrong_requests_are_refused_before_anything_runs() {
     let dir = tempfile::tempdir().unwrap();
     let touch = program("/usr/bin/touch", &["ran"], dir.path());
-    let refuse =
-        |options: &ProfileOptions| profile(&touch, options, &mut |_| ()).unwrap_err().to_string();
+    let refuse = |options: &ProfileOptions| {
+        profile(&touch, options, &signals(), &mut |_| ()).unwrap_err().to_string()
+    };
     let declared = ProfileOptions { meter: Some(MeterKind::Declared), ..options() };
     assert!(refuse(&declared).contains("counts nothing"));
     let short = ProfileOptions { interval: Nanos(10), ..options() };

@@ -20,7 +20,7 @@ use memweir_study::parallel::for_each;
 use crate::failure::Failure;
 use crate::render::profile::isolation;
 use crate::render::progress::bar;
-use crate::shared::profiling::{keep, not_kept, show, spinner};
+use crate::shared::profiling::{keep, not_kept, show, signals, spinner};
 use crate::value::available_cores;
 
 /// A program of the batch that has no profile.
@@ -42,8 +42,7 @@ pub(super) fn profile(
     sampling: Sampling,
 ) -> Result<Vec<String>, Failure> {
     let programs = unknown_programs(batch, options, sampling)?;
-    let signals =
-        Signals::caught().map_err(|e| Failure::Machine(format!("cannot catch signals: {e}")))?;
+    let signals = signals()?;
     let mut timed = Vec::new();
     for program in &programs {
         let bar = line(program, programs.len());

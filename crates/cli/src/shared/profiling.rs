@@ -5,11 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
+use memweir_linux::launch::Signals;
 use memweir_linux::qemu::QemuPaths;
 use memweir_run::profile::{ProfileProgress, Profiled};
 use memweir_run::store::{Invocation, ProgramKey, Store, StoreError};
 
 use crate::failure::Failure;
+use crate::guardian;
 use crate::render::{progress, text};
 
 /// The emulator of the software meter.
@@ -27,6 +29,12 @@ impl QemuArgs {
     pub(crate) fn paths(&self) -> QemuPaths {
         QemuPaths { emulator: self.qemu.clone(), plugin: self.plugin.clone() }
     }
+}
+
+/// Catches the signals that end or suspend a profile.
+pub(crate) fn signals() -> Result<Signals, Failure> {
+    let signals = Signals::caught().and_then(|caught| caught.suspendable(guardian::command()));
+    signals.map_err(|error| Failure::Machine(format!("cannot catch signals: {error}")))
 }
 
 /// Puts a profile into the store, if its runs make one.

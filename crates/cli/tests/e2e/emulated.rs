@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{MARK, World, json, refusal, send, wait_until};
+use crate::support::{MARK, World, json, no_emulator, refusal, send, wait_until};
 
 /// Two cores on a bus of 2 GB/s, with small caches.
 const MACHINE: &str = r#"
@@ -27,17 +27,6 @@ ways = 8
 /// Fills an array of three megabytes, far beyond the caches, and reads it three times.
 const STREAM: &str = "mawk 'BEGIN { for (i = 0; i < 30000; i++) a[i] = i; \
                       for (k = 0; k < 3; k++) for (i = 0; i < 30000; i++) s += a[i]; print s }'";
-
-/// Returns true if the emulator is missing, and reports a skip.
-fn no_emulator() -> bool {
-    let found = std::env::var_os("PATH").is_some_and(|path| {
-        std::env::split_paths(&path).any(|place| place.join("qemu-x86_64").is_file())
-    });
-    if !found {
-        memweir_test_support::skip!(Program, "qemu-x86_64 is not installed");
-    }
-    !found
-}
 
 fn world() -> World {
     let world = World::new();

@@ -6,7 +6,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, refusal, root, send, wait_until};
+use crate::support::{SPIN, World, json, no_emulator, refusal, root, send, wait_until};
 
 /// Reads, or with a third argument writes, one word of every line of 8 MiB, as often as its first
 /// argument says.
@@ -62,14 +62,6 @@ fn placed_jobs() -> String {
         + &jobs.concat()
 }
 
-fn emulator_is_missing() -> bool {
-    let missing = Command::new("qemu-x86_64").arg("--version").output().is_err();
-    if missing {
-        memweir_test_support::skip!(Program, "there is no qemu-x86_64");
-    }
-    missing
-}
-
 /// Reads and writes of one medium by name.
 fn lines_of(media: &Value, name: &str) -> (u64, u64) {
     let of = |medium: &Value| {
@@ -84,7 +76,7 @@ fn lines_of(media: &Value, name: &str) -> (u64, u64) {
 
 #[test]
 fn hmmsched_runs_real_programs_on_pram_and_its_record_replays() {
-    if emulator_is_missing() {
+    if no_emulator() {
         return;
     }
     let world = world_with_stream();
@@ -273,7 +265,7 @@ fn perf_events_of_media_drive_hmmsched() {
 
 #[test]
 fn profiles_tell_media_apart_and_runs_follow_them() {
-    if emulator_is_missing() {
+    if no_emulator() {
         return;
     }
     let world = world_with_stream();

@@ -7,12 +7,7 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, exists, json, refusal, send, wait_until};
-
-/// Returns true, and reports a skip, if the emulator is missing.
-fn no_emulator() -> bool {
-    !exists("qemu-x86_64")
-}
+use crate::support::{World, exists, json, no_emulator, refusal, send, wait_until};
 
 /// Text in no order that compresses by about a half.
 fn letters(count: usize) -> String {

@@ -1,5 +1,6 @@
 //! Ctrl-C once ends a batch in an orderly way, twice at once.
 
+use std::fmt::Debug;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{MEMWEIR, World, send, wait_until};
+use crate::support::{MEMWEIR, World, no_emulator, send, wait_until};
 
 /// A job that says when it runs and then runs for ever.
 const FOREVER: &str = "echo $$ > started; while :; do sleep 0.01; done";
@@ -85,9 +86,20 @@ fn state(process: Pid) -> char {
     behind_name.chars().next().expect("a letter")
 }
 
+const SUSPENDED: Duration = Duration::from_millis(500);
+
+/// Suspends memweir, as Ctrl-Z does; nothing may change `beats` from then on.
+fn suspend<T: PartialEq + Debug>(memweir: &Child, beats: impl Fn() -> T) {
+    send(memweir, Signal::SIGTSTP);
+    let process = Pid::from_raw(memweir.id() as i32);
+    wait_until("it stops", || state(process) == 'T');
+    let before = beats();
+    std::thread::sleep(SUSPENDED);
+    assert_eq!(beats(), before);
+}
+
 #[test]
 fn a_suspended_batch_stands_still() {
-    const SUSPENDED: Duration = Duration::from_millis(500);
     let beat = "for i in $(seq 60); do echo >> beats.$0; sleep 0.01; done";
     let script = |name| format!("sh -c '{beat}' {name}");
     let mechanism = ["--policy", "round-robin", "--mechanism", "sigstop"];
@@ -100,20 +112,54 @@ fn a_suspended_batch_stands_still() {
         arguments.extend(["--", "sh", "-c", &jobs[0], ":::", "sh", "-c", &jobs[1]]);
         let mut memweir = world.start(&arguments);
         wait_until("a job runs", || world.has("beats.a") || world.has("beats.b"));
-        let process = Pid::from_raw(memweir.id() as i32);
-        kill(process, Signal::SIGTSTP).expect("it runs");
-        wait_until("it stops", || state(process) == 'T');
         let beats = || ["beats.a", "beats.b"].map(|file| world.has(file).then(|| world.read(file)));
-        let before = beats();
-        std::thread::sleep(SUSPENDED);
-        assert_eq!(beats(), before, "{options:?}");
-        kill(process, Signal::SIGCONT).expect("it exists");
+        suspend(&memweir, beats);
+        send(&memweir, Signal::SIGCONT);
         assert_eq!(code(memweir.wait().expect("it ends")), Some(0), "{options:?}");
         assert_eq!(beats().map(|beats| beats.map(|lines| lines.len())), [Some(60); 2]);
         let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
         let turnaround = Duration::from_secs_f64(report["turnaround_s"].as_f64().expect("seconds"));
         assert!(turnaround + SUSPENDED <= began.elapsed(), "{options:?}: {turnaround:?}");
     }
+}
+
+/// Neither the native run, whose time counts, nor the emulated one goes on; a memweir that is
+/// killed meanwhile leaves no program stopped.
+#[test]
+fn a_suspended_profile_stands_still() {
+    if no_emulator() {
+        return;
+    }
+    let script = "for i in $(seq 60); do echo >> beats; sleep 0.01; done; echo $$ >> runs";
+    let profile = ["profile", "--meter", "software", "--isolation", "none", "--no-store"];
+    let begin = |world: &World, report| {
+        world.start(&[&profile[..], &["--json", report, "--", "sh", "-c", script]].concat())
+    };
+    let lines =
+        |world: &World, file| if world.has(file) { world.read(file).lines().count() } else { 0 };
+    let world = World::new();
+    let began = Instant::now();
+    let mut memweir = begin(&world, "profile.json");
+    let mut ends = Vec::new();
+    for run in 0..2 {
+        wait_until("a run has begun", || lines(&world, "beats") > 60 * run);
+        suspend(&memweir, || lines(&world, "beats"));
+        send(&memweir, Signal::SIGCONT);
+        wait_until("it has ended", || lines(&world, "runs") > run);
+        ends.push(began.elapsed());
+    }
+    assert_eq!(code(memweir.wait().expect("it ends")), Some(0), "{}", world.read("stderr"));
+    assert_eq!(lines(&world, "beats"), 120);
+    let report: Value = serde_json::from_str(&world.read("profile.json")).expect("JSON");
+    let wall = Duration::from_secs_f64(report["wall_s"].as_f64().expect("seconds"));
+    assert!(wall + SUSPENDED <= ends[0], "{wall:?}: {ends:?}");
+
+    let world = World::new();
+    let mut memweir = begin(&world, "killed.json");
+    wait_until("the program runs", || lines(&world, "beats") > 0);
+    suspend(&memweir, || lines(&world, "beats"));
+    memweir.kill().and_then(|()| memweir.wait()).expect("it dies");
+    wait_until("the program ends", || lines(&world, "runs") == 1);
 }
 
 #[test]

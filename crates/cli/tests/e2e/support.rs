@@ -210,6 +210,11 @@ pub(crate) fn exists(program: &str) -> bool {
     found
 }
 
+/// Returns true if the emulator is missing; reports a skip then.
+pub(crate) fn no_emulator() -> bool {
+    !exists("qemu-x86_64")
+}
+
 /// Returns true if this process is root, as making cgroups requires; reports a skip if not.
 pub(crate) fn root(what: &str) -> bool {
     let root = nix::unistd::geteuid().is_root();

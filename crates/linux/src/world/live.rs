@@ -149,12 +149,12 @@ impl Live {
                 Ok(signal.map(|_| Occurrence::Stop))
             }
             WAKER => {
-                self.waker.as_ref().map_or(Ok(()), Waker::reset)?;
-                Ok(Some(Occurrence::Woken))
+                let woken = self.waker.as_ref().map_or(Ok(false), Waker::reset)?;
+                Ok(woken.then_some(Occurrence::Woken))
             }
             SUSPENSION => {
-                self.suspension.as_ref().map_or(Ok(()), Suspension::take)?;
-                Ok(Some(Occurrence::Suspend))
+                let asked = self.suspension.as_ref().map_or(Ok(false), Suspension::take)?;
+                Ok(asked.then_some(Occurrence::Suspend))
             }
             mark => {
                 let job = JobId(u32::try_from(mark).unwrap_or(u32::MAX));

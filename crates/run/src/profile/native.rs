@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use memweir_core::{Bytes, Counts, JobId, Nanos};
 use memweir_linux::blocker::SpawnTarget;
-use memweir_linux::launch::{Exit, Launch, PrivateView, Signals, launch};
+use memweir_linux::launch::{Exit, Launch, PrivateView, Signals, Waited, launch};
 use memweir_linux::{Meter, MeterError};
 
 use super::timing::Slice;
@@ -49,29 +49,30 @@ pub(super) fn run(
     let view = command.private.as_ref().map(|private| PrivateView::open(newborn.pid(), private));
     let view = view.transpose().map_err(os("looking into the private directories"))?;
     let (mut full, mut written) = (false, Bytes(0));
-    let start = Instant::now();
+    let (start, suspended) = (Instant::now(), signals.suspended());
+    // The program makes no progress while Ctrl-Z stops it.
+    let elapsed = || Nanos::from(start.elapsed()) - (signals.suspended() - suspended);
     let mut process = newborn.exec()?;
     let exit = loop {
-        let wait = ticker.until_next(start.elapsed().into());
-        let woken = signals.wait(&process, wait).map_err(os("waiting for the program"))?;
-        if let Some(signal) = woken {
-            process.kill_group();
-            return Err(ProfileError::Interrupted(signal.as_str()));
-        }
-        let elapsed = start.elapsed().into();
-        let exit = process.try_wait().map_err(os("waiting for the program"))?;
-        if ticker.tick(elapsed, exit.is_some()) {
+        let wait = ticker.until_next(elapsed());
+        let exit = match signals.wait(&mut process, wait).map_err(os("waiting for the program"))? {
+            Waited::Runs => None,
+            Waited::Ended(exit) => Some(exit),
+            Waited::Killed(signal) => return Err(ProfileError::Interrupted(signal.as_str())),
+        };
+        let now = elapsed();
+        if ticker.tick(now, exit.is_some()) {
             if let Some(view) = &view {
                 full |= view.is_full();
                 written = written.max(view.used());
             }
-            progress(ProfileProgress::Native { elapsed });
+            progress(ProfileProgress::Native { elapsed: now });
         }
         if let Some(exit) = exit {
             break exit;
         }
     };
-    let wall = start.elapsed().into();
+    let wall = elapsed();
     let (slices, notices) = ticker.finish();
     Ok((NativeRun { exit, wall, slices, notices, written, full }, view))
 }
