@@ -99,10 +99,12 @@ impl Laboratory for Lab {
     fn precision(&self) -> String {
         match self.effort {
             Effort::Full => String::new(),
-            Effort::Quick => "one seed of each mix of the papers instead of three, three draws of \
+            Effort::Quick => {
+                "one seed of each mix of the papers instead of three, one to three draws of \
                               programs instead of twelve, and the policies alone; gains move by a \
                               percent or two."
-                .to_owned(),
+                    .to_owned()
+            }
         }
     }
 }

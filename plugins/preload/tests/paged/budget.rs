@@ -9,7 +9,7 @@ use memweir_abi::preload::page::PageOrder;
 use super::stalls::Witness;
 use super::{MACHINE, PageCounter, run_now, succeeds};
 
-/// Runs for one verdict.
+/// Runs for one verdict, unless fewer decide it.
 const RUNS: usize = 9;
 /// Bytes that a thread brings to DRAM in a microsecond, at most: writing a page of NVM takes two.
 const BYTES_PER_MICRO: u64 = 2048;
@@ -53,34 +53,39 @@ impl Run {
     }
 }
 
-/// Returns the verdict of the runs about a budget in bytes.
-fn judge(runs: &[Run], budget: u64, threads: u64) -> Verdict {
-    let most = |is_so: &dyn Fn(&Run) -> bool| {
-        2 * runs.iter().filter(|run| is_so(run)).count() > runs.len()
-    };
+/// Returns the verdict of so many runs about a budget in bytes, as soon as the first of them decide
+/// it.
+fn judge(runs: &[Run], of: usize, budget: u64, threads: u64) -> Option<Verdict> {
+    let most = |is_so: &dyn Fn(&Run) -> bool| 2 * runs.iter().filter(|run| is_so(run)).count() > of;
     let tolerated = budget * 105 / 100;
-    if most(&|run| run.peak > tolerated + run.meanwhile(threads)) {
-        Verdict::Exceeded
-    } else if most(&|run| run.peak > tolerated && run.meanwhile(threads) >= budget) {
-        Verdict::Undecided
+    let exceeds = |run: &Run| run.peak > tolerated + run.meanwhile(threads);
+    let is_stalled = |run: &Run| run.peak > tolerated && run.meanwhile(threads) >= budget;
+    if most(&exceeds) {
+        Some(Verdict::Exceeded)
+    } else if most(&|run| !exceeds(run) && !is_stalled(run)) {
+        Some(Verdict::Kept)
+    } else if runs.len() < of {
+        None
     } else {
-        Verdict::Kept
+        Some(if most(&is_stalled) { Verdict::Undecided } else { Verdict::Kept })
     }
 }
 
 /// Runs the work, and judges it by a separate budget.
 fn verdict(Work { name, threads }: Work, order: &PageOrder, budget: u64) -> (Verdict, Vec<Run>) {
-    let run = |_| {
+    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let mut runs = Vec::new();
+    loop {
         let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         let witness = Witness::begin();
         let (output, counters) = run_now(name, order.clone());
         let stall = witness.longest();
         succeeds(&output);
-        Run { peak: counters.get(PageCounter::DramPeakBytes), stall }
-    };
-    let runs: Vec<Run> = (0..RUNS).map(run).collect();
-    let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    (judge(&runs, budget, threads.min(processors)), runs)
+        runs.push(Run { peak: counters.get(PageCounter::DramPeakBytes), stall });
+        if let Some(verdict) = judge(&runs, RUNS, budget, threads.min(processors)) {
+            return (verdict, runs);
+        }
+    }
 }
 
 /// Asserts that the work keeps its budget.
@@ -112,7 +117,8 @@ pub(crate) fn is_found_exceeded(work: Work, order: &PageOrder, budget: u64) {
 fn most_runs_decide_and_the_machine_s_part_is_subtracted() {
     const MIB: u64 = 1 << 20;
     let run = |mib: u64, micros| Run { peak: mib * MIB, stall: Duration::from_micros(micros) };
-    let judge = |runs: &[Run]| judge(runs, 20 * MIB, 2);
+    let judged = |runs: &[Run], of| judge(runs, of, 20 * MIB, 2);
+    let judge = |runs: &[Run]| judged(runs, runs.len()).expect("all runs");
     assert_eq!(judge(&[run(21, 0), run(21, 0), run(90, 0)]), Verdict::Kept);
     assert_eq!(judge(&[run(21, 0), run(22, 0), run(22, 0)]), Verdict::Exceeded);
     // In 256 us two threads bring 256 pages, 1 MiB.
@@ -122,4 +128,11 @@ fn most_runs_decide_and_the_machine_s_part_is_subtracted() {
     assert_eq!(judge(&[run(30, 5120), run(30, 5120), run(21, 0)]), Verdict::Undecided);
     assert_eq!(judge(&[run(30, 5120), run(21, 5120), run(21, 0)]), Verdict::Kept);
     assert_eq!(judge(&[run(90, 5120), run(90, 5120), run(21, 0)]), Verdict::Exceeded);
+    // Two of three decide; of five they do not.
+    assert_eq!(judged(&[run(21, 0), run(21, 0)], 3), Some(Verdict::Kept));
+    assert_eq!(judged(&[run(22, 0), run(22, 0)], 3), Some(Verdict::Exceeded));
+    assert_eq!(judged(&[run(22, 0), run(22, 0)], 5), None);
+    // A third may still exceed it, as the first two do.
+    assert_eq!(judged(&[run(21, 0), run(30, 5120)], 3), None);
+    assert_eq!(judged(&[run(30, 5120), run(30, 5120)], 3), None);
 }
