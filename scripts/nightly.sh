@@ -9,7 +9,8 @@
 #   planted   the planted bugs of the kernel series, each of which a suite must catch
 #   bisect    each kernel series patch by patch
 #   review    each kernel series as maintainers and their robots would look at it
-#   selftests the kernel's own tests of compaction, migration, huge pages and memory cgroups
+#   selftests the kernel's own tests of memory management: the recorded outcomes on the stock
+#             kernel, then compaction, migration, huge pages and memory cgroups
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
 #   tests     the tests that `make test` leaves out because they take minutes
 #   live      one round of the live batches of experiments/max-weight
@@ -52,7 +53,7 @@ review() {
 }
 
 selftests() {
-    scripts/setup.sh kernel && kernel/test/run.sh selftests long
+    scripts/setup.sh kernel && kernel/test/run.sh selftests && kernel/test/run.sh selftests long
 }
 
 fuzz() {
@@ -112,7 +113,7 @@ for part; do
     case " $parts " in
     *" $part "*) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,22p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,23p' "$0" >&2
         exit 2
         ;;
     esac

@@ -223,7 +223,7 @@ test)
     # shellcheck disable=SC2046
     if [ $# -gt 0 ]; then test_suites short "$@"; else
         style
-        selftests
+        selftests recorded
         test_suites short $(suites test)
     fi
     run_queue

@@ -1,5 +1,6 @@
 # The kernel's own selftests of memory management, in guests with a stock kernel and with each
-# series: what passes on stock must pass on the series. Sourced by run.sh.
+# series: what passes on stock must pass on the series. Outcomes on stock are recorded in
+# selftests-VERSION.outcomes, so that `test` needs no stock kernel. Sourced by run.sh.
 
 # Selftests that run in a small guest, in a minute without KVM, and touch code that the series
 # change; with arguments after colons. The tests of userfaultfd for events, minor faults and poison
@@ -48,17 +49,30 @@ build_selftests() {
     touch "$selftests/complete"
 }
 
-# selftests [long] [SERIES...]: all series that there are, if none is named.
+# selftests [long|recorded] [SERIES...]: all series that there are, if none is named. `recorded`
+# takes the outcomes on stock from the record, if this version of the kernel has one.
 selftests() {
-    if [ "${1-}" = long ]; then
+    stock=stock
+    recorded=$here/selftests-$linux.outcomes
+    case "${1-}" in
+    long)
         shift
         selftest_calls=$long_selftest_calls selftest_set=long selftest_seconds=3600 guest_memory=2G
-    fi
+        recorded=
+        ;;
+    recorded)
+        shift
+        if [ -f "$recorded" ]; then
+            stock=
+            cp "$recorded" "$work/logs/selftests-stock.outcomes"
+        fi
+        ;;
+    esac
     # shellcheck disable=SC2046
     [ $# -gt 0 ] || set -- $(all_series)
     build_selftests
     guest_program "$here/guest/swapon-direct.c" swapon-direct
-    for series_tested in stock "$@"; do
+    for series_tested in $stock "$@"; do
         build_kernel "$series_tested" base
         enqueue selftests_job "$series_tested"
     done
@@ -120,6 +134,11 @@ compare_selftests() {
     [ -f "$scratch/selftests" ] || return 0
     grep '^ok' "$work/logs/selftests-stock.outcomes" | sort -u >"$scratch/stock.ok"
     [ -s "$scratch/stock.ok" ] || { failed "selftests: none passed on stock"; return; }
+    LC_ALL=C sort -u "$work/logs/selftests-stock.outcomes" >"$scratch/stock.outcomes"
+    if [ -f "$recorded" ] && ! cmp -s "$scratch/stock.outcomes" "$recorded"; then
+        failed "selftests: $recorded is not what stock gives:
+$(diff "$recorded" "$scratch/stock.outcomes" | grep '^[<>]')"
+    fi
     for series_tested in $(cat "$scratch/selftests"); do
         grep '^ok' "$work/logs/selftests-$series_tested.outcomes" | sort -u >"$scratch/series.ok"
         lost_tests=$(comm -23 "$scratch/stock.ok" "$scratch/series.ok")
