@@ -1,4 +1,4 @@
-//! Ctrl-C once ends a batch in an orderly way, twice at once.
+//! Ctrl-C once ends a batch in an orderly way, twice at once; Ctrl-Z suspends batches and profiles.
 
 use std::fmt::Debug;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -86,6 +86,7 @@ fn state(process: Pid) -> char {
     behind_name.chars().next().expect("a letter")
 }
 
+/// Time for which memweir is suspended.
 const SUSPENDED: Duration = Duration::from_millis(500);
 
 /// Suspends memweir, as Ctrl-Z does; nothing may change `beats` from then on.
@@ -113,7 +114,7 @@ fn a_suspended_batch_stands_still() {
         let mut memweir = world.start(&arguments);
         wait_until("a job runs", || world.has("beats.a") || world.has("beats.b"));
         let beats = || ["beats.a", "beats.b"].map(|file| world.has(file).then(|| world.read(file)));
-        suspend(&memweir, beats);
+        suspend(&memweir, || (options, beats()));
         send(&memweir, Signal::SIGCONT);
         assert_eq!(code(memweir.wait().expect("it ends")), Some(0), "{options:?}");
         assert_eq!(beats().map(|beats| beats.map(|lines| lines.len())), [Some(60); 2]);
