@@ -22,10 +22,6 @@ plugin := target/release/libmemweir_qemu_pmu.so
 preload := target/release/libmemweir_preload.so
 header := plugins/preload/include/memweir_color.h
 
-# With examples among its targets, Cargo gives dependencies the features that they have in tests, so
-# that nothing is compiled twice.
-as_tested := --lib --bins --examples
-
 .PHONY: help build demo test bench docs man install install-built uninstall clean
 .PHONY: kernel-test kernel-soak fuzz nightly wheel python-test deb
 
@@ -72,7 +68,7 @@ test:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
-	$(CARGO) build --workspace --locked $(as_tested)
+	scripts/build-as-tested.sh
 	mkdir -p target && rm -f $(MEMWEIR_SKIPS)
 	$(CARGO) test --workspace --locked --no-fail-fast </dev/null; tested=$$?; \
 		scripts/skips.sh $(MEMWEIR_SKIPS) && exit $$tested
@@ -80,7 +76,7 @@ test:
 
 python-test:
 	scripts/setup.sh python
-	$(CARGO) build --workspace --locked $(as_tested)
+	scripts/build-as-tested.sh
 	python/test.sh
 
 # With the command and its plugins inside.

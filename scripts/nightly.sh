@@ -73,7 +73,7 @@ live() {
 
 engines() {
     scripts/setup.sh engines &&
-        scripts/cargo.sh build --locked -p memweir -p memweir-qemu-pmu -p memweir-preload &&
+        scripts/build-as-tested.sh &&
         python/environment.sh && python/wheel.sh dev && python/engines.sh
 }
 

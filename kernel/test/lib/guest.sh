@@ -26,10 +26,8 @@ guest_memweir() {
     if [ -z "${KERNEL_TEST_MEMWEIR-}" ]; then
         "$top/scripts/cargo.sh" --version >"$work/memweir.log" 2>&1 ||
             { say "SKIPPED: $(tail -n 1 "$work/memweir.log")"; return 1; }
-        # As `make test` does it: other targets would have dependencies with other features.
         # shellcheck disable=SC2086
-        (cd "$top" && scripts/cargo.sh build --workspace --locked --lib --bins --examples \
-            $features) >"$work/memweir.log" 2>&1 ||
+        "$top/scripts/build-as-tested.sh" $features >"$work/memweir.log" 2>&1 ||
             die "memweir: not built (see $work/memweir.log)"
     fi
     mkdir -p "$work/programs/memweir.$1"
