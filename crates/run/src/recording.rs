@@ -35,7 +35,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use crate::files;
-use crate::parquet_file::Strict;
+use crate::parquet_file::{self, Strict};
 
 /// Versions of the recording format that this code writes and reads: without and with media.
 const DRAM_ONLY: u64 = 1;
@@ -202,7 +202,7 @@ impl Recording {
 }
 
 fn read(buffer: Buffer) -> Result<Recording, String> {
-    let reader = SerializedFileReader::new(Strict(buffer)).map_err(|error| error.to_string())?;
+    let reader = parquet_file::open(buffer).map_err(|error| error.to_string())?;
     let metadata = Metadata(reader.metadata().file_metadata());
     let media = metadata.media()?;
     let names = columns(media.len());

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use memweir_core::input::InputError;
 use parquet::basic::Type as Physical;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::file::reader::{ChunkReader, FileReader};
 use parquet::record::Field;
 use parquet::schema::types::{Type, TypePtr};
 
 use super::{Cell, Column, Kind};
-use crate::parquet_file::Strict;
+use crate::parquet_file;
 
 /// Columns, and rows with a cell for each of them.
 pub type Contents = (Vec<Column>, Vec<Vec<Cell>>);
@@ -55,7 +55,7 @@ fn contents<R: ChunkReader + 'static>(
     file: R,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Contents, ParquetError> {
-    let reader = SerializedFileReader::new(Strict(file))?;
+    let reader = parquet_file::open(file)?;
     let schema = reader.metadata().file_metadata().schema();
     let fields: Vec<TypePtr> =
         schema.get_fields().iter().filter(|field| wanted(field.name())).cloned().collect();
@@ -120,5 +120,14 @@ mod tests {
         std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("space");
         let refused = read_parquet(&path, |_| true).expect_err("half of a file").to_string();
         assert!(refused.contains("t.parquet: it is no table of results"), "{refused}");
+    }
+
+    #[test]
+    fn a_dictionary_longer_than_its_bytes_is_refused_before_it_is_allocated() {
+        let found = "/../../fuzz/found/sweep-rows/dictionary-of-millions";
+        let bytes = std::fs::read(env!("CARGO_MANIFEST_DIR").to_owned() + found).expect("a file");
+        let refused = parquet_from(bytes, "rows.parquet", |_| true).expect_err("damage");
+        let refused = refused.to_string();
+        assert!(refused.contains("a dictionary of 402653180 values has 8 bytes"), "{refused}");
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use csv::StringRecord;
 use memweir_core::input::InputError;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::FileReader;
 use parquet::record::{Field, Row as Record};
 use serde_json::{Map, Value};
 
 use super::Row;
-use crate::parquet_file::Strict;
+use crate::parquet_file;
 use crate::table::Format;
 
 /// Reads a timeline, by the ending of its name. Of a CSV file whose last row is cut, because the
@@ -106,7 +106,7 @@ fn from_csv(file: File) -> Result<Vec<Row>, String> {
 }
 
 fn from_parquet(file: File) -> Result<Vec<Row>, String> {
-    let reader = SerializedFileReader::new(Strict(file)).map_err(|error| error.to_string())?;
+    let reader = parquet_file::open(file).map_err(|error| error.to_string())?;
     let records = reader.get_row_iter(None).map_err(|error| error.to_string())?;
     records.map(|record| row(&record.map_err(|error| error.to_string())?)).collect()
 }
