@@ -62,9 +62,7 @@ impl From<CalibrateError> for Failure {
 
 /// Calibrates and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    for path in [&args.svg, &args.json] {
-        output::writable(path.as_deref())?;
-    }
+    output::check([&args.svg, &args.json], [])?;
     let path = platform_path(args.platform.as_deref())?;
     if args.check {
         return compare(args, path);

@@ -20,7 +20,7 @@ use crate::{interrupt, output};
 /// Emulates the batch and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let plan = args.plan()?;
-    args.results.check_writable(&args.comparing)?;
+    args.results.check(&args.comparing, &args.jobs)?;
     interrupt::block()?;
     match &plan.compare {
         None => once(args, &plan),

@@ -1,9 +1,11 @@
 //! Destinations of results: files, standard output, and JSON.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use memweir_core::input::InputError;
 use memweir_linux::tell;
 use memweir_run::files;
 use serde::Serialize;
@@ -139,6 +141,39 @@ pub(crate) fn both<T>(
 /// except for the last, which it returns.
 pub(crate) fn each(results: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
     results.into_iter().fold(Ok(()), both)
+}
+
+/// Refuses results that cannot be written, two of them in one file, and one in the place of an
+/// input, before the work that fills them.
+pub(crate) fn check<'a>(
+    results: impl IntoIterator<Item = &'a Option<PathBuf>>,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), Failure> {
+    let mut taken: HashMap<PathBuf, &str> =
+        inputs.into_iter().filter_map(whole_path).map(|path| (path, "an input")).collect();
+    for path in results.into_iter().flatten().filter(|path| !is_stdout(Some(path))) {
+        if let Some(use_of_it) = whole_path(path).and_then(|it| taken.insert(it, "another result"))
+        {
+            let reason = format!("`{}` is {use_of_it}, which would be lost", path.display());
+            let error = InputError::new("command line", reason);
+            return Err(error.help("give each result a file of its own").into());
+        }
+        writable(Some(path))?;
+    }
+    Ok(())
+}
+
+/// The one path of a regular file, there or not, through whatever links it is named. Devices and
+/// pipes have none, since they take any number of results.
+fn whole_path(path: &Path) -> Option<PathBuf> {
+    match fs::canonicalize(path) {
+        Ok(path) => path.is_file().then_some(path),
+        Err(_) => {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            let directory = fs::canonicalize(parent.unwrap_or(Path::new("."))).ok()?;
+            Some(directory.join(path.file_name()?))
+        }
+    }
 }
 
 /// Refuses a result file that cannot be written, before the work that fills it. Leaves no empty

@@ -93,9 +93,7 @@ impl From<ProfileError> for Failure {
 
 /// Profiles the program and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    for path in [&args.svg, &args.recording, &args.json, &args.addresses] {
-        output::writable(path.as_deref())?;
-    }
+    output::check([&args.svg, &args.recording, &args.json, &args.addresses], [])?;
     let input = input_of(io::stdin())?;
     let directory = std::env::current_dir()
         .map_err(|error| Failure::Machine(format!("the working directory: {error}")))?;

@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 /// Replays the record and shows the decisions that differ.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json], [&*args.record])?;
     let record = decisions::read(&args.record)?;
     if record.decisions() == 0 {
         let error = InputError::new(args.record.display().to_string(), "has no decision");

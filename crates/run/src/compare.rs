@@ -84,7 +84,7 @@ pub fn compare_with(
             if let Err((path, error)) = compare.keep(&run) {
                 let reason = format!("the result of a run is not kept: {error}");
                 observer.event(Event::Notice(&format!("{}: {reason}", path.display())));
-                run.report.lost.push(LostOutput { path: path.to_owned(), reason });
+                run.report.lost.push(LostOutput::new(path, reason));
             }
             runs.push(run);
             if stopped {
@@ -330,27 +330,11 @@ mod tests {
     fn run(round: u32, variant: &str, turnaround_s: f64) -> ComparedRun {
         let report = BatchReport {
             policy: variant.to_owned(),
-            predictor: "last".to_owned(),
-            meter: "declared".to_owned(),
-            mechanism: "cgroup-v2".to_owned(),
             cores: 2,
-            quantum_ms: 100,
             turnaround_s,
             scheduler_s: 0.01,
-            foreign_cores: None,
             bandwidth_mean: Some(1e9),
-            bandwidth_std: Some(1e8),
-            quanta: 10,
-            bandwidth_breakdown: Vec::new(),
-            ideal_average_bandwidth: None,
-            target: None,
-            peak_bandwidth: None,
-            media: Vec::new(),
-            outcome: Outcome::Finished,
-            policy_failure: None,
-            notices: Vec::new(),
-            lost: Vec::new(),
-            jobs: Vec::new(),
+            ..BatchReport::default()
         };
         ComparedRun { round, variant: variant.to_owned(), report }
     }
@@ -439,23 +423,8 @@ mod tests {
     fn job(index: usize, exit_code: i32) -> JobReport {
         JobReport {
             name: format!("job{index}"),
-            command: Vec::new(),
             exit_code: Some(exit_code),
-            wall_s: 1.0,
-            running_s: 1.0,
-            quanta: 1,
-            instructions: None,
-            memory_reads: None,
-            memory_writes: None,
-            bandwidth_mean: None,
-            bandwidth_peak: None,
-            predicted_speed: None,
-            measured_speed: None,
-            media: Vec::new(),
-            limit: None,
-            profile: None,
-            stdout: None,
-            stderr: None,
+            ..JobReport::default()
         }
     }
 

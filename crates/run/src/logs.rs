@@ -1,6 +1,6 @@
 //! Files for the output of the jobs. The jobs write them themselves; memweir only opens them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use memweir_linux::private;
 
 /// The directory of one run's logs.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Logs {
     directory: PathBuf,
+    /// Locked, so that no other run empties the files meanwhile.
+    _locked: File,
 }
 
 /// Log files of one job.
@@ -26,20 +28,21 @@ impl Logs {
     /// Logs in the directory `part` of `logs`; both are made if they do not exist.
     ///
     /// # Errors
-    /// A directory cannot be made, or is a link that another user made, which could lead anywhere;
-    /// with the path of that directory. The parents of `logs` are the user's choice.
+    /// A directory cannot be made, is a link that another user made, which could lead anywhere, or
+    /// has the logs of a run that is not over; with the path of that directory. The parents of
+    /// `logs` are the user's choice.
     pub fn create(logs: &Path, part: &Path) -> Result<Self, (PathBuf, io::Error)> {
         let mut directory = logs.to_owned();
         for name in iter::once(None).chain(part.iter().map(Some)) {
             directory.extend(name);
             private::no_foreign_link(&directory).map_err(|error| (directory.clone(), error))?;
         }
-        let made = fs::create_dir_all(&directory);
-        // Reports name the files; their reader may be in another directory.
-        match made.and_then(|()| fs::canonicalize(&directory)) {
-            Ok(directory) => Ok(Self { directory }),
-            Err(error) => Err((directory, error)),
-        }
+        let made = fs::create_dir_all(&directory).and_then(|()| {
+            let _locked = locked(logs)?;
+            // Reports name the files; their reader may be in another directory.
+            Ok(Self { directory: fs::canonicalize(&directory)?, _locked })
+        });
+        made.map_err(|error| (directory, error))
     }
 
     /// The file for the standard output of the job called `name`.
@@ -62,6 +65,19 @@ impl Logs {
     pub fn open(&self, name: &str) -> io::Result<JobLogs> {
         let open = |path: PathBuf| private::create(&path);
         Ok(JobLogs { stdout: open(self.stdout_path(name))?, stderr: open(self.stderr_path(name))? })
+    }
+}
+
+/// Opens and locks a directory; where it cannot be locked, as on some network file systems, it is
+/// only opened.
+fn locked(directory: &Path) -> io::Result<File> {
+    let directory = File::open(directory)?;
+    match directory.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another run has its logs there; name another directory with --logs",
+        )),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(directory),
     }
 }
 
@@ -88,6 +104,17 @@ mod tests {
         second.stderr.write_all(b"e").expect("space");
         assert_eq!(fs::read(logs.stdout_path("job")).expect("a file"), b"2");
         assert_eq!(fs::read(logs.stderr_path("job")).expect("a file"), b"e");
+    }
+
+    #[test]
+    fn two_runs_at_a_time_have_no_logs_in_common() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let create = |part| Logs::create(directory.path(), Path::new(part));
+        let first = create("round-1/os").expect("made");
+        let (_, error) = create("").expect_err("refused");
+        assert!(error.to_string().contains("--logs"), "{error}");
+        drop(first);
+        create("round-2/os").expect("the first run is over");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Report of a batch. `run --json` is this structure, field by field.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use jiff::Timestamp;
 use memweir_core::medium::MediumKind;
@@ -12,7 +12,7 @@ use crate::recording::Recording;
 use crate::store::MediumLines;
 
 /// One batch under one policy.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct BatchReport {
     /// Name of the policy.
     pub policy: String,
@@ -73,16 +73,23 @@ pub struct BatchReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostOutput {
     /// The file.
-    pub path: PathBuf,
+    pub path: String,
     /// The error, and the place of the results so far.
     pub reason: String,
 }
 
+impl LostOutput {
+    pub(crate) fn new(path: &Path, reason: String) -> Self {
+        Self { path: path.display().to_string(), reason }
+    }
+}
+
 /// End of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Every job is over.
+    #[default]
     Finished,
     /// A signal ended it; jobs were killed or released.
     Interrupted,
@@ -129,7 +136,7 @@ pub struct MediumReport {
 }
 
 /// One job of a batch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct JobReport {
     /// Its name.
     pub name: String,
@@ -138,6 +145,9 @@ pub struct JobReport {
     /// Exit code; 128 + signal if a signal ended it; absent if it was left running
     /// or never started.
     pub exit_code: Option<i32>,
+    /// True if the batch ended before the job could start; absent if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub never_started: bool,
     /// From its exec to its end, in seconds.
     pub wall_s: f64,
     /// CPU time of all its processes, in seconds.
@@ -172,10 +182,10 @@ pub struct JobReport {
     /// jobs file states figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileSource>,
-    /// File with its standard output.
-    pub stdout: Option<PathBuf>,
+    /// File with its standard output, with replacement characters for what is no UTF-8.
+    pub stdout: Option<String>,
     /// File with its standard error.
-    pub stderr: Option<PathBuf>,
+    pub stderr: Option<String>,
 }
 
 /// A limit of a job's bandwidth, and how it was kept.
@@ -216,7 +226,7 @@ pub struct ProfileSource {
     pub key: Option<String>,
     /// The file that the jobs file names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<PathBuf>,
+    pub file: Option<String>,
     /// Name of the meter that counted.
     pub meter: String,
     /// Time of the recording.

@@ -91,9 +91,7 @@ struct Service<'a> {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    for path in [&args.out, &args.svg, &args.json] {
-        output::writable(path.as_deref())?;
-    }
+    output::check([&args.out, &args.svg, &args.json], [])?;
     let systems = args.memory.systems()?;
     if let (Some(_), [_, _, ..]) = (&args.out, systems.as_slice()) {
         let error = InputError::new("command line", "a service curve is that of one memory");

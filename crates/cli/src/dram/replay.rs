@@ -112,9 +112,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let help = "`--json FILE` writes the result of one replay; or add `--sweep OPTION=VALUES`";
         return Err(error.help(help).into());
     }
-    for path in [&args.json, &args.timeline, &args.svg] {
-        output::writable(path.as_deref())?;
-    }
+    output::check([&args.json, &args.timeline, &args.svg], [&*args.trace])?;
     args.timeline.as_deref().map(over_time::format).transpose()?;
     let systems = args.memory.systems()?;
     let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;

@@ -28,7 +28,7 @@ const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
 #[command(override_usage = USAGE)]
 pub(crate) struct Args {
     #[command(flatten)]
-    jobs: JobSource,
+    pub(super) jobs: JobSource,
 
     /// The machine: iabw, hmmsched, two-node, cxl-server, or a file that ends in .toml
     #[arg(long, value_name = "NAME|FILE", help_heading = "Machine")]

@@ -74,8 +74,7 @@ impl From<NoiseName> for Noise {
 
 /// Detects, shows the result, and writes the map if there is one.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
-    output::writable(args.output.as_deref())?;
+    output::check([&args.json, &args.output], [])?;
     let noise = Noise::from(args.noise);
     let stop = interrupt::catch()?;
     let opened = args.oracle.open(noise, args.seed)?;

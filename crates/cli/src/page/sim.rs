@@ -111,15 +111,13 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     args.shards.check(&args.output())?;
-    for path in [&args.json, &args.svg] {
-        output::writable(path.as_deref())?;
-    }
     let grid = grid(&args.sweep)?;
     let text = ScenarioText::read(path)?;
     if args.shards.is_wanted() {
         let read = |grid| Ok(PageStudy::read(&text, &args.set, grid)?);
         return args.shards.execute(&grid, read, &Origin::of(&text, &args.set), &args.output());
     }
+    output::check([&args.json, &args.svg, &args.out], [path])?;
     let study = PageStudy::read(&text, &args.set, grid)?;
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), results::columns())?;
     let counter = Counter::new("runs", study.runs() as u64);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use memweir_run::report::{Band, BatchReport, JobReport, MediumReport, ProfileSource};
+use memweir_run::report::{Band, BatchReport, JobReport, MediumReport, Outcome, ProfileSource};
 
 use super::bars::bar;
 use super::text::{Table, age, count, counted, known, percent, rate, seconds};
@@ -54,7 +54,7 @@ fn jobs(jobs: &[JobReport], text: &mut String) {
         .right("speed", |job| known(job.measured_speed, speed))
         .right("predicted", |job| known(job.predicted_speed, speed))
         .right("quanta", |job| count(job.quanta))
-        .right("exit", |job| exit(job.exit_code));
+        .right("exit", exit);
     text.push_str(&table.to_string());
     text.push('\n');
     if hidden > 0 {
@@ -69,8 +69,9 @@ fn speed(speed: f64) -> String {
 }
 
 /// An exit code in words where a number says little.
-fn exit(code: Option<i32>) -> String {
-    match code {
+fn exit(job: &&JobReport) -> String {
+    match job.exit_code {
+        None if job.never_started => "not started".into(),
         None => "left running".into(),
         Some(code @ 129..=192) => format!("{code} (signal {})", code - 128),
         Some(code) => code.to_string(),
@@ -128,7 +129,7 @@ pub(crate) fn profiles(jobs: &[JobReport]) -> String {
     for (source, names) in used.iter().take(PROFILES_SHOWN) {
         let place = match (&source.key, &source.file) {
             (Some(key), _) => format!("{} of the store", key.get(..10).unwrap_or(key)),
-            (None, Some(file)) => file.display().to_string(),
+            (None, Some(file)) => file.clone(),
             (None, None) => "a recording".to_owned(),
         };
         let more = match names.len() {
@@ -151,6 +152,12 @@ pub(crate) fn profiles(jobs: &[JobReport]) -> String {
 }
 
 fn summary(batch: &BatchReport, text: &mut String) {
+    text.push_str(match batch.outcome {
+        Outcome::Finished => "",
+        Outcome::Interrupted => "the batch was interrupted before all jobs had ended\n",
+        Outcome::FailedFast => "a job failed, which ended the batch before all others had ended\n",
+        Outcome::PolicyFailed => "the policy failed before all jobs had ended\n",
+    });
     let _ = write!(
         text,
         "turnaround {}, {} {}",
@@ -231,7 +238,7 @@ fn breakdown(bands: &[Band], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_run::report::{LimitReport, Outcome};
+    use memweir_run::report::LimitReport;
 
     fn job(name: &str, wall_s: f64, exit_code: Option<i32>) -> JobReport {
         JobReport {
@@ -241,18 +248,12 @@ mod tests {
             wall_s,
             running_s: wall_s / 2.0,
             quanta: 12,
-            instructions: None,
             memory_reads: Some(10),
-            memory_writes: None,
             bandwidth_mean: Some(1.5e9),
             bandwidth_peak: Some(2.5e9),
             predicted_speed: Some(0.82),
             measured_speed: Some(0.8),
-            media: Vec::new(),
-            limit: None,
-            profile: None,
-            stdout: None,
-            stderr: None,
+            ..JobReport::default()
         }
     }
 
@@ -275,14 +276,9 @@ mod tests {
                 Band { from: 4e9, to: None, share: 0.75 },
             ],
             ideal_average_bandwidth: Some(12.5e9),
-            target: None,
             peak_bandwidth: Some(40e9),
-            media: Vec::new(),
-            notices: vec![],
-            lost: vec![],
-            outcome: Outcome::Finished,
-            policy_failure: None,
             jobs,
+            ..BatchReport::default()
         }
     }
 

@@ -92,7 +92,7 @@ fn figures(profiled: &Profiled) -> String {
 
 /// One line on the fate of the files that the profiled program wrote.
 pub(crate) fn isolation(report: &ProfileReport) -> String {
-    let places: Vec<_> = report.private.iter().map(|path| path.display().to_string()).collect();
+    let places: Vec<_> = report.private.iter().map(String::as_str).collect();
     let places = places.join(", ");
     let text = match report.isolation {
         Isolation::Overlay => format!("changes in {places} are discarded"),

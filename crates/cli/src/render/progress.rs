@@ -85,7 +85,7 @@ impl Observer for Screen {
             }
             Event::JobEnded { name, exit_code: Some(code), wall, .. } if code != 0 => {
                 let wall = seconds(Duration::from(wall).as_secs_f64());
-                self.note(format!("job {name} failed with exit code {code} after {wall}"));
+                self.note(format!("job {name} ended with exit code {code} after {wall}"));
             }
             _ => {}
         }

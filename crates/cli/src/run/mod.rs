@@ -23,7 +23,7 @@ use crate::{interrupt, output};
 /// Runs the batch and shows the result.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let mut plan = args.plan()?;
-    args.results.check_writable(&args.comparing)?;
+    args.results.check(&args.comparing, &args.jobs)?;
     let notes = match args.profile_first {
         true => first::profile(&plan.batch, &plan.options, args.sample)?,
         false => Vec::new(),

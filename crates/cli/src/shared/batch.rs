@@ -24,7 +24,7 @@ pub(crate) fn whole<'a>(reports: impl IntoIterator<Item = &'a BatchReport>) -> R
 
 /// The failure that is behind a lost file.
 pub(crate) fn lost_output(lost: &LostOutput) -> Result<(), Failure> {
-    Err(Failure::write(&lost.path, io::Error::other(&*lost.reason)))
+    Err(Failure::write(Path::new(&lost.path), io::Error::other(&*lost.reason)))
 }
 
 /// Outcome of a command whose results were `written`. An interruption and a failed policy outrank a

@@ -32,10 +32,14 @@ pub(crate) struct JobSource {
 }
 
 impl JobSource {
+    /// Returns the file that names the jobs, if there is one.
+    fn file(&self) -> Option<&Path> {
+        self.jobs_file.as_deref().or(self.from_file.as_deref())
+    }
+
     /// Returns the name of the place that names the jobs, for messages.
     pub(crate) fn name(&self) -> String {
-        let file = self.jobs_file.as_ref().or(self.from_file.as_ref());
-        file.map_or_else(|| "command line".to_owned(), |path| path.display().to_string())
+        self.file().map_or_else(|| "command line".to_owned(), |path| path.display().to_string())
     }
 
     /// Returns the jobs, from the one place that names them, and the options of a jobs file for all
@@ -166,10 +170,10 @@ pub(crate) struct JobOutput {
 }
 
 impl Results {
-    /// Fails if one of these files, or `further`, cannot be written.
-    pub(crate) fn check_writable(&self, further: &Comparing) -> Result<(), Failure> {
+    /// Checks that each of these files, and of `further`, can be written and is no other's.
+    pub(crate) fn check(&self, further: &Comparing, jobs: &JobSource) -> Result<(), Failure> {
         let files = [&self.json, &self.plot, &further.results, &self.record, &self.timeline];
-        files.into_iter().try_for_each(|path| output::writable(path.as_deref()))
+        output::check(files, jobs.file())
     }
 
     /// Returns default options with the files that a run writes, and the directory of its logs.

@@ -1,5 +1,7 @@
 //! `memweir sim` of a scenario with `fidelity = "bank"`.
 
+use std::path::Path;
+
 use memweir_core::input::InputError;
 use memweir_core::{Nanos, Picos};
 use memweir_study::ScenarioText;
@@ -23,11 +25,17 @@ use crate::value::available_cores;
 const INTERVAL: Nanos = Nanos(10_000);
 
 /// Simulates it and shows the results.
-pub(super) fn simulate(args: &Args, text: &ScenarioText, grid: Grid) -> Result<Outcome, Failure> {
+pub(super) fn simulate(
+    args: &Args,
+    path: &Path,
+    text: &ScenarioText,
+    grid: Grid,
+) -> Result<Outcome, Failure> {
     if args.shards.is_wanted() {
         let read = |grid| Ok(BankStudy::read(text, &args.set, grid)?);
         return args.shards.execute(&grid, read, &Origin::of(text, &args.set), &args.output());
     }
+    output::check([&args.json, &args.svg, &args.out, &args.timeline], [path])?;
     args.timeline.as_deref().map(over_time::format).transpose()?;
     let study = study(args, text, grid)?;
     for path in args.timeline.iter().flat_map(|path| timeline::files(path, &study)) {

@@ -51,13 +51,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     args.shards.check(&args.output())?;
-    for path in [&args.json, &args.svg] {
-        output::writable(path.as_deref())?;
-    }
     let grid = grid(&args.sweep)?;
     let text = ScenarioText::read(path)?;
     if text.fidelity(&args.set)? == Fidelity::Bank {
-        return bank::simulate(args, &text, grid);
+        return bank::simulate(args, path, &text, grid);
     }
     if args.interval.is_some() {
         return Err(bank::no_intervals("the rows of flows are one per task and quantum"));
@@ -67,6 +64,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
         let read = |grid| Ok(Study::read(&text, &args.set, grid, &profiles)?);
         return args.shards.execute(&grid, read, &Origin::of(&text, &args.set), &args.output());
     }
+    output::check([&args.json, &args.svg, &args.out], [path])?;
     let study = Study::read(&text, &args.set, grid, &profiles)?;
     let timelines = timeline::files(args.timeline.as_deref(), &study)?;
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), results::columns())?;

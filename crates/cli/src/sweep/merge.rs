@@ -74,9 +74,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let error = InputError::new(args.directory.display().to_string(), reason);
         return Err(error.help("name one of them in the place of the directory").into());
     }
-    for path in [&args.out, &args.json] {
-        output::writable(path.as_deref())?;
-    }
+    output::check([&args.out, &args.json], [])?;
     let mut outcome = Outcome::Success;
     for directory in directories {
         let merged = merge::read(&directory)?;

@@ -284,7 +284,7 @@ fn recorded_in(path: &Path, job: &str) -> Result<(Recording, ProfileSource), Inp
     let recording = Recording::load(path)
         .map_err(|error| InputError::new(path.display().to_string(), error.to_string()).key(job))?;
     let source = ProfileSource::of(SourceKind::File, &recording);
-    Ok((recording, ProfileSource { file: Some(path.to_owned()), ..source }))
+    Ok((recording, ProfileSource { file: Some(path.display().to_string()), ..source }))
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub fn bandwidth(quantum: &Quantum) -> Option<BytesPerSec> {
 struct Account {
     /// Start of its program, until it is over.
     since: Option<Nanos>,
+    was_started: bool,
     exit_code: Option<i32>,
     wall: Nanos,
     cpu_time: Nanos,
@@ -98,7 +99,9 @@ impl Ledger {
     /// Notes that the job's program has started.
     pub(super) fn started(&mut self, job: JobId, now: Nanos) {
         self.first_exec.get_or_insert(now);
-        self.accounts[job.index()].since = Some(now);
+        let account = &mut self.accounts[job.index()];
+        account.since = Some(now);
+        account.was_started = true;
     }
 
     /// Time since the first exec.
@@ -164,20 +167,23 @@ impl Ledger {
         }
     }
 
-    /// Time that the rest will take if every core stays busy. A job without an expected time is
-    /// taken to use as much CPU time as those that are over did on average.
+    /// Time that the rest will take if every core stays busy until the last job runs alone. A job
+    /// without an expected time is taken to use as much CPU time as those that are over did on
+    /// average. Where it has used that already, the time is unknown.
     fn remaining(&self, over: &[&Account], rest: &[&Account]) -> Option<Nanos> {
         let typical = (!over.is_empty())
             .then(|| over.iter().map(|a| a.cpu_time.0).sum::<u64>() / over.len() as u64);
-        let mut work = 0u64;
+        let (mut work, mut longest) = (0u64, 0u64);
         for account in rest {
-            let whole = match account.expected {
-                Some(time) => time.0 * u64::from(account.cores),
-                None => typical?,
+            let cores = u64::from(account.cores.max(1));
+            let left = match account.expected {
+                Some(time) => (time.0 * cores).saturating_sub(account.cpu_time.0),
+                None => typical?.checked_sub(account.cpu_time.0).filter(|left| *left > 0)?,
             };
-            work += whole.saturating_sub(account.cpu_time.0);
+            work += left;
+            longest = longest.max(left / cores);
         }
-        Some(Nanos(work / u64::from(self.cores.max(1))))
+        Some(Nanos(longest.max(work / u64::from(self.cores.max(1)))))
     }
 
     /// Bandwidths of the whole quanta so far.
@@ -209,9 +215,8 @@ impl Ledger {
         let account = &self.accounts[job.index()];
         let counted = sees.filter(|_| !account.counting_failed);
         JobReport {
-            name: String::new(),
-            command: Vec::new(),
             exit_code: account.exit_code,
+            never_started: !account.was_started,
             wall_s: account.wall.as_secs_f64(),
             running_s: account.cpu_time.as_secs_f64(),
             quanta: account.quanta,
@@ -224,11 +229,7 @@ impl Ledger {
             bandwidth_peak: counted.map(|_| account.peak.0),
             predicted_speed: account.speed(Some(account.predicted_s)),
             measured_speed: account.speed(account.expected_s()),
-            media: Vec::new(),
-            limit: None,
-            profile: None,
-            stdout: None,
-            stderr: None,
+            ..JobReport::default()
         }
     }
 }

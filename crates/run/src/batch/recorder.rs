@@ -161,7 +161,7 @@ impl<'a> QuantumRecorder<'a> {
     /// Notes a file that can no longer be written, and returns the notice about it.
     fn lose(&mut self, path: PathBuf, reason: String) -> String {
         let notice = format!("{}: {reason}", path.display());
-        self.lost.push(LostOutput { path, reason });
+        self.lost.push(LostOutput::new(&path, reason));
         notice
     }
 

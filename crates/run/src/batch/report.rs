@@ -82,8 +82,8 @@ impl Ending<'_> {
             command: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
             limit: self.limits[id.index()].clone().map(LimitReport::from),
             profile: self.plan.knowledge.jobs[id.index()].source.clone(),
-            stdout: Some(logs.stdout_path(&job.name)),
-            stderr: Some(logs.stderr_path(&job.name)),
+            stdout: Some(logs.stdout_path(&job.name).display().to_string()),
+            stderr: Some(logs.stderr_path(&job.name).display().to_string()),
             media: match self.tells_media(sees) {
                 true => MediumLines::of(&self.ledger.counts(id), &self.plan.options.media),
                 false => Vec::new(),

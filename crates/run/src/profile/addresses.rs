@@ -65,7 +65,7 @@ impl Recorder {
             Ok((_, totals)) => Ok((self.path, totals)),
             Err(error) => {
                 files::remove_unfinished(&self.path);
-                Err(LostOutput { path: self.path, reason: error.to_string() })
+                Err(LostOutput::new(&self.path, error.to_string()))
             }
         }
     }

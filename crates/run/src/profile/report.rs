@@ -58,7 +58,12 @@ pub(super) fn build(
         unusable: runs.unusable(),
         isolation,
         isolation_reason: around.workspace.reason.clone(),
-        private: around.workspace.directories(),
+        private: around
+            .workspace
+            .directories()
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect(),
         wall_s: run.wall.as_secs_f64(),
         cpu_s: profile.cpu_time.as_secs_f64(),
         instructions: counted.instructions.then_some(total.instructions),

@@ -148,7 +148,7 @@ pub struct ProfileReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation_reason: Option<String>,
     /// The directories of which each run had a copy of its own.
-    pub private: Vec<PathBuf>,
+    pub private: Vec<String>,
     /// Wall-clock time of the native run, in seconds.
     pub wall_s: f64,
     /// CPU time of the native run with all children, in seconds.

@@ -108,8 +108,8 @@ fn the_rest_is_what_was_expected_less_what_was_done() {
         ledger.started(job, ms(0));
     }
     ledger.quantum_ended(&quantum(0, ms(100), None));
-    // 950 + 400 ms of CPU time on two cores.
-    assert_eq!(ledger.progress(&slots(2)).remaining, Some(ms(675)));
+    // 950 + 400 ms of CPU time on two cores, of which one job alone needs 950 on one.
+    assert_eq!(ledger.progress(&slots(2)).remaining, Some(ms(950)));
 }
 
 #[test]
@@ -121,9 +121,13 @@ fn a_job_of_unknown_length_is_taken_to_be_like_those_that_are_over() {
     ledger.quantum_ended(&quantum(0, ms(100), None));
     assert_eq!(ledger.progress(&slots).remaining, None, "nothing is known yet");
     slots.over(JobId(0));
-    // The first took 50 ms of CPU time, and there are two cores.
+    // The first took 50 ms of CPU time.
     let progress = ledger.progress(&slots);
-    assert_eq!((progress.remaining, progress.jobs_done), (Some(ms(25)), 1));
+    assert_eq!((progress.remaining, progress.jobs_done), (Some(ms(50)), 1));
+    let mut quantum = quantum(1, ms(100), None);
+    quantum.jobs[0].job = JobId(1);
+    ledger.quantum_ended(&quantum);
+    assert_eq!(ledger.progress(&slots).remaining, None, "it has used as much");
 }
 
 #[test]

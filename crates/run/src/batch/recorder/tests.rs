@@ -101,6 +101,7 @@ fn a_file_that_cannot_be_written_is_given_up_once() {
     let notices = recorder.decided(std::slice::from_ref(&call));
     assert_eq!(recorder.decided(&[call]), [""; 0]);
     let [LostOutput { path: lost, reason }] = recorder.lost() else { panic!("{notices:?}") };
-    assert_eq!((lost, notices), (&path, vec![format!("{}: {reason}", path.display())]));
+    let path = path.display().to_string();
+    assert_eq!((lost, notices), (&path, vec![format!("{path}: {reason}")]));
     assert!(reason.starts_with("no more decisions are recorded: "), "{reason}");
 }
