@@ -11,8 +11,8 @@ use memweir_core::input::Refusal;
 
 use crate::MissingFeature;
 
-pub use program::check_program;
 pub(crate) use program::is_dynamic;
+pub use program::{check_inherited_files, check_program};
 
 /// File name of the preload library.
 const LIBRARY: &str = "libmemweir_preload.so";

@@ -163,6 +163,13 @@ impl Control {
         }
     }
 
+    /// Announces the helper's death, if it is dead: it cannot do that itself.
+    pub(crate) fn look_after_helper(&self) {
+        if !self.helper_lives() {
+            self.announce(GONE);
+        }
+    }
+
     fn helper_lives(&self) -> bool {
         let helper = self.helper.load(Ordering::Acquire);
         let mut info = [0u64; 16];

@@ -121,6 +121,8 @@ pub(crate) const MADV_PAGEOUT: i32 = 21;
 pub(crate) const MADV_POPULATE_WRITE: i32 = 23;
 /// `MADV_DONTNEED` for memory that may be locked (Linux 5.18).
 pub(crate) const MADV_DONTNEED_LOCKED: i32 = 24;
+/// Empties pages, which an access finds guarded from then on (Linux 6.13).
+pub(crate) const MADV_GUARD_INSTALL: i32 = 102;
 
 pub(crate) fn advise(address: usize, length: usize, advice: i32) -> Result<(), Errno> {
     // SAFETY: callers name memory that is theirs.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use memweir_abi::preload::page::WhenFull;
 use memweir_energy::Estimate;
 use memweir_linux::foreground::Foreground;
-use memweir_linux::preload::{NotStarted, check_program};
+use memweir_linux::preload::{NotStarted, check_inherited_files, check_program};
 use memweir_linux::{stderr, tell};
 use memweir_page::live::{self, Here, Look, Nvm, Paged, Report, Timeline};
 
@@ -37,6 +37,7 @@ pub(crate) fn execute(args: &Args) -> Result<failure::Outcome, Failure> {
     let media = args.media()?;
     let timeline = args.timeline()?;
     check_program(&args.command[0]).map_err(NotStarted::Request)?;
+    check_inherited_files().map_err(NotStarted::Request)?;
     let mut paged = Paged::prepare(&args.request(nvm), &Here)?;
     let timeline = match timeline {
         Some((path, format)) => {

@@ -51,7 +51,7 @@ impl Run<'_> {
     /// kept within five percent, or if nothing that is counted explains it.
     pub(super) fn causes(&self) -> Vec<Cause> {
         let tolerated = self.budget.0 / TOLERATED;
-        if self.peak.0 <= self.budget.0 + tolerated {
+        if self.peak.0 <= self.budget.0.saturating_add(tolerated) {
             return Vec::new();
         }
         let counted = |counter| self.counters.get(counter);

@@ -76,8 +76,8 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
     let mut result = call(advice);
     // The memory is locked so that its pages keep their frames; the program did not ask for that
     // and must not notice it.
-    if result == Err(Errno(libc::EINVAL)) && control::get().is_some_and(control::Control::is_ready)
-    {
+    // A forked child's helper locks it before it is ready.
+    if result == Err(Errno(libc::EINVAL)) {
         result = match advice {
             libc::MADV_DONTNEED | libc::MADV_FREE => call(sys::MADV_DONTNEED_LOCKED),
             sys::MADV_COLD | sys::MADV_PAGEOUT if address.is_multiple_of(PAGE) => Ok(0),

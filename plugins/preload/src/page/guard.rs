@@ -6,8 +6,9 @@
 //!
 //! The kernel does not reveal which pages are held, so these two calls fail as they do if there is
 //! no memory to lock (`ENOMEM`), and on file systems without direct I/O (`EINVAL`): programs know
-//! both errors. A seccomp filter sees the calls whichever way they are made. Devices that hold
-//! memory by calls of their own (RDMA, VFIO) are not seen.
+//! both errors. `openat2`, whose flags a filter cannot read, fails as before Linux 5.6 (`ENOSYS`). A
+//! seccomp filter sees the calls whichever way they are made. Devices that hold memory by calls of
+//! their own (RDMA, VFIO), and files that an io_uring opens, are not seen.
 
 use crate::sys::{Errno, sys};
 
@@ -40,31 +41,39 @@ const fn argument(number: u32) -> libc::sock_filter {
     step(LOAD_WORD, 0, 0, ARGUMENTS + 8 * number)
 }
 
-const PROGRAM: [libc::sock_filter; 21] = [
+const PROGRAM: [libc::sock_filter; 28] = [
     step(LOAD_WORD, 0, 0, ARCHITECTURE),
-    step(JUMP_EQUAL, 0, 17, X86_64),
+    step(JUMP_EQUAL, 0, 23, X86_64),
     step(LOAD_WORD, 0, 0, NUMBER),
-    step(JUMP_EQUAL, 3, 0, libc::SYS_io_uring_register as u32),
-    step(JUMP_EQUAL, 7, 0, libc::SYS_openat as u32),
-    step(JUMP_EQUAL, 8, 0, libc::SYS_open as u32),
+    step(JUMP_EQUAL, 5, 0, libc::SYS_io_uring_register as u32),
+    step(JUMP_EQUAL, 9, 0, libc::SYS_openat as u32),
+    step(JUMP_EQUAL, 10, 0, libc::SYS_open as u32),
+    step(JUMP_EQUAL, 13, 0, libc::SYS_fcntl as u32),
+    step(JUMP_EQUAL, 19, 0, libc::SYS_openat2 as u32),
     step(RETURN, 0, 0, ALLOW),
     // io_uring_register: the operation is the second argument.
     argument(1),
-    step(JUMP_EQUAL, 11, 0, REGISTER_BUFFERS[0]),
-    step(JUMP_EQUAL, 10, 0, REGISTER_BUFFERS[1]),
-    step(JUMP_EQUAL, 9, 0, REGISTER_BUFFERS[2]),
+    step(JUMP_EQUAL, 15, 0, REGISTER_BUFFERS[0]),
+    step(JUMP_EQUAL, 14, 0, REGISTER_BUFFERS[1]),
+    step(JUMP_EQUAL, 13, 0, REGISTER_BUFFERS[2]),
     step(RETURN, 0, 0, ALLOW),
     // openat, open: the flags are the third argument, and the second.
     argument(2),
     step(JUMP, 0, 0, 1),
     argument(1),
-    step(JUMP_BITS, 0, 3, libc::O_DIRECT as u32),
+    step(JUMP_BITS, 0, 7, libc::O_DIRECT as u32),
     step(AND, 0, 0, libc::O_ACCMODE as u32),
     // A device only reads buffers that are written to it.
-    step(JUMP_EQUAL, 1, 0, libc::O_WRONLY as u32),
+    step(JUMP_EQUAL, 5, 4, libc::O_WRONLY as u32),
+    // fcntl: the command is the second argument, and the flags the third.
+    argument(1),
+    step(JUMP_EQUAL, 0, 3, libc::F_SETFL as u32),
+    argument(2),
+    step(JUMP_BITS, 0, 1, libc::O_DIRECT as u32),
     step(RETURN, 0, 0, FAIL_WITH | libc::EINVAL as u32),
     step(RETURN, 0, 0, ALLOW),
     step(RETURN, 0, 0, FAIL_WITH | libc::ENOMEM as u32),
+    step(RETURN, 0, 0, FAIL_WITH | libc::ENOSYS as u32),
 ];
 
 /// Installs the filter, unless it is inherited already. Returns false if the process may not.
@@ -127,6 +136,10 @@ mod tests {
             (libc::SYS_open, [0, direct | read, 0], einval),
             (libc::SYS_open, [0, read, direct], ALLOW),
             (libc::SYS_read, [0, direct, direct], ALLOW),
+            (libc::SYS_fcntl, [0, libc::F_SETFL as u32, direct], einval),
+            (libc::SYS_fcntl, [0, libc::F_SETFL as u32, 0], ALLOW),
+            (libc::SYS_fcntl, [0, libc::F_SETFD as u32, direct], ALLOW),
+            (libc::SYS_openat2, [0, 0, 0], FAIL_WITH | libc::ENOSYS as u32),
         ];
         for (number, arguments, expected) in cases {
             assert_eq!(verdict(X86_64, number, arguments), expected, "{number} {arguments:?}");

@@ -27,6 +27,7 @@ fn ask(ask: Ask, range: Span, more: [usize; 3]) -> Option<usize> {
             return Some(answer);
         }
         sys::sleep_micros(10);
+        control.look_after_helper();
     }
     None
 }
@@ -137,6 +138,11 @@ extern "C" fn mremap(
     flags: c_int,
     to: usize,
 ) -> usize {
+    // It leaves the old range in place without its content, which evicted pages would still have.
+    // Kernels before 5.7 know no such flag.
+    if flags & libc::MREMAP_DONTUNMAP != 0 {
+        return address_of(Err(Errno(libc::EINVAL)));
+    }
     let unforked =
         space::get().is_some_and(|space| space.with(|ranges| ranges.unforked.at(old).is_some()));
     let start = remapped(old, old_length, length, flags, to);
@@ -190,15 +196,8 @@ fn moved(
 ) -> Result<usize, Errno> {
     // SAFETY: the program's own call.
     let start = unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) }?;
-    let range = pages(old, old_length);
     tell(|space| {
-        space.with(|ranges| {
-            let known = ranges.known.at(old).is_some();
-            ranges.forget(range);
-            if known {
-                ranges.add(pages(start, length));
-            }
-        });
+        space.with(|ranges| ranges.move_to(pages(old, old_length), pages(start, length)));
     });
     Ok(start)
 }
@@ -254,11 +253,14 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
         }
         libc::MADV_DONTFORK | libc::MADV_DOFORK => done(advise_about_forks(range, advice)),
         // Advice that only memory without a file supports, or that a new mapping would not inherit.
-        libc::MADV_WIPEONFORK | libc::MADV_MERGEABLE | libc::MADV_DONTDUMP => {
+        libc::MADV_WIPEONFORK
+        | libc::MADV_MERGEABLE
+        | libc::MADV_DONTDUMP
+        | sys::MADV_GUARD_INSTALL => {
             tell(|space| {
                 space.with(|ranges| {
                     if ranges.known.touches(range) {
-                        ranges.excluded.insert(range);
+                        ranges.exclude(range);
                     }
                 });
             });
@@ -336,18 +338,22 @@ extern "C" fn brk(address: usize) -> c_int {
 /// Locks or unlocks by `call` and records that: before the call, and while the helper evicts
 /// nothing that it found unlocked.
 fn lock(range: Span, locked: bool, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
+    let mut was_excluded = false;
     if locked {
         changing(|| {
             tell(|space| {
-                space.with(|ranges| ranges.excluded.insert(range));
+                was_excluded = space.with(|ranges| {
+                    let was_excluded = ranges.excluded.touches(range);
+                    ranges.excluded.insert(range);
+                    was_excluded
+                });
             });
         });
     }
     let result = call();
-    if locked != result.is_ok() {
-        tell(|space| {
-            space.with(|ranges| ranges.excluded.remove(range));
-        });
+    // A lock that fails may leave an earlier one in place.
+    if locked != result.is_ok() && !(locked && was_excluded) {
+        tell(|space| space.with(|ranges| ranges.unlock(range)));
     }
     done(result)
 }
@@ -394,7 +400,7 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
         // The program handles page faults of this range itself, and the kernel allows only one
         // handler.
         tell(|space| {
-            space.with(|ranges| ranges.excluded.insert(range));
+            space.with(|ranges| ranges.exclude(range));
         });
         ask(Ask::Restore, range, [0; 3]);
     }

@@ -80,6 +80,8 @@ pub(crate) struct Ranges {
     pub(crate) converted: Spans<CONVERTED>,
     /// Ranges that must stay in DRAM.
     pub(crate) excluded: Spans<EXCLUDED>,
+    /// Those of them that must for another reason than a lock, which the program may remove.
+    lasting: Spans<EXCLUDED>,
     /// Ranges that forked children do not inherit (`MADV_DONTFORK`), including those in the file.
     pub(crate) unforked: Spans<UNFORKED>,
     /// Writable private memory in which accesses cannot be made to wait.
@@ -107,6 +109,44 @@ impl Ranges {
         self.unwatched_bytes += range.length();
     }
 
+    /// Records that this range must stay in DRAM, for as long as the program has it. A range that
+    /// has no room in the tables counts as one that is not the program's.
+    pub(crate) fn exclude(&mut self, range: Span) {
+        if !self.lasting.insert(range) || !self.excluded.insert(range) {
+            self.known.remove(range);
+        }
+    }
+
+    /// Records that the range is locked no more.
+    pub(crate) fn unlock(&mut self, range: Span) {
+        self.excluded.remove(range);
+        let mut rest = range;
+        loop {
+            let part = self.lasting.first_in(rest);
+            if part.is_empty() {
+                return;
+            }
+            self.excluded.insert(part);
+            rest.start = part.end;
+        }
+    }
+
+    /// Records that the program moved a mapping, which has one reason to stay in DRAM throughout.
+    pub(crate) fn move_to(&mut self, from: Span, to: Span) {
+        let known = self.known.at(from.start).is_some();
+        let (excluded, lasting) = (self.excluded.touches(from), self.lasting.touches(from));
+        self.forget(from);
+        if known {
+            self.add(to);
+        }
+        if excluded {
+            self.excluded.insert(to);
+        }
+        if lasting {
+            self.exclude(to);
+        }
+    }
+
     /// Records that the program no longer has this range.
     pub(crate) fn forget(&mut self, range: Span) {
         let mut rest = range;
@@ -121,6 +161,7 @@ impl Ranges {
         self.converted.remove(range);
         self.known.remove(range);
         self.excluded.remove(range);
+        self.lasting.remove(range);
         self.unforked.remove(range);
         if self.unwatched.touches(range) {
             let before = self.unwatched.length();
@@ -141,6 +182,7 @@ impl Ranges {
         self.known.clear();
         self.converted.clear();
         self.excluded.clear();
+        self.lasting.clear();
         self.unforked.clear();
         self.unwatched.clear();
         self.unwatched_bytes = 0;
@@ -400,6 +442,22 @@ mod tests {
         assert_eq!(ranges.convertible(Span::new(25, 60)), Span::new(30, 50));
         assert!(ranges.convertible(Span::new(12, 20)).is_empty());
         assert!(ranges.convertible(Span::new(50, 60)).is_empty());
+    }
+
+    #[test]
+    fn a_lock_that_is_gone_leaves_other_reasons_to_stay() {
+        let mut ranges = ranges();
+        ranges.add(Span::new(0, 100));
+        ranges.exclude(Span::new(20, 40));
+        ranges.excluded.insert(Span::new(10, 60));
+        ranges.unlock(Span::new(0, 100));
+        assert_eq!(ranges.convertible(Span::new(0, 100)), Span::new(0, 20));
+        assert_eq!(ranges.convertible(Span::new(20, 100)), Span::new(40, 100));
+        ranges.move_to(Span::new(20, 40), Span::new(200, 230));
+        assert!(ranges.convertible(Span::new(20, 40)).is_empty());
+        assert!(ranges.convertible(Span::new(200, 230)).is_empty());
+        ranges.unlock(Span::new(200, 230));
+        assert!(ranges.convertible(Span::new(200, 230)).is_empty());
     }
 
     #[test]

@@ -119,6 +119,8 @@ pub(crate) fn program() {
     moving();
     locking();
     advising();
+    advice_outlives_locks_and_moves();
+    guarding();
     keeping_from_children();
     staying_beside_what_changes();
     reusing();
@@ -250,6 +252,37 @@ fn advising() {
     assert!(block.has(0..PAGES, 41));
 }
 
+/// Children find zeros in such memory, and would find the content of what had left DRAM.
+fn advice_outlives_locks_and_moves() {
+    let block = evicted(61);
+    assert_eq!(block.advise(0..PAGES, libc::MADV_WIPEONFORK), 0);
+    // SAFETY: the memory is the test's, which uses its new place from here on.
+    let moved = unsafe {
+        libc::mlock(block.address(0), 8 * PAGE);
+        libc::munlock(block.address(0), 8 * PAGE);
+        libc::mremap(block.address(0), PAGES * PAGE, 2 * PAGES * PAGE, libc::MREMAP_MAYMOVE)
+    };
+    assert_ne!(moved, libc::MAP_FAILED);
+    let block = Block(moved as usize, PAGES);
+    let ballast = Block::new(9000);
+    (0..3).for_each(|round| ballast.write(round));
+    ballast.unmap();
+    assert_eq!(block.in_dram(), PAGES);
+    assert!(block.has(0..PAGES, 61));
+}
+
+/// Pages that were guarded are empty, wherever their content was.
+fn guarding() {
+    const INSTALL: i32 = 102;
+    const REMOVE: i32 = 103;
+    let block = evicted(71);
+    if block.advise(0..8, INSTALL) != 0 {
+        return memweir_test_support::skip!(Kernel, "MADV_GUARD_INSTALL is of Linux 6.13");
+    }
+    assert_eq!(block.advise(0..8, REMOVE), 0);
+    assert!(block.is_zero(0..8) && block.has(8..PAGES, 71));
+}
+
 /// Memory that forked children do not inherit leaves DRAM like any other, and they do not get its
 /// slots either.
 fn keeping_from_children() {
@@ -376,6 +409,21 @@ fn refusing() {
     // SAFETY: the path is a string.
     let direct = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_DIRECT) };
     assert_eq!((direct, errno()), (-1, libc::EINVAL));
+    // SAFETY: the path is a string; `openat2` reads three words.
+    let (plain, direct) = unsafe {
+        let plain = libc::open(path.as_ptr(), libc::O_RDONLY);
+        (plain, libc::fcntl(plain, libc::F_SETFL, libc::O_DIRECT))
+    };
+    assert_eq!((plain >= 0, direct, errno()), (true, -1, libc::EINVAL));
+    let how = [0u64; 3];
+    // SAFETY: as above.
+    let opened =
+        unsafe { libc::syscall(libc::SYS_openat2, libc::AT_FDCWD, path.as_ptr(), &how, 24) };
+    assert_eq!((opened, errno()), (-1, libc::ENOSYS));
+    let (block, flags) = (Block::new(1), libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP);
+    // SAFETY: the memory is the test's.
+    let moved = unsafe { libc::mremap(block.address(0), PAGE, PAGE, flags) };
+    assert_eq!((moved, errno()), (libc::MAP_FAILED, libc::EINVAL));
     // SAFETY: there is no such ring.
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_register, -1, 0, 0, 0) };
     assert_eq!((ring, errno()), (-1, libc::ENOMEM));
