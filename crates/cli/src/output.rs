@@ -31,9 +31,9 @@ pub(crate) enum Reader {
 }
 
 /// Prints to standard output, and returns its reader's state, for commands that print on and on.
-pub(crate) fn show(text: &str) -> Result<Reader, Failure> {
+pub(crate) fn show(text: impl AsRef<[u8]>) -> Result<Reader, Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(Reader::There),
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Gone),
         Err(error) => Err(Failure::stdout(error)),
@@ -118,7 +118,7 @@ pub(crate) fn shown_report(
     let written = json.map_or(Ok(Reader::There), |path| shown_json(path, value));
     match is_stdout(json) {
         true => written,
-        false => both(written.map(drop), show(&text())),
+        false => both(written.map(drop), show(text())),
     }
 }
 

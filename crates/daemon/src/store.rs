@@ -6,6 +6,9 @@
 
 mod rows;
 
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use memweir_core::JobId;
@@ -91,6 +94,14 @@ pub enum StoreError {
         /// The database's error.
         source: rusqlite::Error,
     },
+    /// Its file cannot be made, or kept from other users.
+    #[error("queue {path}: {source}", path = path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        source: io::Error,
+    },
     /// A later version of memweir has written it.
     #[error(
         "queue {path}: schema {found} is from a later memweir, this one knows up to {known}; \
@@ -107,7 +118,7 @@ pub enum StoreError {
     },
     /// The boot of the machine cannot be identified.
     #[error("reading the identifier of this boot: {0}")]
-    Clock(std::io::Error),
+    Clock(io::Error),
     /// The content of a row is not valid.
     #[error("queue {path}: job {job}: {what} is unreadable", path = path.display())]
     Damaged {
@@ -145,6 +156,7 @@ impl Store {
     /// # Errors
     /// If the file cannot be used, or a later memweir has written it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        make_private(path).map_err(|source| StoreError::File { path: path.to_owned(), source })?;
         let failed = |source| StoreError::Database { path: path.to_owned(), source };
         let connection = Connection::open(path).map_err(failed)?;
         let mut store = Self { connection, path: path.to_owned() };
@@ -297,6 +309,21 @@ impl Store {
     fn damaged(&self, job: u32, what: &'static str) -> StoreError {
         StoreError::Damaged { path: self.path.clone(), job, what }
     }
+}
+
+/// Makes the database a file of its owner alone, if it is not one yet: the environments of jobs
+/// have passwords. SQLite gives the files beside it the same mode.
+fn make_private(path: &Path) -> io::Result<()> {
+    File::options().append(true).create(true).mode(0o600).open(path)?;
+    let beside = ["", "-wal", "-shm"].map(|end| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        name
+    });
+    for file in beside.iter().map(Path::new).filter(|file| file.exists()) {
+        fs::set_permissions(file, Permissions::from_mode(0o600))?;
+    }
+    Ok(())
 }
 
 /// Returns the number of an environment, which is added if it is new.

@@ -1,7 +1,7 @@
 //! `memweir log`: the output of a job.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -11,10 +11,14 @@ use memweir_daemon::client::Client;
 use memweir_daemon::protocol::{JobView, Request, ViewedState};
 
 use crate::failure::{Failure, Outcome};
+use crate::output::{self, Reader};
 use crate::shared::connection::Connection;
 
 /// Time between two looks at a log that is followed.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Bytes that are read at a time.
+const PIECE: usize = 1 << 16;
 
 /// Options of `memweir log`.
 #[derive(Debug, clap::Args)]
@@ -42,19 +46,15 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         return Err(refusal.into());
     }
     let mut log = Log { path: path(args, &job), attempt: job.attempt, read: 0 };
+    let mut reader = Reader::There;
     loop {
         // The state of before the copy: what the job writes until its end is copied.
         let goes_on = args.follow && !job.state.is_over();
         log.begin(job.attempt);
         if job.state != ViewedState::Pending || job.attempt > 0 {
-            match log.copy() {
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Outcome::Success),
-                copied => copied.map_err(|error| {
-                    Failure::Machine(format!("{}: {error}", log.path.display()))
-                })?,
-            }
+            reader = log.copy()?;
         }
-        if !goes_on {
+        if !goes_on || reader == Reader::Gone {
             return Ok(Outcome::Success);
         }
         std::thread::sleep(LOOK);
@@ -89,13 +89,20 @@ impl Log {
     }
 
     /// Prints what is new. A file that is not there yet has nothing in it.
-    fn copy(&mut self) -> io::Result<()> {
+    fn copy(&mut self) -> Result<Reader, Failure> {
+        let unreadable = |error| Failure::Machine(format!("{}: {error}", self.path.display()));
         let mut file = match File::open(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            file => file?,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Reader::There),
+            file => file.map_err(unreadable)?,
         };
-        file.seek(SeekFrom::Start(self.read))?;
-        self.read += io::copy(&mut file.take(u64::MAX), &mut io::stdout().lock())?;
-        io::Write::flush(&mut io::stdout())
+        file.seek(SeekFrom::Start(self.read)).map_err(unreadable)?;
+        let mut piece = vec![0; PIECE];
+        loop {
+            let size = file.read(&mut piece).map_err(unreadable)?;
+            if size == 0 || output::show(&piece[..size])? == Reader::Gone {
+                return Ok(if size == 0 { Reader::There } else { Reader::Gone });
+            }
+            self.read += size as u64;
+        }
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,27 +15,86 @@ use super::text::{rate, seconds};
 
 /// Shows a batch's progress on standard error and keeps the notes for the summary.
 pub(crate) struct Screen {
-    bar: ProgressBar,
-    live: bool,
+    /// Absent without a terminal.
+    painter: Option<Painter>,
     /// Name of the current run of a comparison; empty for a single one.
     run: String,
     /// Exit codes of failed jobs that were shown during a comparison.
     failures: BTreeSet<i32>,
     notes: Vec<String>,
+    /// How many of the first notes were shown.
+    shown: usize,
+}
+
+/// A thread that draws: a terminal that takes no output (Ctrl-S) must not stop the quantum loop,
+/// which blocks jobs meanwhile.
+struct Painter {
+    orders: SyncSender<Drawing>,
+    thread: JoinHandle<()>,
+}
+
+/// Text for the terminal.
+enum Drawing {
+    /// In place of the line at its foot.
+    Line(String),
+    /// Above that line, to stay.
+    Note(String),
+}
+
+impl Painter {
+    /// Drawings that wait; further ones are not taken.
+    const WAITING: usize = 64;
+
+    fn start() -> Option<Self> {
+        let (orders, waiting) = mpsc::sync_channel(Self::WAITING);
+        let draw = move || {
+            let bar = foot(true);
+            for drawing in waiting {
+                match drawing {
+                    Drawing::Line(text) => {
+                        bar.set_message(text);
+                        bar.tick();
+                    }
+                    Drawing::Note(text) => bar.println(text),
+                }
+            }
+            bar.finish_and_clear();
+        };
+        let thread = thread::Builder::new().name("progress".to_owned()).spawn(draw).ok()?;
+        Some(Self { orders, thread })
+    }
+
+    /// Returns true if this will be drawn.
+    fn draws(&self, drawing: Drawing) -> bool {
+        self.orders.try_send(drawing).is_ok()
+    }
+
+    /// Draws what waits and takes the line off the terminal.
+    fn finish(self) {
+        drop(self.orders);
+        let _ = self.thread.join();
+    }
 }
 
 impl Screen {
     /// A line on standard error if that is a terminal.
     pub(crate) fn new() -> Self {
         let live = std::io::stderr().is_terminal();
-        let failures = BTreeSet::new();
-        Self { bar: foot(live), live, run: String::new(), failures, notes: Vec::new() }
+        Self {
+            painter: live.then(Painter::start).flatten(),
+            run: String::new(),
+            failures: BTreeSet::new(),
+            notes: Vec::new(),
+            shown: 0,
+        }
     }
 
     /// Takes the line off the terminal and returns the notes that have not been shown yet.
-    pub(crate) fn finish(self) -> Vec<String> {
-        self.bar.finish_and_clear();
-        if self.live { Vec::new() } else { self.notes }
+    pub(crate) fn finish(mut self) -> Vec<String> {
+        if let Some(painter) = self.painter {
+            painter.finish();
+        }
+        self.notes.split_off(self.shown)
     }
 
     fn note(&mut self, note: String) {
@@ -41,19 +102,24 @@ impl Screen {
         if self.notes.contains(&note) {
             return;
         }
-        if self.live {
-            self.bar.println(&note);
+        let all_shown = self.shown == self.notes.len();
+        if all_shown && self.draws(Drawing::Note(note.clone())) {
+            self.shown += 1;
         }
         self.notes.push(note);
+    }
+
+    fn draws(&self, drawing: Drawing) -> bool {
+        self.painter.as_ref().is_some_and(|painter| painter.draws(drawing))
     }
 }
 
 impl Screen {
     /// Shows the first job of a comparison that ends with this code.
     fn first_failure(&mut self, name: &str, code: i32) {
-        if self.live && self.failures.insert(code) {
+        if self.painter.is_some() && self.failures.insert(code) {
             let more = "further jobs that do are counted at the end";
-            self.bar.println(format!("job {name} ended with exit code {code}; {more}"));
+            self.draws(Drawing::Note(format!("job {name} ended with exit code {code}; {more}")));
         }
     }
 }
@@ -69,12 +135,10 @@ impl Observer for Screen {
                 self.note(format!("mechanism {mechanism}: {reason}"));
             }
             Event::Notice(notice) => self.note(notice.to_owned()),
-            Event::QuantumEnded(progress) if self.live => {
+            Event::QuantumEnded(progress) if self.painter.is_some() => {
                 // The time that is left is that of one run.
                 let of_run = if self.run.is_empty() { "" } else { " of this run" };
-                let shown = format!("{}{}", self.run, line(progress, of_run));
-                self.bar.set_message(shown);
-                self.bar.tick();
+                self.draws(Drawing::Line(format!("{}{}", self.run, line(progress, of_run))));
             }
             // The comparison's report sums up the failures; a person who watches sees the first at
             // once.
@@ -215,7 +279,7 @@ mod tests {
         };
         let notes = |events: &[Event<'_>]| {
             let mut screen = Screen::new();
-            screen.live = false;
+            screen.painter = None;
             events.iter().for_each(|event| screen.event(*event));
             screen.finish().len()
         };
@@ -227,7 +291,7 @@ mod tests {
     #[test]
     fn what_was_told_twice_is_kept_once() {
         let mut screen = Screen::new();
-        screen.live = false;
+        screen.painter = None;
         for _ in 0..2 {
             screen.event(Event::MeterChosen { kind: MeterKind::Declared, reason: "no PMU" });
         }

@@ -96,7 +96,12 @@ fn a_store_of_the_first_version_is_brought_up_to_date() {
         0, 5, NULL, 'true', 1, 2, 3, '', 1)";
     connection.execute_batch(old).unwrap();
     drop(connection);
-    let kept = Store::open(&path).unwrap().load().unwrap();
+    let store = Store::open(&path).unwrap();
+    let kept = store.load().unwrap();
+    for file in std::fs::read_dir(directory.path()).unwrap().map(Result::unwrap) {
+        let mode = file.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{} has passwords", file.path().display());
+    }
     assert_eq!(kept.jobs[0].ended, Some(Moment { wall_ms: 3, uptime_ms: 0 }));
     assert_eq!(kept.jobs[0].expected_from, Some(Source::Submission));
     assert_eq!(kept.jobs[0].bandwidth_limit, None);
