@@ -1,6 +1,6 @@
 //! The Parquet files that memweir reads, which may be damaged.
 
-mod schema;
+mod metadata;
 
 use std::io::{self, Read};
 
@@ -16,7 +16,7 @@ use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReade
 pub(crate) fn open<R: ChunkReader + 'static>(
     file: R,
 ) -> Result<SerializedFileReader<Strict<R>>, ParquetError> {
-    check_schema(&file)?;
+    check_metadata(&file)?;
     let reader = SerializedFileReader::new(Strict(file))?;
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group)?;
@@ -34,18 +34,18 @@ pub(crate) fn open<R: ChunkReader + 'static>(
     Ok(reader)
 }
 
-/// Refuses a schema other than that of a table. The end of the file is the size of its metadata and
-/// a magic number; where they make no sense, the Parquet reader says why.
-fn check_schema<R: ChunkReader>(file: &R) -> Result<(), ParquetError> {
+/// Refuses damaged metadata, and columns within columns. The end of the file is the size of its
+/// metadata and a magic number; where they make no sense, the Parquet reader says why.
+fn check_metadata<R: ChunkReader>(file: &R) -> Result<(), ParquetError> {
     const END: u64 = 8;
     let Some(start) = file.len().checked_sub(END) else { return Ok(()) };
     let end = file.get_bytes(start, END as usize)?;
     let size = end.first_chunk().map_or(0, |size| u32::from_le_bytes(*size));
     let Some(start) = start.checked_sub(size.into()) else { return Ok(()) };
-    match schema::is_flat(&file.get_bytes(start, size as usize)?) {
+    match metadata::is_flat(&file.get_bytes(start, size as usize)?) {
         Some(true) => Ok(()),
         Some(false) => Err(ParquetError::General("it has columns within columns".to_owned())),
-        None => Err(ParquetError::EOF("the schema is cut off".to_owned())),
+        None => Err(ParquetError::EOF("the metadata is damaged".to_owned())),
     }
 }
 

@@ -165,7 +165,7 @@ pub struct JobReport {
     /// Highest bandwidth of a quantum, in bytes per second.
     pub bandwidth_peak: Option<f64>,
     /// Mean speed beside the others that was predicted, over its speed alone; absent where nothing
-    /// was blocked.
+    /// was blocked or counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicted_speed: Option<f64>,
     /// The same as measured: its expected time over the time that it had cores; absent also where

@@ -26,7 +26,11 @@ impl Policy for LongJobFirst {
         take_what_fits(view, self.order.iter().map(|(_, place)| *place), chosen);
     }
 
-    fn reason(&self, _: usize) -> Option<&'static str> {
-        Some("longest expected time")
+    fn reason(&self, place: usize) -> Option<&'static str> {
+        let length = self.order.iter().find(|(_, found)| *found == place);
+        Some(match length {
+            Some((Reverse(Some(_)), _)) => "longest expected time",
+            _ => "next in the run queue",
+        })
     }
 }

@@ -227,7 +227,9 @@ impl Ledger {
             memory_writes: counted.filter(|sees| sees.writes).map(|_| account.counts.writes.0),
             bandwidth_mean: counted.map(|_| account.counts.bandwidth(account.running).0),
             bandwidth_peak: counted.map(|_| account.peak.0),
-            predicted_speed: account.speed(Some(account.predicted_s)),
+            predicted_speed: counted
+                .and(account.speed(Some(account.predicted_s)))
+                .map(|speed| speed.min(1.0)),
             measured_speed: account.speed(account.expected_s()),
             ..JobReport::default()
         }

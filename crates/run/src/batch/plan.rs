@@ -169,13 +169,7 @@ impl<'a> Plan<'a> {
         let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref())?;
         knowledge.place(&options.media, &placements);
         notices.append(&mut knowledge.notices);
-        if frame.bus.peak.is_none() && leaves_cores_idle(&policy) {
-            notices.push(
-                "every core is filled: without a calibrated peak nobody can say what is too much \
-                 (`memweir calibrate` finds it)"
-                    .to_owned(),
-            );
-        }
+        notices.extend(without_effect(&policy, &frame, &knowledge));
         Ok(Self {
             batch,
             options,
@@ -307,6 +301,28 @@ fn open_store(options: &RunOptions, notices: &mut Vec<String>) -> Result<Option<
             Ok(None)
         }
     }
+}
+
+/// Names what was asked for and changes nothing, for want of a figure or of cores.
+fn without_effect(policy: &str, frame: &Frame, knowledge: &Knowledge) -> Vec<String> {
+    let jobs = &knowledge.jobs;
+    let notices = [
+        (
+            frame.bus.peak.is_none() && leaves_cores_idle(policy),
+            "every core is filled: without a calibrated peak nobody can say what is too much \
+             (`memweir calibrate` finds it)",
+        ),
+        (
+            policy.starts_with("long-job-first") && jobs.iter().all(|job| job.time.is_none()),
+            "no job's length is known: `long-job-first` takes jobs as they stand in the run queue",
+        ),
+        (
+            policy != "os" && frame.cpus.len() == 1 && jobs.len() > 1,
+            "on one core the jobs take turns: every policy is `round-robin`, and priorities change \
+             nothing",
+        ),
+    ];
+    notices.into_iter().filter(|(holds, _)| *holds).map(|(_, text)| text.to_owned()).collect()
 }
 
 #[cfg(test)]

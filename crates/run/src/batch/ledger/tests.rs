@@ -157,7 +157,7 @@ fn speeds_are_those_of_the_time_with_cores() {
         ..asleep
     });
     let speeds = |ledger: &Ledger, job| {
-        let report = ledger.job_report(JobId(job), None);
+        let report = ledger.job_report(JobId(job), Some(&Capabilities::default()));
         (report.predicted_speed, report.measured_speed)
     };
     let (predicted, measured) = speeds(&ledger, 0);
@@ -169,4 +169,5 @@ fn speeds_are_those_of_the_time_with_cores() {
     ledger.ended(JobId(0), Some(1), ms(300));
     assert_eq!(speeds(&ledger, 0).1, None, "it failed");
     assert_eq!(speeds(&ledger, 1), (None, None), "it never had a core");
+    assert_eq!(ledger.job_report(JobId(0), None).predicted_speed, None, "nothing was counted");
 }

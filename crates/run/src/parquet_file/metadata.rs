@@ -1,8 +1,8 @@
-//! Checks that the schema of a Parquet file is that of a table: a root, and columns below it.
+//! Checks what the metadata of a Parquet file claims, which Thrift's compact protocol encodes.
 //!
-//! The Parquet reader allocates room for as many children as an element of the schema claims, which
-//! may be billions, and calls itself for each level of them. So this looks at the elements first,
-//! which Thrift's compact protocol encodes at the start of the file's metadata.
+//! The Parquet reader believes it: it allocates room for as many children as an element of the
+//! schema claims, which may be billions, calls itself for each level of them, and passes over lists
+//! of as many truth values, for which it reads no byte. So this reads the metadata first.
 
 /// Kinds of fields in Thrift's compact protocol.
 mod kind {
@@ -12,6 +12,8 @@ mod kind {
     pub(super) const I16: u8 = 4;
     pub(super) const I64: u8 = 6;
     pub(super) const BINARY: u8 = 8;
+    pub(super) const LIST: u8 = 9;
+    pub(super) const SET: u8 = 10;
     pub(super) const STRUCT: u8 = 12;
 }
 
@@ -19,30 +21,21 @@ mod kind {
 const FILE_SCHEMA: u64 = 2;
 const ELEMENT_CHILDREN: u64 = 5;
 
-/// Deepest nesting of structures within an element: a logical type with a unit has three levels.
-const DEPTH: u32 = 8;
+/// Deepest nesting of structures and lists. Files have about eight levels.
+const DEPTH: u32 = 16;
 
-/// Returns whether the columns of a file with this metadata lie side by side; `None` if the
-/// metadata ends before its schema does, or is no Thrift.
+/// Returns true if the columns of a file with this metadata lie side by side, below one root;
+/// `None` if the metadata is damaged.
 pub(super) fn is_flat(metadata: &[u8]) -> Option<bool> {
     let mut input = Compact(metadata);
-    let mut id = 0;
+    let (mut id, mut flat) = (0, false);
     while let Some(kind) = input.field(&mut id)? {
-        if id != FILE_SCHEMA {
-            input.skip(kind, DEPTH)?;
-            continue;
+        match (id, kind) {
+            (FILE_SCHEMA, kind::LIST) => flat = input.side_by_side()?,
+            _ => input.skip(kind, DEPTH)?,
         }
-        let size = input.byte()?;
-        let count = if size >> 4 == 15 { input.varint()? } else { u64::from(size >> 4) };
-        let root = input.children()?;
-        for _ in 1..count {
-            if input.children()? != 0 {
-                return Some(false);
-            }
-        }
-        return Some(root + 1 == count);
     }
-    None
+    Some(flat)
 }
 
 /// The rest of an encoded structure.
@@ -85,6 +78,16 @@ impl Compact<'_> {
                 let size = self.varint()?;
                 self.0.split_off(..usize::try_from(size).ok()?)?;
             }
+            kind::LIST | kind::SET if depth > 0 => {
+                let (count, kind) = self.list()?;
+                // These are in no list of Parquet's metadata.
+                if matches!(kind, kind::TRUE | kind::FALSE) {
+                    return None;
+                }
+                for _ in 0..count {
+                    self.skip(kind, depth - 1)?;
+                }
+            }
             kind::STRUCT if depth > 0 => {
                 let mut id = 0;
                 while let Some(kind) = self.field(&mut id)? {
@@ -94,6 +97,24 @@ impl Compact<'_> {
             _ => return None,
         }
         Some(())
+    }
+
+    /// Reads the head of a list: the number of its elements and their kind.
+    fn list(&mut self) -> Option<(u64, u8)> {
+        let head = self.byte()?;
+        let count = if head >> 4 == 15 { self.varint()? } else { u64::from(head >> 4) };
+        Some((count, head & 0xf))
+    }
+
+    /// Reads the schema, and returns true if it has a root, and columns without columns below it.
+    fn side_by_side(&mut self) -> Option<bool> {
+        let (count, _) = self.list()?;
+        let root = self.children()?;
+        let mut flat = root + 1 == count;
+        for _ in 1..count {
+            flat &= self.children()? == 0;
+        }
+        Some(flat)
     }
 
     /// Reads an element of the schema, and returns how many children it claims.
@@ -132,6 +153,14 @@ mod tests {
     #[test]
     fn what_ends_early_is_no_schema() {
         let whole = metadata(1);
-        assert!((0..whole.len() - 1).all(|end| is_flat(&whole[..end]).is_none()));
+        assert!((0..whole.len()).all(|end| is_flat(&whole[..end]).is_none()));
+    }
+
+    #[test]
+    fn lists_of_truth_values_are_refused() {
+        let list =
+            |kind| [&metadata(1)[..metadata(1).len() - 1], &[0x19, 0x20 | kind, 2, 2, 0]].concat();
+        assert_eq!(is_flat(&list(kind::I16)), Some(true));
+        assert_eq!(is_flat(&list(kind::TRUE)), None);
     }
 }
