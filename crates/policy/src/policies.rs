@@ -199,13 +199,19 @@ impl Choice {
 /// ```
 ///
 /// # Errors
-/// If the table has no such policy, or the policy no such option; the refusal suggests the nearest
+/// If the table has no such policy, the policy no such option, or two objectives; the refusal suggests the nearest
 /// name.
 pub fn find(given: &str) -> Result<Choice, Refusal> {
     let mut parts = given.split(':');
     let name = parts.next().unwrap_or(given);
     let entry = choose("policy", name, POLICIES.iter().map(|entry| (entry.name, entry)))?;
-    Ok(Choice { entry, options: Options::read(name, entry.options, parts)? })
+    let options = Options::read(name, entry.options, parts)?;
+    let objectives = Objective::ALL.iter().filter_map(|objective| objective.option());
+    if objectives.filter(|option| options.has(option)).count() > 1 {
+        let help = "leave out one of them";
+        return Err(Refusal::new(format!("policy `{given}` has two objectives"), help));
+    }
+    Ok(Choice { entry, options })
 }
 
 /// Adds [`AUTO_CORES`] to a policy that has that option, if `core_use` asks for it. A policy
@@ -318,6 +324,7 @@ mod tests {
         assert_eq!(completion("max-weight:auto-cores"), "max-weight:auto-cores:completion");
         assert_eq!(completion("max-weight:slowdown"), "max-weight:slowdown");
         assert_eq!(completion("ideal-average"), "ideal-average");
+        assert!(find("max-weight:completion:slowdown").is_err(), "two objectives");
         let turnaround = with_objective("max-weight".to_owned(), Objective::Turnaround);
         assert_eq!(turnaround, "max-weight");
     }

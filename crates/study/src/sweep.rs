@@ -120,7 +120,7 @@ impl<'a> Range<'a> {
         // A millionth of a step makes up for the rounding of binary fractions.
         let steps = ((self.to - self.from) / self.step + 1e-6).floor();
         if steps >= MOST_VALUES as f64 {
-            return Err(too_many(steps.min(1e18) as usize));
+            return Err(too_many(steps.min(1e18) as usize + 1));
         }
         let value = |index: usize| self.from + index as f64 * self.step;
         Ok((0..=steps as usize)
@@ -379,7 +379,7 @@ mod tests {
             ("a=1..5:0", "is no range"),
             ("a=1..5:-1", "is no range"),
             ("a=1..inf", "is no range"),
-            ("a=0..1:1e-9", "are too many"),
+            ("a=0..1:1e-9", "1000000001 values of one key are too many"),
             ("a=1,2,1", "takes `1` twice"),
         ] {
             let refused = text.parse::<Sweep>().expect_err(text).to_string();

@@ -123,7 +123,7 @@ pub(super) fn conclusion(
             "No difference between {name} and {baseline} was measured: the interval contains zero."
         )),
         (Verdict::TooFewRounds, _) => {
-            Some(format!("{name}: one round shows no difference; use --repeat 3 or more."))
+            Some(format!("{name}: one round cannot show a difference; use --repeat 3 or more."))
         }
         _ => None,
     }
@@ -240,6 +240,6 @@ mod tests {
         };
         let text = report(&comparison);
         assert!(text.contains("1 round, interleaved"), "{text}");
-        assert!(text.contains("one round shows no difference"), "{text}");
+        assert!(text.contains("one round cannot show a difference"), "{text}");
     }
 }

@@ -12,6 +12,9 @@ mod queueing;
 use super::comparison::{conclusion, spread};
 use super::text::{Table, counted, percent, rate, seconds, terminal_width};
 
+/// A share of the possible that is shown as all of it.
+const WHOLE: f64 = 0.9995;
+
 /// The whole report.
 pub(crate) fn report(report: &Report) -> String {
     match report.points.as_slice() {
@@ -138,7 +141,7 @@ fn compared(points: &[Point]) -> Table<(&Point, &PolicySummary)> {
     }
     table = table.right("gain", gain);
     if repeated {
-        let head = format!("time, {:.0} % interval", first.confidence * 100.0);
+        let head = format!("time, {} % interval", (first.confidence * 1e5).round() / 1e3);
         table = table.right(head, difference).expendable(1);
     }
     if points.iter().any(|point| point.policies.iter().any(bounded)) {
@@ -182,12 +185,15 @@ fn short(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Share of the possible gain that a policy takes; a lower limit where a bound stands for the
-/// optimum.
+/// Share of the possible gain that a policy takes. Where a bound stands for the optimum, which
+/// gains no more, the share of a gain is a lower limit, and that of a loss an upper one.
 fn of_possible((point, policy): &(&Point, &PolicySummary)) -> String {
     match (policy.share_of_possible, policy.optimum_is) {
         _ if policy.policy == point.baseline => "-".to_owned(),
-        (Some(share), Some(Certainty::Bound)) if share > 0.0 => format!("> {}", percent(share)),
+        (Some(share), Some(Certainty::Bound)) if share > 0.0 && share < WHOLE => {
+            format!("> {}", percent(share))
+        }
+        (Some(share), Some(Certainty::Bound)) if share < 0.0 => format!("< {}", percent(share)),
         (Some(share), _) => percent(share),
         (None, _) => "-".to_owned(),
     }

@@ -10,8 +10,13 @@ pub(crate) fn sweep(text: &str) -> Result<Sweep, String> {
     text.parse().map_err(refused)
 }
 
-/// Returns the grid of all combinations of `--sweep`.
-pub(crate) fn grid(sweeps: &[Sweep]) -> Result<Grid, InputError> {
+/// Returns the grid of all combinations of `--sweep`, none of whose keys `--set` may give.
+pub(crate) fn grid(sweeps: &[Sweep], set: &[Replacement]) -> Result<Grid, InputError> {
+    let fixed = sweeps.iter().find(|sweep| set.iter().any(|set| set.path == sweep.path));
+    if let Some(sweep) = fixed {
+        let reason = format!("`{}` has values here and another by `--set`", sweep.path);
+        return Err(InputError::new("command line", reason).key("--sweep").help("leave out one"));
+    }
     Grid::new(sweeps.to_vec()).map_err(|refusal| refusal.written_in("command line").key("--sweep"))
 }
 

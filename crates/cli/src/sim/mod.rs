@@ -51,7 +51,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     args.shards.check(&args.output())?;
-    let grid = grid(&args.sweep)?;
+    let grid = grid(&args.sweep, &args.set)?;
     let text = ScenarioText::read(path)?;
     if text.fidelity(&args.set)? == Fidelity::Bank {
         return bank::simulate(args, path, &text, grid);

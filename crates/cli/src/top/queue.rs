@@ -86,7 +86,8 @@ fn frame(quantum: &QuantumView, jobs: &[JobView], at_s: f64) -> Frame {
 fn lane(job: &JobView, activity: Option<&JobActivity>) -> Lane {
     let state = match (job.state, activity) {
         (ViewedState::Running, Some(activity)) if activity.chosen => LaneState::Running,
-        (ViewedState::Running, None) if !job.blocked => LaneState::Running,
+        // Jobs that sleep are not selected, and not blocked either.
+        (ViewedState::Running, _) if !job.blocked => LaneState::Running,
         (ViewedState::Running, _) => LaneState::Blocked,
         (ViewedState::Pending, _) => LaneState::Waiting,
         _ => LaneState::Ended,

@@ -13,7 +13,7 @@ use weight::Weights;
 
 pub use weight::{COMPLETION, Objective, SLOWDOWN};
 
-/// Options that may follow `max-weight`. Of two objectives the first of this list counts.
+/// Options that may follow `max-weight`, one objective at most.
 pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
 
 /// Runs the set `S` of jobs that maximizes the sum over `S` of `w_j r_j(S)`: `w_j` is the weight of

@@ -89,7 +89,12 @@ fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Mac
 
 /// Reads the clock in gigahertz, or as a ratio to the clock of the first memory.
 fn clock(section: &mut Section<'_>, memories: &[MemoryUnit]) -> Result<Clock, InputError> {
+    let frequency = section.map("clock_ghz", |v| v.number_in(0.01..=100.0, "clock in GHz"))?;
     if let Some(value) = section.take("clock_ratio") {
+        if frequency.is_some() {
+            let help = "leave out `clock_ghz` or `clock_ratio`";
+            return Err(value.refuse("the clock is given twice").help(help));
+        }
         let text = value.string()?;
         let parts = text.split_once(':').and_then(|(own, memory)| {
             let number = |part: &str| part.trim().parse().ok().filter(|n| (1..=1000).contains(n));
@@ -102,7 +107,6 @@ fn clock(section: &mut Section<'_>, memories: &[MemoryUnit]) -> Result<Clock, In
         let of_memory = Clock::with_period(memories[0].config.spec().clock.into());
         return Ok(Clock::ratio(of_memory, own, memory));
     }
-    let frequency = section.map("clock_ghz", |v| v.number_in(0.01..=100.0, "clock in GHz"))?;
     Ok(Clock::gigahertz(frequency.unwrap_or(3.0)))
 }
 

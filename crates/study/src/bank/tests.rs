@@ -351,6 +351,7 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
         (program("memory = \"nvm\""), "s.toml:2: programs[0].memory: unknown memory `nvm`"),
         (program("time_us = 0"), "s.toml:2: programs[0].time_us: 0 is no time in microseconds"),
         (program("instructions = 9, time_us = 9"), "s.toml:2: programs[0].time_us: the length is given twice"),
+        ("machine = { cores = 1, clock_ghz = 3, clock_ratio = \"8:3\", memory = { device = \"ddr4-2400\" } }\nprograms = [\"429.mcf\"]".to_owned(), "s.toml:1: machine.clock_ratio: the clock is given twice"),
         (of("programs = { draw = [3, 2], time_us = 9 }"), "s.toml:2: programs.draw: the range ends before it starts"),
         (of("programs = { draw = [1, 2, 3], time_us = 9 }"), "s.toml:2: programs.draw: is no range"),
         (of("programs = { draw = 9, time_us = 9 }"), "s.toml:2: programs: too many threads"),

@@ -90,6 +90,10 @@ impl TaskReader<'_> {
         let default = named.clone().unwrap_or_else(|| format!("task-{}", place + 1));
         let (name, source) = self.source(section, key, default)?;
         let placed = section.map("placement", |v| placement::read(&v, &self.hardware.machine))?;
+        if placed.is_some() && section.has("pages") {
+            let reason = "`placement` and `pages` both say where the task's memory is";
+            return Err(section.refuse(reason).help("leave out one of them"));
+        }
         let paged = section.map("pages", |v| pages::read(v, &self.hardware.machine, &source))?;
         let offset = if source.is_drawn() { Offset::Random } else { Offset::At(Nanos::ZERO) };
         Ok(TaskSpec {

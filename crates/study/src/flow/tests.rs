@@ -137,6 +137,9 @@ fn placements_can_part_reads_and_writes() {
         let scenario = read(&[("tasks[0].placement", value)]).map_err(|error| error.to_string())?;
         Ok::<_, String>(scenario.workload.tasks[0].placement)
     };
+    let both = [("tasks[0].placement", "{nvm = 0.5}"), ("tasks[0].pages", "{elsewhere = \"nvm\"}")];
+    let refused = read(&both).expect_err("memory in two ways").to_string();
+    assert!(refused.contains("`placement` and `pages` both"), "{refused}");
     let parted = placement("{reads = {nvm = 0.2}, writes = {nvm = 0.8}}").expect("correct");
     assert_eq!((parted.reads[1], parted.writes[1]), (0.2, 0.8));
     for (value, said) in [
