@@ -7,7 +7,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, root, send, wait_until};
+use crate::support::{SPIN, World, json, refusal, root, send, wait_until};
 
 fn output(world: &World, arguments: &[&str]) -> Output {
     world.memweir().args(arguments).output().expect("memweir runs")
@@ -250,4 +250,67 @@ fn jobs_that_always_fail_alike_are_compared_and_take_one_line() {
     assert_eq!(of_failures, 1, "{printed}");
     assert!(printed.contains("and 3 more ended with exit code 26 in every run"), "{printed}");
     assert!(!printed.contains("void"), "{printed}");
+}
+
+#[test]
+fn no_result_takes_the_place_of_another_file() {
+    let world = World::new();
+    world.file("jobs.toml", "[[jobs]]\ncommand = [\"true\"]\n");
+    std::os::unix::fs::symlink("jobs.toml", world.path().join("link")).expect("a link");
+    let os = ["run", "--policy", "os"];
+    for (options, said) in [
+        (&["--record", "link", "jobs.toml"][..], "`link` is an input"),
+        (&["--json", "r", "--timeline", "./r", "jobs.toml"], "`./r` is another result"),
+    ] {
+        let refused = refusal(world.memweir().args(os).args(options), 2);
+        assert!(refused.contains(said), "{refused}");
+    }
+    assert!(world.read("jobs.toml").starts_with("[[jobs]]") && !world.has("r"));
+    // A device takes any number of results.
+    let both = ["--json", "/dev/null", "--record", "/dev/null", "jobs.toml"];
+    let output = world.memweir().args(os).args(both).output().expect("memweir runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn a_directory_that_is_no_text_does_not_cost_the_report() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let world = World::new();
+    let directory = world.path().join(OsStr::from_bytes(b"w\xff"));
+    std::fs::create_dir(&directory).expect("a directory");
+    let run = ["run", "--policy", "os", "--json", "-", "--", "true"];
+    let report = json(world.memweir().current_dir(&directory).args(run), 0);
+    let stdout = report["jobs"][0]["stdout"].as_str().expect("a path");
+    assert!(stdout.ends_with("w\u{fffd}/memweir-logs/true.out"), "{stdout}");
+}
+
+#[test]
+fn a_batch_that_ends_early_says_so() {
+    let world = World::new();
+    let run = ["run", "--policy", "round-robin", "--cores", "1", "--fail-fast"];
+    let jobs = ["--json", "r.json", "--", "false", ":::", "sleep", "100", ":::", "sleep", "101"];
+    let output = output(&world, &[&run[..], &jobs].concat());
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let shown = text(&output.stdout);
+    assert!(shown.contains("a job failed, which ended the batch"), "{shown}");
+    assert!(shown.contains("not started"), "{shown}");
+    let report: Value = serde_json::from_str(&world.read("r.json")).expect("JSON");
+    assert_eq!(report["jobs"][2]["never_started"], true);
+    assert!(report["jobs"][0].get("never_started").is_none());
+}
+
+#[test]
+fn a_directory_of_logs_belongs_to_one_run_at_a_time() {
+    let world = World::new();
+    let mut first =
+        world.start(&["run", "--policy", "os", "--", "sh", "-c", "touch on; sleep 100"]);
+    wait_until("it runs", || world.has("on"));
+    let second = ["run", "--policy", "os", "--", "true"];
+    let refused = refusal(world.memweir().args(second), 4);
+    assert!(refused.contains("name another directory with --logs"), "{refused}");
+    let elsewhere = [&second[..3], &["--logs", "other"], &second[3..]].concat();
+    assert_eq!(output(&world, &elsewhere).status.code(), Some(0));
+    send(&first, Signal::SIGTERM);
+    assert_eq!(first.wait().expect("it ends").code(), Some(130));
 }

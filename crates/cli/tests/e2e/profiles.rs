@@ -7,7 +7,7 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, exists, json, no_emulator, refusal, send, wait_until};
+use crate::support::{World, exists, json, no_emulator, refusal, root, send, wait_until};
 
 /// Text in no order that compresses by about a half.
 fn letters(count: usize) -> String {
@@ -229,4 +229,22 @@ fn outputs_of_a_profile_that_cannot_be_written_cost_no_other() {
     assert_eq!(list["profiles"].as_array().map(Vec::len), Some(1), "and stored");
     let wrong = ["profile", "--isolation", "box", "--", "true"];
     assert!(refusal(world.memweir().args(wrong), 2).contains("valid: overlay, copy, none"));
+}
+
+#[test]
+fn a_program_in_an_overlay_ends_with_its_memweir() {
+    if no_emulator() || !root("an overlay is mounted") {
+        return;
+    }
+    let world = World::new();
+    let profile = ["profile", "--meter", "software", "--isolation", "overlay", "--no-store"];
+    let mut memweir = world.start(&[&profile[..], &["--", "sleep", "1000"]].concat());
+    let sleeps = || {
+        let name = |process: &i32| fs::read_to_string(format!("/proc/{process}/comm"));
+        let processes = world.processes();
+        processes.iter().filter(|it| name(it).is_ok_and(|name| name == "sleep\n")).count()
+    };
+    wait_until("the program runs", || sleeps() == 1);
+    memweir.kill().and_then(|()| memweir.wait()).expect("it dies");
+    wait_until("the program ends", || sleeps() == 0);
 }

@@ -102,6 +102,9 @@ impl Prepared {
             }
             if let Some(private) = &self.private {
                 check(private.enter(), Step::Private, reports);
+                // Nobody can reach what it writes once this process is dead. A change of rights, as
+                // before, would undo that.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
             }
             if let Some(directory) = &self.directory {
                 check(libc::chdir(directory.as_ptr()), Step::Directory, reports);
