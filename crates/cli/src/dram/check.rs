@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CYCLE")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=Checker::LAST_CYCLE.0))]
     end: Option<u64>,
-    /// Violations that are told in full; all are counted
+    /// Violations to print in full; the rest are only counted
     #[arg(long, value_name = "N", default_value_t = 10, help_heading = "Output")]
     #[arg(value_parser = clap::value_parser!(u64).range(..=Violation::KEPT as u64))]
     show: u64,

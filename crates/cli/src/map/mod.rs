@@ -19,6 +19,6 @@ pub(crate) enum Action {
     Decode(decode::Args),
     /// Make a map file of what another tool has found
     Import(import::Args),
-    /// Tell what a kernel that colors pages is told of a map, and load it there
+    /// Print the settings of a map for a kernel that colors pages, or load them there
     Kernel(kernel::Args),
 }

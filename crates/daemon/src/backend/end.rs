@@ -137,7 +137,7 @@ impl QueueBackend<'_> {
         events
     }
 
-    /// Returns the manner of a job's end, as the scheduler is told it.
+    /// Returns the kind of a job's end, for the scheduler.
     fn ending(&self, job: JobId, end: End) -> Ending {
         match end {
             End::Exited(0) if !self.service.is_canceled(job) => Ending::Completed,

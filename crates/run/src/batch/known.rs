@@ -40,7 +40,7 @@ pub struct Known {
     pub replaced: bool,
 }
 
-/// Figures of a job alone that a scheduler is told.
+/// Execution time and bandwidth of a job that runs alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alone {
     /// Execution time, `T_j` of iabw section 3.3.
