@@ -9,7 +9,7 @@ use memweir_linux::Launch;
 
 use crate::attempt::Order;
 use crate::service::{Begun, Service};
-use crate::shim;
+use crate::supervisor;
 
 /// Returns the command of the supervisor of a start, whose files it makes.
 ///
@@ -23,7 +23,7 @@ pub(crate) fn launch(service: &Service, begun: &Begun) -> io::Result<Launch> {
         program: PathBuf::from("/proc/self/exe"),
         argv: vec![
             "memweir".into(),
-            shim::ARGUMENT.into(),
+            supervisor::ARGUMENT.into(),
             begun.attempt.base().as_os_str().to_owned(),
         ],
         // The supervisor of a job of root's daemon must not obey variables of another user.

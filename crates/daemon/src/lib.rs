@@ -6,7 +6,8 @@
 //! * [`protocol`] is the language between clients and the daemon, [`client`] one side of it;
 //! * [`daemon`] runs the queue: it is a backend of the same
 //!   [`QuantumLoop`](memweir_policy::QuantumLoop) as a batch;
-//! * [`shim`] is the parent of one job, which outlives the daemon and keeps the job's exit code.
+//! * [`supervisor`] is the parent of one job, which outlives the daemon and keeps the job's exit
+//!   code.
 //!
 //! ```
 //! use memweir_daemon::queue::{Capacity, Job, Queue};
@@ -35,7 +36,7 @@ pub mod queue;
 mod recovery;
 mod server;
 pub mod service;
-pub mod shim;
 pub mod store;
+pub mod supervisor;
 pub mod uptime;
 mod view;

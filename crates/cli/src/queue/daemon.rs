@@ -8,7 +8,7 @@ use memweir_core::{Media, Nanos};
 use memweir_daemon::daemon::{self, DaemonError, DaemonOptions};
 use memweir_daemon::queue::Retention;
 use memweir_daemon::uptime::DAY_MS;
-use memweir_daemon::{places, shim};
+use memweir_daemon::{places, supervisor};
 use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
 use memweir_linux::peer::UserGroup;
@@ -207,12 +207,12 @@ impl Observer for MetricsOf {
 }
 
 /// The argument with which memweir starts itself as the supervisor of a job.
-pub(crate) use shim::ARGUMENT as SUPERVISOR;
+pub(crate) use supervisor::ARGUMENT as SUPERVISOR;
 
 /// Runs one job.
 pub(crate) fn supervise() -> Result<Outcome, Failure> {
     let base = std::env::args_os().nth(2).map(PathBuf::from).unwrap_or_default();
-    shim::run(base)
+    supervisor::run(base)
         .map_err(|error| Failure::Machine(format!("the supervisor of a job failed: {error}")))?;
     Ok(Outcome::Success)
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use memweir_abi::softpmu::layout::REGIONS;
 use memweir_abi::softpmu::{RawChunk, Sampling};
 use memweir_core::cache::CacheHierarchy;
+use memweir_core::metrics::student_t_quantile;
 use memweir_core::{Counts, Lines, MAX_MEDIA, Traffic};
 
 use super::{Chunk, Origin, Recording, SamplingError};
@@ -196,7 +197,8 @@ impl<'a> Estimator<'a> {
         let errors: Vec<f64> = self.bursts.iter().map(|burst| self.error_of(burst)).collect();
         let count = errors.len() as f64;
         let square = errors.iter().map(|error| error.powi(2)).sum::<f64>() / (count - 1.0);
-        let half = student(errors.len() - 1) * (square / count).sqrt() * extrapolated as f64;
+        let quantile = student_t_quantile(errors.len() - 1, 0.95)?;
+        let half = quantile * (square / count).sqrt() * extrapolated as f64;
         Some(SamplingError { lines: half, share: if lines > 0.0 { half / lines } else { 0.0 } })
     }
 
@@ -212,18 +214,6 @@ impl<'a> Estimator<'a> {
             instructions += raw.instructions();
         }
         difference / instructions.max(1) as f64
-    }
-}
-
-/// Returns the two-sided 95 % quantile of Student's t distribution; beyond four degrees of freedom
-/// the first terms of its expansion (Abramowitz and Stegun, 26.7.5), low by 1 % at most.
-fn student(degrees: usize) -> f64 {
-    match degrees {
-        0 | 1 => 12.706,
-        2 => 4.303,
-        3 => 3.182,
-        4 => 2.776,
-        more => 1.96 + 2.372 / more as f64 + 2.823 / (more as f64).powi(2),
     }
 }
 
