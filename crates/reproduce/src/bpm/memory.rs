@@ -5,15 +5,14 @@ use std::ops::Add;
 use std::sync::Arc;
 
 use memweir_bank::clock::{Clock, Time};
-use memweir_bank::machine::{Memory, MemorySlot};
+use memweir_bank::machine::MemorySlot;
+use memweir_bank::observed::Observed;
+use memweir_core::PhysAddr;
 use memweir_core::address_map::AddressMap;
 use memweir_core::input::Refusal;
-use memweir_core::{Cycles, PhysAddr};
-use memweir_dram::command::Command;
 use memweir_dram::config::{PagePolicy, RefreshPolicy};
 use memweir_dram::energy::EnergyMeter;
-use memweir_dram::request::{Completion, Request};
-use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
+use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
 
 use super::machine::MEMORY;
 use super::rig::{Conditions, Page, Refresh};
@@ -45,40 +44,7 @@ impl Energy {
 }
 
 /// A memory system and its energy meter.
-#[derive(Debug)]
-pub(super) struct Metered {
-    system: MemorySystem,
-    meter: EnergyMeter,
-}
-
-struct Told<'a> {
-    done: &'a mut dyn FnMut(&Completion),
-    meter: &'a mut EnergyMeter,
-}
-
-impl Observer for Told<'_> {
-    fn completed(&mut self, completion: &Completion) {
-        (self.done)(completion);
-    }
-
-    fn command(&mut self, command: &Command) {
-        self.meter.count(command);
-    }
-}
-
-impl Memory for Metered {
-    fn offer(&mut self, now: Cycles, request: Request) -> bool {
-        self.system.enqueue(now, request).is_ok()
-    }
-
-    fn next_event(&self) -> Option<Cycles> {
-        self.system.next_event()
-    }
-
-    fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
-        self.system.advance(to, &mut Told { done, meter: &mut self.meter });
-    }
-}
+type Metered = Observed<EnergyMeter>;
 
 /// The memory of the machine under these conditions. A memory of another size than the paper's has
 /// a map of its own, in which lines alternate between channels; only its first part is used.
@@ -101,15 +67,15 @@ pub(super) fn bay(on: &Conditions, map: &AddressMap) -> Result<MemorySlot<Metere
         config.map = map.clone();
     }
     let map = config.map.clone();
-    let meter = EnergyMeter::new(&config);
-    let memory = Metered { system: MemorySystem::new(&config)?, meter };
+    let observer = EnergyMeter::new(&config);
+    let memory = Observed { system: MemorySystem::new(&config)?, observer };
     let (base, size) = (PhysAddr(0), MEMORY);
     Ok(MemorySlot { name: "dram".to_owned(), memory, base, size, clock, map })
 }
 
 /// Energy of a memory until all requests were answered, at `drained`.
 pub(super) fn energy(bay: &MemorySlot<Metered>, drained: Time) -> Energy {
-    let report = bay.memory.meter.report(bay.clock.first_from(drained));
+    let report = bay.memory.observer.report(bay.clock.first_from(drained));
     Energy {
         joules: report.total() * 1e-12,
         seconds: drained.as_secs_f64(),
