@@ -13,20 +13,14 @@ use memweir_core::input::InputError;
 
 use crate::report::{Effort, Found};
 use crate::run::{Failed, Laboratory};
-use crate::source::{FigureData, File, Suite};
+use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
 use family::{Family, Gains};
 
-macro_rules! file {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../experiments/", $name)))
-    };
-}
-
-const GOALS: File = file!("beyond/paper.toml");
+pub(crate) const GOALS: File = file!("beyond/paper.toml");
 
 /// In the order of the report.
-const FIGURES: [File; 8] = [
+pub(crate) const FIGURES: [File; 8] = [
     file!("beyond/summary.toml"),
     file!("beyond/spec.toml"),
     file!("beyond/npb.toml"),
@@ -36,11 +30,6 @@ const FIGURES: [File; 8] = [
     file!("beyond/nodes.toml"),
     file!("beyond/bank.toml"),
 ];
-
-/// Families and goals.
-pub(crate) fn suite() -> Result<Suite, InputError> {
-    Suite::read(GOALS, &FIGURES)
-}
 
 /// Families, and the gains of those that ran.
 pub(crate) struct Lab {
@@ -54,8 +43,8 @@ impl Lab {
     ///
     /// # Errors
     /// If a data file is invalid.
-    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
-        let families = suite()?
+    pub(crate) fn new(suite: &Suite, effort: Effort) -> Result<Self, InputError> {
+        let families = suite
             .figures
             .iter()
             .filter(|figure| !figure.parameters.is_empty())

@@ -19,24 +19,18 @@ use memweir_core::input::InputError;
 
 use crate::report::{Effort, Found};
 use crate::run::{Failed, Laboratory};
-use crate::source::{FigureData, File, Suite};
+use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
 use rig::Parameters;
 use runs::Runs;
 
-macro_rules! file {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../experiments/", $name)))
-    };
-}
-
-const PAPER: File = file!("bpm/paper.toml");
+pub(crate) const PAPER: File = file!("bpm/paper.toml");
 
 /// The address map of the machine.
 const MAP: File = file!("bpm/i7-860.toml");
 
 /// In the order of the paper.
-const FIGURES: [File; 12] = [
+pub(crate) const FIGURES: [File; 12] = [
     file!("bpm/figure-01.toml"),
     file!("bpm/figure-04.toml"),
     file!("bpm/figure-05.toml"),
@@ -51,11 +45,6 @@ const FIGURES: [File; 12] = [
     file!("bpm/causes.toml"),
 ];
 
-/// Figures and statements of the paper.
-pub(crate) fn suite() -> Result<Suite, InputError> {
-    Suite::read(PAPER, &FIGURES)
-}
-
 /// The machine, the programs, and the runs so far.
 pub(crate) struct Lab {
     runs: Runs,
@@ -69,17 +58,12 @@ impl Lab {
     ///
     /// # Errors
     /// If a data file is invalid.
-    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
-        let suite = suite()?;
-        let data = |id: &str| {
-            let found = suite.figures.iter().find(|figure| figure.id == id);
-            found.ok_or_else(|| InputError::new("experiments/bpm", format!("no figure `{id}`")))
-        };
-        let parameters: Parameters = data("4")?.parameters()?;
+    pub(crate) fn new(suite: &Suite, effort: Effort) -> Result<Self, InputError> {
+        let parameters: Parameters = suite.figure("4")?.parameters()?;
         Ok(Self {
             runs: Runs::new(parameters, effort)?,
-            banks: data("1")?.parameters()?,
-            streamcluster: data("streamcluster")?.parameters()?,
+            banks: suite.figure("1")?.parameters()?,
+            streamcluster: suite.figure("streamcluster")?.parameters()?,
         })
     }
 }
@@ -107,10 +91,7 @@ impl Laboratory for Lab {
                 variants::assignment(&demands, runs, bench)
             }
             "causes" => causes::causes(&self.streamcluster, runs, bench),
-            other => {
-                let reason = format!("nobody knows how to make figure `{other}`");
-                Err(InputError::new("experiments/bpm", reason).into())
-            }
+            _ => Err(Failed::no_code_for(data)),
         }
     }
 

@@ -12,21 +12,15 @@ use memweir_core::input::InputError;
 
 use crate::report::{Effort, Found};
 use crate::run::{Failed, Laboratory};
-use crate::source::{FigureData, File, Suite};
+use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
 use killed::Crowds;
 use sessions::Sessions;
 
-macro_rules! file {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../experiments/", $name)))
-    };
-}
-
-const PAPER: File = file!("drswap/paper.toml");
+pub(crate) const PAPER: File = file!("drswap/paper.toml");
 
 /// In the order of the paper.
-const FIGURES: [File; 7] = [
+pub(crate) const FIGURES: [File; 7] = [
     file!("drswap/figure-02.toml"),
     file!("drswap/figure-03.toml"),
     file!("drswap/table-04.toml"),
@@ -35,11 +29,6 @@ const FIGURES: [File; 7] = [
     file!("drswap/table-05.toml"),
     file!("drswap/programs.toml"),
 ];
-
-/// Figures and statements of the paper.
-pub(crate) fn suite() -> Result<Suite, InputError> {
-    Suite::read(PAPER, &FIGURES)
-}
 
 /// The sessions that several figures show, each run once.
 pub(crate) struct Lab {
@@ -55,16 +44,11 @@ impl Lab {
     ///
     /// # Errors
     /// If a data file is invalid.
-    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
-        let suite = suite()?;
-        let data = |id: &str| {
-            let found = suite.figures.iter().find(|figure| figure.id == id);
-            found.ok_or_else(|| InputError::new("experiments/drswap", format!("no figure `{id}`")))
-        };
+    pub(crate) fn new(suite: &Suite, effort: Effort) -> Result<Self, InputError> {
         Ok(Self {
             effort,
-            parameters: data("table4")?.parameters()?,
-            crowds: data("2")?.parameters()?,
+            parameters: suite.figure("table4")?.parameters()?,
+            crowds: suite.figure("2")?.parameters()?,
             sessions: None,
             all: None,
         })
@@ -113,10 +97,7 @@ impl Laboratory for Lab {
             "8" => Ok(delay::figure_8(self.sessions(bench)?)),
             "table5" => Ok(delay::table_5(self.sessions(bench)?)),
             "programs" => programs::programs(data, bench),
-            other => {
-                let reason = format!("nobody knows how to make figure `{other}`");
-                Err(InputError::new("experiments/drswap", reason).into())
-            }
+            _ => Err(Failed::no_code_for(data)),
         }
     }
 

@@ -10,20 +10,14 @@ use memweir_core::input::InputError;
 
 use crate::report::{Effort, Found};
 use crate::run::{Failed, Laboratory};
-use crate::source::{FigureData, File, Suite};
+use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
 use mixes::Mixes;
 
-macro_rules! file {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../experiments/", $name)))
-    };
-}
-
-const PAPER: File = file!("hmmsched/paper.toml");
+pub(crate) const PAPER: File = file!("hmmsched/paper.toml");
 
 /// In the order of the paper.
-const FIGURES: [File; 9] = [
+pub(crate) const FIGURES: [File; 9] = [
     file!("hmmsched/table-01.toml"),
     file!("hmmsched/figure-02.toml"),
     file!("hmmsched/banks.toml"),
@@ -34,11 +28,6 @@ const FIGURES: [File; 9] = [
     file!("hmmsched/remote.toml"),
     file!("hmmsched/migration.toml"),
 ];
-
-/// Figures and statements of the paper.
-pub(crate) fn suite() -> Result<Suite, InputError> {
-    Suite::read(PAPER, &FIGURES)
-}
 
 /// The mixes on the machine, with each set of latencies.
 pub(crate) struct Lab {
@@ -51,11 +40,8 @@ impl Lab {
     ///
     /// # Errors
     /// If a data file is invalid.
-    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
-        let suite = suite()?;
-        let data = suite.figures.iter().find(|figure| figure.id == "7");
-        let data = data.ok_or_else(|| InputError::new("experiments/hmmsched", "no figure `7`"))?;
-        let mixes = Mixes::new(&data.parameters()?, effort)?;
+    pub(crate) fn new(suite: &Suite, effort: Effort) -> Result<Self, InputError> {
+        let mixes = Mixes::new(&suite.figure("7")?.parameters()?, effort)?;
         Ok(Self { mixes, effort })
     }
 }
@@ -88,10 +74,7 @@ impl Laboratory for Lab {
             "ablation" => mixes::ablation(&self.mixes, bench),
             "remote" => nodes::remote(&self.mixes, bench),
             "migration" => pages::migration(&self.mixes, bench),
-            other => {
-                let reason = format!("nobody knows how to make figure `{other}`");
-                Err(InputError::new("experiments/hmmsched", reason).into())
-            }
+            _ => Err(Failed::no_code_for(data)),
         }
     }
 

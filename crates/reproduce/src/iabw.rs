@@ -25,7 +25,7 @@ use memweir_policy::TargetCurve;
 
 use crate::report::{Effort, Found};
 use crate::run::{Failed, Laboratory};
-use crate::source::{FigureData, File, Suite};
+use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
 use combinations::Combination;
 use evaluation::{Evaluation, Setting};
@@ -33,17 +33,11 @@ use tuning::Tuned;
 use units::btr;
 use workloads::Workloads;
 
-macro_rules! file {
-    ($name:literal) => {
-        ($name, include_str!(concat!("../experiments/", $name)))
-    };
-}
-
-const PAPER: File = file!("iabw/paper.toml");
+pub(crate) const PAPER: File = file!("iabw/paper.toml");
 const WORKLOADS: File = file!("iabw/workloads.toml");
 
 /// In the order of the paper.
-const FIGURES: [File; 21] = [
+pub(crate) const FIGURES: [File; 21] = [
     file!("iabw/figure-01b.toml"),
     file!("iabw/figure-02.toml"),
     file!("iabw/figure-03.toml"),
@@ -67,11 +61,6 @@ const FIGURES: [File; 21] = [
     file!("iabw/idle.toml"),
 ];
 
-/// Figures and statements of the paper.
-pub(crate) fn suite() -> Result<Suite, InputError> {
-    Suite::read(PAPER, &FIGURES)
-}
-
 /// The machine, the workloads, and results that several figures share.
 pub(crate) struct Lab {
     effort: Effort,
@@ -90,10 +79,10 @@ impl Lab {
     ///
     /// # Errors
     /// If a data file is invalid.
-    pub(crate) fn new(effort: Effort) -> Result<Self, InputError> {
+    pub(crate) fn new(suite: &Suite, effort: Effort) -> Result<Self, InputError> {
         Ok(Self {
             effort,
-            suite: suite()?,
+            suite: suite.clone(),
             workloads: Workloads::new(effort)?,
             combinations: OnceCell::new(),
             evaluation: Evaluation::default(),
@@ -109,16 +98,10 @@ impl Lab {
         btr(self.machine().memories[0].service.capacity)
     }
 
-    /// Returns the data of another figure, on which one builds.
-    fn data(&self, id: &str) -> Result<&FigureData, InputError> {
-        let found = self.suite.figures.iter().find(|figure| figure.id == id);
-        found.ok_or_else(|| InputError::new("experiments/iabw", format!("no figure `{id}`")))
-    }
-
     fn combinations(&self, bench: &Bench<'_>) -> Result<&[Combination], Failed> {
         if self.combinations.get().is_none() {
             let found = combinations::combinations(
-                self.data("6")?,
+                self.suite.figure("6")?,
                 &self.workloads,
                 self.effort,
                 self.machine(),
@@ -153,10 +136,12 @@ impl Laboratory for Lab {
         match data.id.as_str() {
             "1b" => return hogs::figure_1b(data, machine, bench),
             "2" => return hogs::figure_2(data, workloads),
-            "3" => return hogs::figure_3(data, self.data("1b")?, workloads, machine, bench),
+            "3" => {
+                return hogs::figure_3(data, self.suite.figure("1b")?, workloads, machine, bench);
+            }
             "4" => return fluctuation::figure_4(data, workloads),
             "5" => {
-                let segment = fluctuation::leslie(self.data("4")?, workloads)?;
+                let segment = fluctuation::leslie(self.suite.figure("4")?, workloads)?;
                 return fluctuation::figure_5(data, &segment, self.effort, machine, bench);
             }
             "6" => return Ok(combinations::figure_6(self.combinations(bench)?, machine)),
@@ -179,14 +164,11 @@ impl Laboratory for Lab {
             "13" => targets::figure_13_or_14(runs, setting, Set::SpecTraining),
             "14" => targets::figure_13_or_14(runs, setting, Set::Npb),
             "queueing" => {
-                let (figure_6, effort) = (self.data("6")?, self.effort);
+                let (figure_6, effort) = (self.suite.figure("6")?, self.effort);
                 queueing::queueing(data, figure_6, workloads, &tuned.curve, effort, bench)
             }
             "idle" => targets::idle(runs, setting),
-            other => {
-                let reason = format!("nobody knows how to make figure `{other}`");
-                Err(InputError::new("experiments/iabw", reason).into())
-            }
+            _ => Err(Failed::no_code_for(data)),
         }
     }
 

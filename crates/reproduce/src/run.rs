@@ -60,6 +60,14 @@ pub enum Failed {
     Stopped(#[from] Stop),
 }
 
+impl Failed {
+    /// Refuses a figure that has a data file but no code.
+    pub(crate) fn no_code_for(data: &FigureData) -> Self {
+        let reason = format!("no code makes figure `{}`", data.id);
+        InputError::new(data.file.0, reason).into()
+    }
+}
+
 impl PaperName {
     /// Figures and statements of the paper.
     ///
@@ -67,11 +75,11 @@ impl PaperName {
     /// If a data file is invalid.
     pub fn suite(self) -> Result<Suite, InputError> {
         match self {
-            Self::Iabw => iabw::suite(),
-            Self::Hmmsched => hmmsched::suite(),
-            Self::Bpm => bpm::suite(),
-            Self::Drswap => drswap::suite(),
-            Self::Beyond => beyond::suite(),
+            Self::Iabw => Suite::read(iabw::PAPER, &iabw::FIGURES),
+            Self::Hmmsched => Suite::read(hmmsched::PAPER, &hmmsched::FIGURES),
+            Self::Bpm => Suite::read(bpm::PAPER, &bpm::FIGURES),
+            Self::Drswap => Suite::read(drswap::PAPER, &drswap::FIGURES),
+            Self::Beyond => Suite::read(beyond::GOALS, &beyond::FIGURES),
         }
     }
 }
@@ -100,11 +108,11 @@ pub fn reproduce(
     let suite = paper.suite()?;
     let chosen = choose(&suite, &options.figures)?;
     let mut laboratory: Box<dyn Laboratory> = match paper {
-        PaperName::Iabw => Box::new(iabw::Lab::new(options.effort)?),
-        PaperName::Hmmsched => Box::new(hmmsched::Lab::new(options.effort)?),
-        PaperName::Bpm => Box::new(bpm::Lab::new(options.effort)?),
-        PaperName::Drswap => Box::new(drswap::Lab::new(options.effort)?),
-        PaperName::Beyond => Box::new(beyond::Lab::new(options.effort)?),
+        PaperName::Iabw => Box::new(iabw::Lab::new(&suite, options.effort)?),
+        PaperName::Hmmsched => Box::new(hmmsched::Lab::new(&suite, options.effort)?),
+        PaperName::Bpm => Box::new(bpm::Lab::new(&suite, options.effort)?),
+        PaperName::Drswap => Box::new(drswap::Lab::new(&suite, options.effort)?),
+        PaperName::Beyond => Box::new(beyond::Lab::new(&suite, options.effort)?),
     };
     let threads = NonZeroUsize::new(options.threads).unwrap_or(NonZeroUsize::MIN);
     let bench = Bench::new(threads, observer, laboratory.work(&chosen));

@@ -16,6 +16,15 @@ use crate::report::Plot;
 /// A file of a suite: its name below `experiments/`, and its text.
 pub type File = (&'static str, &'static str);
 
+/// Compiles in a [`File`].
+macro_rules! file {
+    ($name:literal) => {
+        ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/experiments/", $name)))
+    };
+}
+
+pub(crate) use file;
+
 /// A paper, and the treatment of each of its items.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -458,6 +467,15 @@ impl Suite {
         let suite = Self { paper: parse(paper)?, figures };
         suite.check(paper.0)?;
         Ok(suite)
+    }
+
+    /// Returns the figure with this identifier.
+    ///
+    /// # Errors
+    /// If the paper has none.
+    pub fn figure(&self, id: &str) -> Result<&FigureData, InputError> {
+        let found = self.figures.iter().find(|figure| figure.id == id);
+        found.ok_or_else(|| InputError::new(&self.paper.name, format!("no figure `{id}`")))
     }
 
     fn check(&self, name: &str) -> Result<(), InputError> {

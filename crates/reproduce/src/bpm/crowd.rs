@@ -10,7 +10,7 @@ use super::programs::{self, Profile};
 use super::rig::{Colors, Conditions, Job, Parameters, Rig};
 use super::runs::refused;
 use crate::mean::mean;
-use crate::run::Failed;
+use crate::run::{Failed, PaperName};
 
 /// Memory of an instance: large enough that the cache holds little of it, and small enough that
 /// four instances fit into four banks, the fewest.
@@ -50,10 +50,8 @@ impl Crowd {
     /// # Errors
     /// If a data file is invalid.
     pub(crate) fn new(milliseconds: f64) -> Result<Self, InputError> {
-        let suite = super::suite()?;
-        let data = suite.figures.iter().find(|figure| figure.id == "4");
-        let data = data.ok_or_else(|| InputError::new("experiments/bpm", "no figure `4`"))?;
-        let parameters: Parameters = data.parameters()?;
+        let suite = PaperName::Bpm.suite()?;
+        let parameters: Parameters = suite.figure("4")?.parameters()?;
         Ok(Self { rig: Rig::lasting(parameters.with_all_memory_and_no_reuse(), milliseconds)? })
     }
 
