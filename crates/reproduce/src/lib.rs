@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bars;
 mod beyond;
 mod bpm;
 mod drswap;

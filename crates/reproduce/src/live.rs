@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use memweir_plot::{Arrangement, BarSet, Bars, Figure, PALETTE, Panel};
+use memweir_plot::{Figure, PALETTE, Panel};
 use serde::Deserialize;
+
+use crate::bars;
+use crate::mean::mean;
 
 /// The recorded turnarounds, from the root of the repository.
 pub const TURNAROUNDS: &str = "evidence/max-weight/live.csv";
@@ -46,29 +49,17 @@ fn turnarounds(
 pub fn figure(table: &str) -> Result<Figure, csv::Error> {
     let by_policy = turnarounds(table, "demo")?;
     let sets = COMPARED.map(|policy| -> Vec<f64> {
-        let rounds = by_policy.get(policy);
-        let mut values: Vec<f64> = rounds.into_iter().flat_map(|r| r.values().copied()).collect();
-        values.push(values.iter().sum::<f64>() / values.len() as f64);
-        values
+        by_policy.get(policy).into_iter().flat_map(|rounds| rounds.values().copied()).collect()
     });
-    let rounds = sets[0].len() - 1;
-    let [baseline, ours] = [sets[0][rounds], sets[1][rounds]];
+    let rounds = sets[0].len();
+    let [baseline, ours] = [mean(&sets[0]), mean(&sets[1])];
     let categories = (1..=rounds).map(|round| format!("round {round}"));
-    let colors = [PALETTE[6], PALETTE[0]];
     let names = ["operating system alone", "memweir, max-weight"];
-    let bars = Bars {
-        y_label: "turnaround (s)".to_owned(),
-        categories: categories.chain(["mean".to_owned()]).collect(),
-        sets: (0..2)
-            .map(|set| BarSet {
-                name: names[set].to_owned(),
-                values: sets[set].clone(),
-                color: colors[set],
-            })
-            .collect(),
-        arrangement: Arrangement::Grouped,
-        ..Bars::default()
-    };
+    let mut bars = bars::with_means(categories, names.into_iter().zip(sets));
+    bars.y_label = "turnaround (s)".to_owned();
+    for (set, color) in bars.sets.iter_mut().zip([PALETTE[6], PALETTE[0]]) {
+        set.color = color;
+    }
     Ok(Figure {
         title: format!(
             "Eleven jobs of nine real programs end {:.1} % sooner on two cores",

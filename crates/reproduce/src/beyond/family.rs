@@ -7,7 +7,7 @@ use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_core::metrics;
 use memweir_core::profile::Profile;
 use memweir_flow::optimal::SCHEDULES;
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_plot::{Bars, Panel};
 use memweir_study::bank::report::BankPoint;
 use memweir_study::bank::study::BankStudy;
 use memweir_study::flow::Recordings;
@@ -17,6 +17,7 @@ use memweir_study::sweep::{Grid, Sweep};
 use memweir_study::{Fidelity, ScenarioText};
 use serde::Deserialize;
 
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
@@ -317,17 +318,12 @@ pub(super) fn found(data: &FigureData, gains: &Gains) -> Found {
     let names: Vec<&str> = gains.cases.first().map_or_else(Vec::new, |case| {
         case.policies.iter().map(|(name, _)| name.as_str()).collect()
     });
-    let sets = names.iter().zip(PALETTE.iter().cycle()).map(|(name, color)| BarSet {
-        name: (*name).to_owned(),
-        values: gains.cases.iter().map(|case| mean(case.gains(name))).collect(),
-        color: *color,
-    });
+    let of = |name: &str| gains.cases.iter().map(|case| mean(case.gains(name))).collect();
+    let sets = names.iter().map(|name| (*name, of(name)));
     let bars = Bars {
         title: "mean gain in throughput over os".to_owned(),
         y_label: "gain (%)".to_owned(),
-        categories: gains.cases.iter().map(|case| case.name.clone()).collect(),
-        sets: sets.collect(),
-        ..Bars::default()
+        ..bars::of(gains.cases.iter().map(|case| &case.name), sets)
     };
     let caption = format!("{}: mean over the mixes of each policy's gain over `os`.", data.title);
     Found {

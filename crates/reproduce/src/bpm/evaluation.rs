@@ -1,9 +1,10 @@
 //! The evaluation on 20 workloads: Fig. 4, Fig. 5 and memory power.
 
-use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
+use memweir_plot::Panel;
 
 use super::runs::{Case, Outcome, Partition, Runs};
 use super::workloads::{WITH_MCF, Workload};
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -46,18 +47,8 @@ fn some(values: &[f64], numbers: impl IntoIterator<Item = u32>) -> Vec<f64> {
 
 /// Bars for each workload and, behind them, for the mean.
 pub(super) fn bars(sets: &[&[f64]]) -> Panel {
-    let sets = sets.iter().zip(PALETTE).map(|(values, color)| BarSet {
-        name: String::new(),
-        values: values.iter().copied().chain([mean(*values)]).collect(),
-        color,
-    });
     let numbers = (1..=20).map(|number: u32| number.to_string());
-    Panel::Bars(Bars {
-        categories: numbers.chain(["mean".to_owned()]).collect(),
-        sets: sets.collect(),
-        arrangement: Arrangement::Grouped,
-        ..Bars::default()
-    })
+    Panel::Bars(bars::with_means(numbers, sets.iter().map(|values| ("", values.to_vec()))))
 }
 
 /// Fig. 4.

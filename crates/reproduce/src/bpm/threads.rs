@@ -4,12 +4,13 @@ use memweir_bank::synthetic::{Shared, Structure};
 use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_plot::Panel;
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 use serde::Deserialize;
 
 use super::rig::{Colors, Conditions, Job, Rig};
 use super::runs::{Runs, WORK, refused};
+use crate::bars;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -116,13 +117,8 @@ pub(super) fn streamcluster(
         bench.try_all(WORK, &settings, |setting| parameters.time(rig, setting)).map_err(refused)?;
     let less: Vec<f64> = times.chunks(2).map(|pair| 100.0 * (1.0 - pair[1] / pair[0])).collect();
     let names = ["4 threads", "8 threads", "4 threads that share nothing"];
-    let bars = Bars {
-        categories: names.map(str::to_owned).to_vec(),
-        sets: vec![BarSet { name: String::new(), values: less.clone(), color: PALETTE[0] }],
-        ..Bars::default()
-    };
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
+        plots: vec![Plot::of(vec![Panel::Bars(bars::of(names, [("", less.clone())]))])],
         values: vec![("four", less[0]), ("eight", less[1]), ("all-own", less[2])],
         ..Found::default()
     })

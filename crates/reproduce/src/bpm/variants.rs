@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use memweir_plot::{BarSet, Bars, Chart, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
 use serde::Deserialize;
 
 use super::evaluation::{Gains, bars};
 use super::memory::PAPER_MEMORY;
 use super::rig::{Conditions, Layout, Page};
 use super::runs::{Case, Outcome, Partition, Runs};
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -44,17 +45,9 @@ pub(super) fn figure_9(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let means = |gains: &Gains| [mean(&gains.speedup), mean(&gains.fairness)];
     let [cache_ws, cache_ms] = means(&cache);
     let ([bpm_ws, bpm_ms], [banks_ws, banks_ms]) = (means(&bpm), means(&banks));
-    let set =
-        |values: [f64; 2], color| BarSet { name: String::new(), values: values.to_vec(), color };
-    let means = Bars {
-        categories: ["weighted speedup", "fairness"].map(str::to_owned).to_vec(),
-        sets: vec![
-            set([cache_ws, cache_ms], PALETTE[0]),
-            set([banks_ws, banks_ms], PALETTE[1]),
-            set([bpm_ws, bpm_ms], PALETTE[2]),
-        ],
-        ..Bars::default()
-    };
+    let sets = [[cache_ws, cache_ms], [banks_ws, banks_ms], [bpm_ws, bpm_ms]];
+    let sets = sets.map(|values| ("", values.to_vec()));
+    let means = bars::of(["weighted speedup", "fairness"], sets);
     let each = bars(&[&cache.speedup, &banks.speedup, &bpm.speedup]);
     Ok(Found {
         plots: vec![Plot::of(vec![Panel::Bars(means), each])],

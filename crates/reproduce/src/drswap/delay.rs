@@ -1,13 +1,12 @@
 //! Fig. 8 and Table V: delays of switches.
 
 use memweir_core::Nanos;
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 use memweir_swap::phone::Phone;
 use memweir_swap::session::{SessionOutcome, Switch};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less};
 use crate::mean::mean;
-use crate::report::{Found, Plot, Table};
+use crate::report::{Found, Table};
 
 /// Kinds of swap area that are shown, and their names in the paper.
 const SHOWN: [(usize, &str); 4] =
@@ -54,9 +53,8 @@ pub(super) fn figure_8(sessions: &Sessions) -> Found {
         })
     };
     let sum = |kind| overall(sessions, |size, g| paging(sessions, [size, g, kind]));
-    let panels = (0..sessions.sizes.len()).map(|size| Panel::Bars(bars(sessions, size)));
     Found {
-        plots: vec![Plot::of(panels.collect())],
+        plots: vec![sessions.bars(&SHOWN, |at| group(sessions, at))],
         tables: (0..sessions.sizes.len()).map(|size| table(sessions, size)).collect(),
         values: vec![
             ("flash", overall(sessions, over_flash)),
@@ -66,21 +64,6 @@ pub(super) fn figure_8(sessions: &Sessions) -> Found {
             ("direct", sum(DIRECT) / sum(COPIED)),
         ],
         ..Found::default()
-    }
-}
-
-fn bars(sessions: &Sessions, size: usize) -> Bars {
-    let groups = 0..sessions.groups.len();
-    let set = |((kind, name), color): ((usize, &str), _)| BarSet {
-        name: name.to_owned(),
-        values: groups.clone().map(|g| group(sessions, [size, g, kind])).collect(),
-        color,
-    };
-    Bars {
-        title: sessions.sizes[size].to_string(),
-        categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
-        sets: SHOWN.into_iter().zip(PALETTE).map(set).collect(),
-        ..Bars::default()
     }
 }
 

@@ -1,11 +1,10 @@
 //! Fig. 7: the energy models with the counts of the sessions.
 
 use memweir_energy::{Medium, Reading};
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less};
 use crate::mean::mean;
-use crate::report::{Found, Plot, Table};
+use crate::report::{Found, Table};
 
 /// Kinds of swap area that are drawn, and their names in the paper.
 const DRAWN: [(usize, &str); 3] = [(DRAM, "DRAM"), (FLASH, "flash"), (DIRECT, "DR.Swap")];
@@ -29,7 +28,6 @@ pub(super) fn figure_7(sessions: &Sessions) -> Found {
     let average = |size, kind, reading| average(sessions, size, kind, reading);
     let saved = |size, reading| less(average(size, DRAM, reading), average(size, DIRECT, reading));
     let direct = average(1, COPIED, mended) - average(1, DIRECT, mended);
-    let panels = (0..sessions.sizes.len()).map(|size| Panel::Bars(bars(sessions, size)));
     let row = |size: usize| {
         let cells = [mended, physical].into_iter().flat_map(|reading| {
             DRAWN.map(|(kind, _)| format!("{:.2}", average(size, kind, reading)))
@@ -38,7 +36,7 @@ pub(super) fn figure_7(sessions: &Sessions) -> Found {
     };
     let header = ["DRAM, mended (J)", "flash", "DR.Swap", "DRAM, physical", "flash", "DR.Swap"];
     Found {
-        plots: vec![Plot::of(panels.collect())],
+        plots: vec![sessions.bars(&DRAWN, |at| joules(sessions, at, mended))],
         tables: vec![Table {
             caption: "Average of the groups".to_owned(),
             header: std::iter::once("swap").chain(header).map(str::to_owned).collect(),
@@ -54,23 +52,5 @@ pub(super) fn figure_7(sessions: &Sessions) -> Found {
             ("refresh", average(2, DRAM, mended) / average(0, DRAM, mended)),
         ],
         ..Found::default()
-    }
-}
-
-fn bars(sessions: &Sessions, size: usize) -> Bars {
-    let groups = 0..sessions.groups.len();
-    let set = |((kind, name), color): ((usize, &str), _)| BarSet {
-        name: name.to_owned(),
-        values: groups
-            .clone()
-            .map(|group| joules(sessions, [size, group, kind], &Reading::MENDED))
-            .collect(),
-        color,
-    };
-    Bars {
-        title: sessions.sizes[size].to_string(),
-        categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
-        sets: DRAWN.into_iter().zip(PALETTE).map(set).collect(),
-        ..Bars::default()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memweir_core::input::InputError;
 use memweir_core::{Bytes, Nanos, PAGE};
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_plot::Panel;
 use memweir_policy::paging::VICTIM_POLICIES;
 use memweir_swap::memory::{Counts, Killer};
 use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
@@ -14,6 +14,7 @@ use memweir_trace::Trace;
 use serde::Deserialize;
 
 use super::sessions::{COPIED, DIRECT, kinds, less};
+use crate::bars;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{FigureData, Kind, Statement, Value};
@@ -183,18 +184,9 @@ fn rows(pair: &Pair) -> [(Statement, f64); 2] {
 }
 
 fn bars(pairs: &[Pair]) -> Plot {
-    let set = |of: &dyn Fn(&Pair) -> f64, color| BarSet {
-        name: String::new(),
-        values: pairs
-            .iter()
-            .map(|pair| if of(pair).is_finite() { of(pair) } else { 0.0 })
-            .collect(),
-        color,
-    };
-    let bars = Bars {
-        categories: pairs.iter().map(|pair| pair.name.clone()).collect(),
-        sets: vec![set(&Pair::less, PALETTE[0]), set(&Pair::unwritten, PALETTE[1])],
-        ..Bars::default()
-    };
-    Plot::of(vec![Panel::Bars(bars)])
+    let sets = [Pair::less, Pair::unwritten].map(|of: fn(&Pair) -> f64| {
+        let values = pairs.iter().map(of);
+        ("", values.map(|value| if value.is_finite() { value } else { 0.0 }).collect())
+    });
+    Plot::of(vec![Panel::Bars(bars::of(pairs.iter().map(|pair| &pair.name), sets))])
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Bytes, Nanos};
+use memweir_plot::{Bars, Panel};
 use memweir_policy::paging::VICTIM_POLICIES;
 use memweir_swap::area::{SWAPS, SwapKind};
 use memweir_swap::memory::{Counts, Killer};
@@ -12,8 +13,9 @@ use memweir_swap::phone::{Assumed, Phone};
 use memweir_swap::session::{SessionOutcome, SessionSpec};
 use serde::Deserialize;
 
+use crate::bars;
 use crate::mean::mean;
-use crate::report::Effort;
+use crate::report::{Effort, Plot};
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -164,6 +166,19 @@ impl Sessions {
     /// Mean of a count over the groups.
     pub(super) fn average(&self, size: usize, kind: usize, of: impl Fn(&Counts) -> u64) -> f64 {
         mean((0..self.groups.len()).map(|group| self.count([size, group, kind], &of)))
+    }
+
+    /// Draws a panel for each size: the value of each group on these kinds of swap area.
+    pub(super) fn bars(&self, kinds: &[(usize, &str)], value: impl Fn([usize; 3]) -> f64) -> Plot {
+        let panels = self.sizes.iter().enumerate().map(|(size, bytes)| {
+            let sets = kinds.iter().map(|(kind, name)| {
+                let groups = 0..self.groups.len();
+                (*name, groups.map(|group| value([size, group, *kind])).collect())
+            });
+            let titles = self.groups.iter().map(|(_, title)| *title);
+            Panel::Bars(Bars { title: bytes.to_string(), ..bars::of(titles, sets) })
+        });
+        Plot::of(panels.collect())
     }
 }
 

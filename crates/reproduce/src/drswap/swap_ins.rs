@@ -2,13 +2,14 @@
 //! difference.
 
 use memweir_energy::{CATEGORIES, SwapIns, TABLE_IV};
-use memweir_plot::{BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{Bars, Chart, Level, PALETTE, Panel, Series, Style};
 use memweir_swap::memory::Counts;
 use memweir_swap::phone::Phone;
 
 use super::sessions::{
     COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
 };
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
@@ -143,7 +144,6 @@ fn table(sessions: &Sessions, size: usize) -> Table {
 
 fn bars(sessions: &Sessions) -> Plot {
     let groups = 0..sessions.groups.len();
-    let set = |values: Vec<f64>, color| BarSet { name: String::new(), values, color };
     let paper = sessions.groups.iter().map(|(name, _)| {
         printed(MIDDLE, name).map_or(0.0, |cell| less(cell.without as f64, cell.with as f64))
     });
@@ -151,13 +151,10 @@ fn bars(sessions: &Sessions) -> Plot {
         let value = reduction(sessions, MIDDLE, group);
         if value.is_finite() { value } else { 0.0 }
     });
-    let bars = Bars {
-        title: sessions.sizes[MIDDLE].to_string(),
-        categories: sessions.groups.iter().map(|(_, title)| (*title).to_owned()).collect(),
-        sets: vec![set(paper.collect(), PALETTE[0]), set(ours.collect(), PALETTE[1])],
-        ..Bars::default()
-    };
-    Plot::of(vec![Panel::Bars(bars)])
+    let titles = sessions.groups.iter().map(|(_, title)| *title);
+    let sets = [("", paper.collect()), ("", ours.collect())];
+    let title = sessions.sizes[MIDDLE].to_string();
+    Plot::of(vec![Panel::Bars(Bars { title, ..bars::of(titles, sets) })])
 }
 
 /// The reduction over all groups at each share of written pages.

@@ -7,10 +7,11 @@ use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
 use memweir_flow::workload::mix::{Mix, Weight};
 use memweir_flow::{Experiment, Hardware, SimError, simulate};
-use memweir_plot::{BarSet, Bars, Level, PALETTE, Panel};
+use memweir_plot::{Bars, Level, PALETTE, Panel};
 use serde::Deserialize;
 
 use super::media::hardware;
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
@@ -221,21 +222,17 @@ fn bound(case: &Case) -> f64 {
 /// Times of each instance over those under the OS.
 fn normalized(case: &Case, policies: &[&str], runs: &[Times]) -> Panel {
     let names = case.draws.first().map_or(&[][..], |mix| &mix.tasks);
-    let names = names.iter().map(|task| {
-        task.name.split_once('.').map_or(task.name.as_str(), |(_, rest)| rest).to_owned()
-    });
-    let sets = policies.iter().zip(runs).skip(1).zip(PALETTE).map(|((policy, times), color)| {
-        let mut values: Vec<f64> =
-            times.reductions(&runs[0]).iter().map(|reduction| 1.0 - reduction / 100.0).collect();
-        values.push(mean(&values));
-        BarSet { name: (*policy).to_owned(), values, color }
+    let names = names
+        .iter()
+        .map(|task| task.name.split_once('.').map_or(task.name.as_str(), |(_, rest)| rest));
+    let sets = policies.iter().zip(runs).skip(1).map(|(policy, times)| {
+        let reductions = times.reductions(&runs[0]);
+        (*policy, reductions.iter().map(|reduction| 1.0 - reduction / 100.0).collect())
     });
     Panel::Bars(Bars {
         title: case.name.clone(),
-        sets: sets.collect(),
-        categories: names.chain(["mean".to_owned()]).collect(),
         levels: vec![Level { name: "OS".to_owned(), value: 1.0, color: PALETTE[5] }],
-        ..Bars::default()
+        ..bars::with_means(names, sets)
     })
 }
 
@@ -277,20 +274,12 @@ pub(super) fn ablation(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
     let runs = run(mixes, &policies, bench)?;
     let total = |at: usize| mean(runs.iter().flat_map(|case| case[at].reductions(&case[0])));
     let whole = total(1);
-    let names = mixes.cases.iter().map(|case| case.name.clone());
-    let sets = policies.iter().enumerate().skip(1).zip(PALETTE).map(|((at, policy), color)| {
-        let mut values: Vec<f64> =
-            runs.iter().map(|case| mean(case[at].reductions(&case[0]))).collect();
-        values.push(mean(&values));
-        BarSet { name: (*policy).to_owned(), values, color }
+    let names = mixes.cases.iter().map(|case| &case.name);
+    let sets = policies.iter().enumerate().skip(1).map(|(at, policy)| {
+        (*policy, runs.iter().map(|case| mean(case[at].reductions(&case[0]))).collect())
     });
-    let bars = Bars {
-        sets: sets.collect(),
-        categories: names.chain(["mean".to_owned()]).collect(),
-        ..Bars::default()
-    };
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
+        plots: vec![Plot::of(vec![Panel::Bars(bars::with_means(names, sets))])],
         tables: vec![table(mixes, &policies, &runs)],
         values: vec![
             ("no-classes", whole - total(2)),

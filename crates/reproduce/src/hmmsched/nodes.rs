@@ -6,9 +6,10 @@ use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::Mix;
 use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
 use memweir_flow::{Hardware, Placement, Task, simulate};
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_plot::Panel;
 
 use super::mixes::{Mixes, Times, experiment};
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
@@ -67,19 +68,10 @@ pub(super) fn remote(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed> 
     let times: Vec<Times> = runs.chunks(draws.len()).map(|runs| Times(runs.to_vec())).collect();
     let (with, without) = (times[1].reductions(&times[0]), times[2].reductions(&times[0]));
     let names = draws.first().map_or(&[][..], |mix| &mix.tasks);
-    let names = names.iter().map(|task| {
-        task.name.split_once('.').map_or(task.name.as_str(), |(_, rest)| rest).to_owned()
-    });
-    let set = |values: &[f64], color| BarSet {
-        name: String::new(),
-        values: values.iter().copied().chain([mean(values)]).collect(),
-        color,
-    };
-    let bars = Bars {
-        sets: vec![set(&with, PALETTE[0]), set(&without, PALETTE[1])],
-        categories: names.chain(["mean".to_owned()]).collect(),
-        ..Bars::default()
-    };
+    let names = names
+        .iter()
+        .map(|task| task.name.split_once('.').map_or(task.name.as_str(), |(_, rest)| rest));
+    let bars = bars::with_means(names, [&with, &without].map(|values| ("", values.clone())));
     Ok(Found {
         plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         values: vec![

@@ -8,7 +8,7 @@ use memweir_flow::workload::pages::Popularity;
 use memweir_flow::{
     Experiment, Migration, Migrator, PageCopy, Placement, SimError, Simulation, TaskQuantum, View,
 };
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_plot::Panel;
 use memweir_policy::migration::{
     Extent, HotPageRules, HotPages, MigrationPolicy, MigrationView, Move,
 };
@@ -18,6 +18,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::media::NVM;
 use super::mixes::{Case, Mixes, Times, WORK, experiment};
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
@@ -223,17 +224,8 @@ pub(super) fn migration(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Faile
     let reductions = |at: usize| -> Vec<f64> {
         cases.iter().map(|case| mean(case[at].reductions(&case[0]))).collect()
     };
-    let sets = ways.iter().enumerate().skip(1).zip(PALETTE).map(|((at, (name, ..)), color)| {
-        let values = reductions(at);
-        let mean = mean(&values);
-        BarSet { name: (*name).to_owned(), values: [values, vec![mean]].concat(), color }
-    });
-    let names = mixes.cases.iter().map(|case| case.name.clone());
-    let bars = Bars {
-        sets: sets.collect(),
-        categories: names.chain(["mean".to_owned()]).collect(),
-        ..Bars::default()
-    };
+    let sets = ways.iter().enumerate().skip(1).map(|(at, (name, ..))| (*name, reductions(at)));
+    let bars = bars::with_means(mixes.cases.iter().map(|case| &case.name), sets);
     let copied: Vec<f64> = runs
         .iter()
         .zip(&inputs)

@@ -4,10 +4,11 @@
 use memweir_core::metrics;
 use memweir_flow::optimal::lower_bound;
 use memweir_flow::workload::mix::iabw::Set;
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_plot::Panel;
 
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::workloads::Counterpart;
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -123,16 +124,8 @@ impl<'a> Outcomes<'a> {
 
     /// A group of bars per workload, and the mean.
     pub(super) fn bars(&self, values: impl Fn(usize) -> Vec<f64>) -> Panel {
-        let sets = self.names.iter().zip(PALETTE).enumerate().map(|(at, (name, color))| {
-            let mut values = values(at);
-            values.push(mean(&values));
-            BarSet { name: (*name).to_owned(), values, color }
-        });
-        Panel::Bars(Bars {
-            sets: sets.collect(),
-            categories: self.labels().into_iter().chain(["mean".to_owned()]).collect(),
-            ..Bars::default()
-        })
+        let sets = self.names.iter().enumerate().map(|(at, name)| (*name, values(at)));
+        Panel::Bars(bars::with_means(self.labels(), sets))
     }
 
     pub(super) fn improvement_bars(&self) -> Panel {

@@ -6,11 +6,12 @@ use memweir_core::{BytesPerSec, Nanos, metrics};
 use memweir_flow::{
     Experiment, Program, QuantumOutcome, Recorder, SimError, Simulation, Task, TaskQuantum,
 };
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_plot::{Bars, Panel};
 use memweir_policy::PredictorKind;
 use serde::Deserialize;
 
 use super::workloads::Workloads;
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -106,16 +107,9 @@ pub(super) fn figure_15(
 
 /// The shares of each program, a bar for each predictor.
 fn bars(predictors: &[String], by_program: &[(&str, &[f64])]) -> Bars {
-    let set = |((at, name), color): ((usize, &String), _)| BarSet {
-        name: name.clone(),
-        values: by_program.iter().map(|(_, shares)| shares[at]).collect(),
-        color,
-    };
-    Bars {
-        categories: by_program.iter().map(|(name, _)| short(name)).collect(),
-        sets: predictors.iter().enumerate().zip(PALETTE).map(set).collect(),
-        ..Bars::default()
-    }
+    let of = |at: usize| by_program.iter().map(|(_, shares)| shares[at]).collect();
+    let sets = predictors.iter().enumerate().map(|(at, name)| (name, of(at)));
+    bars::of(by_program.iter().map(|(name, _)| short(name)), sets)
 }
 
 /// The same as numbers.

@@ -2,13 +2,14 @@
 //! of repetitions, and idle cores.
 
 use memweir_flow::workload::mix::iabw::Set;
-use memweir_plot::{Arrangement, BarSet, Bars, PALETTE, Panel};
+use memweir_plot::{Arrangement, Bars, Panel};
 use serde::Deserialize;
 
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::outcomes::{Outcomes, highest, lowest, share};
 use super::tuning::{Best, Tuned};
 use super::units::UNIT;
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -165,19 +166,11 @@ pub(super) fn figure_10(
     let runs = &outcomes.runs[place];
     let edges = [0, 10, 20, 30, 40, usize::MAX];
     let names = ["0-10", "10-20", "20-30", "30-40", "40+"];
-    let sets =
-        names.iter().zip(edges.windows(2)).zip(PALETTE).map(|((name, edge), color)| BarSet {
-            name: (*name).to_owned(),
-            values: runs.iter().map(|runs| runs.share(edge[0], edge[1])).collect(),
-            color,
-        });
+    let sets = names.iter().zip(edges.windows(2)).map(|(name, edge)| {
+        (*name, runs.iter().map(|runs| runs.share(edge[0], edge[1])).collect())
+    });
     let categories = std::iter::once("OS").chain(outcomes.names.iter().copied());
-    let bars = Bars {
-        sets: sets.collect(),
-        categories: categories.map(str::to_owned).collect(),
-        arrangement: Arrangement::Stacked,
-        ..Bars::default()
-    };
+    let bars = Bars { arrangement: Arrangement::Stacked, ..bars::of(categories, sets) };
     let more = |from: usize, to: usize| runs[1].share(from, to) - runs[0].share(from, to);
     Ok(Found {
         plots: vec![Plot {

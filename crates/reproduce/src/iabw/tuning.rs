@@ -10,6 +10,7 @@ use super::combinations::{Combination, line, reached};
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::units::{TRANSACTION, UNIT, btr, rate};
 use super::workloads::Counterpart;
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -169,11 +170,7 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
         header: header(tuned),
         rows: tuned.workloads.iter().map(row).collect(),
     };
-    let spread = Bars {
-        categories: header(tuned).into_iter().skip(2).collect(),
-        sets: vec![BarSet { name: String::new(), values: by_share(tuned), color: PALETTE[0] }],
-        ..Bars::default()
-    };
+    let spread = bars::of(header(tuned).into_iter().skip(2), [("", by_share(tuned))]);
     Found {
         plots: vec![Plot::of(vec![Panel::Chart(chart), Panel::Bars(spread)])],
         tables: vec![table],
