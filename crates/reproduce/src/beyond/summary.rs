@@ -2,89 +2,94 @@
 
 use std::sync::Arc;
 
-use memweir_plot::{BarSet, Bars, PALETTE, Panel};
+use memweir_plot::{Bars, Panel};
 
 use super::family::{CaseGains, Gains, OURS, TOLERATED, lowest, shown};
+use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
+use crate::source::Statement;
+
+/// All cases of all families, each with a title that names its family.
+struct Cases<'a>(Vec<(String, &'a CaseGains)>);
 
 /// Draws the mean and the worst gain of each policy over all cases of all families.
 pub(super) fn found(families: &[Arc<Gains>]) -> Found {
-    let cases: Vec<(String, &CaseGains)> = families
-        .iter()
-        .flat_map(|family| {
-            family.cases.iter().map(|case| (format!("{}, {}", family.title, case.name), case))
-        })
-        .collect();
-    let names: Vec<&str> = cases.first().map_or_else(Vec::new, |(_, case)| {
-        case.policies.iter().map(|(name, _)| name.as_str()).collect()
+    let cases = families.iter().flat_map(|family| {
+        family.cases.iter().map(|case| (format!("{}, {}", family.title, case.name), case))
     });
-    let all = |name: &str| -> Vec<f64> {
-        cases.iter().flat_map(|(_, case)| case.gains(name)).copied().collect()
-    };
-    let set = |value: fn(&[f64]) -> f64, color| BarSet {
-        name: String::new(),
-        values: names.iter().map(|name| value(&all(name))).collect(),
-        color,
-    };
-    let bars = Bars {
-        categories: names.iter().map(|name| (*name).to_owned()).collect(),
-        sets: vec![set(|gains| mean(gains), PALETTE[0]), set(lowest, PALETTE[1])],
-        ..Bars::default()
-    };
-    let policies = names.iter().map(|name| {
-        let gains = all(name);
-        let slower = gains.iter().filter(|gain| **gain < -TOLERATED).count();
-        vec![
-            (*name).to_owned(),
-            format!("{:.1}", mean(&gains)),
-            format!("{:.1}", lowest(&gains)),
-            format!("{slower} of {}", gains.len()),
-        ]
-    });
-    let losses = cases.iter().map(|(title, case)| {
-        let (behind, other) = case.furthest_behind();
-        let ours = case.gains(OURS);
-        vec![
-            title.clone(),
-            format!("{:.1}", mean(ours)),
-            format!("{:.1}", lowest(ours)),
-            format!("{behind:.1} ({other})"),
-        ]
-    });
-    let rows = names.iter().flat_map(|name| {
-        let gains = all(name);
-        [
-            shown(format!("mean gain of `{name}`"), "all families", mean(&gains)),
-            shown(format!("gain of `{name}` on its worst mix"), "all families", lowest(&gains)),
-        ]
-    });
-    let header = |names: [&str; 4]| names.map(str::to_owned).to_vec();
+    let cases = Cases(cases.collect());
     Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
-        rows: rows.collect(),
-        tables: vec![
-            Table {
-                caption: "Every policy over all mixes".to_owned(),
-                header: header([
-                    "policy",
-                    "mean gain (%)",
-                    "worst mix (%)",
-                    "cases slower than os",
-                ]),
-                rows: policies.collect(),
-            },
-            Table {
-                caption: format!("`{OURS}` by family"),
-                header: header([
-                    "mixes",
-                    "mean gain (%)",
-                    "worst mix (%)",
-                    "least lead over another policy (points)",
-                ]),
-                rows: losses.collect(),
-            },
-        ],
+        plots: vec![Plot::of(vec![Panel::Bars(cases.bars())])],
+        rows: cases.rows(),
+        tables: vec![cases.policy_table(), cases.lead_table()],
         ..Found::default()
+    }
+}
+
+impl Cases<'_> {
+    /// Gains of each policy in all cases.
+    fn by_policy(&self) -> impl Iterator<Item = (&str, Vec<f64>)> {
+        let policies = self.0.first().map_or(&[][..], |(_, case)| &case.policies);
+        policies.iter().map(|(name, _)| {
+            (name.as_str(), self.0.iter().flat_map(|(_, case)| case.gains(name)).copied().collect())
+        })
+    }
+
+    fn bars(&self) -> Bars {
+        let set = |value: fn(&[f64]) -> f64| {
+            ("", self.by_policy().map(|(_, gains)| value(&gains)).collect())
+        };
+        let names = self.by_policy().map(|(name, _)| name);
+        bars::of(names, [set(|gains| mean(gains)), set(lowest)])
+    }
+
+    fn policy_table(&self) -> Table {
+        let row = |(name, gains): (&str, Vec<f64>)| {
+            let slower = gains.iter().filter(|gain| **gain < -TOLERATED).count();
+            vec![
+                name.to_owned(),
+                format!("{:.1}", mean(&gains)),
+                format!("{:.1}", lowest(&gains)),
+                format!("{slower} of {}", gains.len()),
+            ]
+        };
+        let header = ["policy", "mean gain (%)", "worst mix (%)", "cases slower than os"];
+        Table {
+            caption: "Every policy over all mixes".to_owned(),
+            header: header.map(str::to_owned).to_vec(),
+            rows: self.by_policy().map(row).collect(),
+        }
+    }
+
+    /// Gain of our policy in each case, and its least lead over another.
+    fn lead_table(&self) -> Table {
+        let row = |(title, case): &(String, &CaseGains)| {
+            let (behind, other) = case.furthest_behind();
+            let ours = case.gains(OURS);
+            vec![
+                title.clone(),
+                format!("{:.1}", mean(ours)),
+                format!("{:.1}", lowest(ours)),
+                format!("{behind:.1} ({other})"),
+            ]
+        };
+        let least = "least lead over another policy (points)";
+        Table {
+            caption: format!("`{OURS}` by family"),
+            header: ["mixes", "mean gain (%)", "worst mix (%)", least].map(str::to_owned).to_vec(),
+            rows: self.0.iter().map(row).collect(),
+        }
+    }
+
+    /// Lines of the report for each policy.
+    fn rows(&self) -> Vec<(Statement, f64)> {
+        let rows = self.by_policy().flat_map(|(name, gains)| {
+            [
+                shown(format!("mean gain of `{name}`"), "all families", mean(&gains)),
+                shown(format!("gain of `{name}` on its worst mix"), "all families", lowest(&gains)),
+            ]
+        });
+        rows.collect()
     }
 }
