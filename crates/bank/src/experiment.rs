@@ -203,23 +203,19 @@ impl Machine {
         }
     }
 
-    fn bays<M>(
-        &self,
-        mut memory: impl FnMut(usize, MemorySystem) -> M,
-    ) -> Result<Vec<MemorySlot<M>>, Refusal> {
-        let mut bays = Vec::new();
-        for (place, (unit, base)) in self.memories.iter().zip(self.bases()).enumerate() {
-            let system = MemorySystem::new(&unit.config)?;
-            bays.push(MemorySlot {
+    /// Returns the memories, each with its observer.
+    fn bays<O>(&self, observers: Vec<O>) -> Result<Vec<MemorySlot<Observed<O>>>, Refusal> {
+        let bay = |((unit, base), observer): ((&MemoryUnit, PhysAddr), O)| {
+            Ok(MemorySlot {
                 name: unit.name.clone(),
-                memory: memory(place, system),
+                memory: Observed { system: MemorySystem::new(&unit.config)?, observer },
                 base,
                 size: unit.config.capacity(),
                 clock: Clock::with_period(unit.config.spec().clock.into()),
                 map: unit.config.map.clone(),
-            });
-        }
-        Ok(bays)
+            })
+        };
+        self.memories.iter().zip(self.bases()).zip(observers).map(bay).collect()
     }
 
     /// Executes programs together.
@@ -231,12 +227,8 @@ impl Machine {
         programs: &[ProgramSpec],
         conditions: Conditions,
     ) -> Result<Execution, Refusal> {
-        let bays = self.bays(|_, system| system)?;
-        let (mut execution, bays) = self.run(bays, programs, conditions)?;
-        let memories = bays.iter().zip(&execution.memories);
-        execution.memories =
-            memories.map(|(bay, (cycles, _))| (*cycles, bay.memory.stats())).collect();
-        Ok(execution)
+        let observers = vec![(); self.memories.len()];
+        self.execute_observed(programs, conditions, observers).map(|(execution, _)| execution)
     }
 
     /// Executes programs like [`execute`](Self::execute) and shows each command and completion to
@@ -248,23 +240,23 @@ impl Machine {
         &self,
         programs: &[ProgramSpec],
         conditions: Conditions,
-        mut observers: Vec<O>,
+        observers: Vec<O>,
     ) -> Result<(Execution, Vec<O>), Refusal> {
         if observers.len() != self.memories.len() {
             return Err(Refusal::new("as many observers as memories", "give each memory its own"));
         }
-        let mut next = observers.drain(..);
-        let bays =
-            self.bays(|_, system| next.next().map(|observer| Observed { system, observer }))?;
-        let bays = bays.into_iter().filter_map(|bay| {
-            let MemorySlot { name, memory, base, size, clock, map } = bay;
-            memory.map(|memory| MemorySlot { name, memory, base, size, clock, map })
-        });
-        let (mut execution, bays) = self.run(bays.collect(), programs, conditions)?;
-        let memories = bays.iter().zip(&execution.memories);
-        execution.memories =
-            memories.map(|(bay, (cycles, _))| (*cycles, bay.memory.system.stats())).collect();
-        Ok((execution, bays.into_iter().map(|bay| bay.memory.observer).collect()))
+        let bays = self.bays(observers)?;
+        let mut os = self.boot(is_colored(programs))?;
+        let threads = programs.iter().map(|program| u32::from(program.threads)).sum();
+        let mut system = load(programs, conditions, &self.cores(threads), bays, &mut os)?;
+        let run = system.run()?;
+        let bays = system.into_bays();
+        let memories = bays
+            .iter()
+            .map(|bay| (bay.clock.first_from(run.drained), bay.memory.system.stats()))
+            .collect();
+        let observers = bays.into_iter().map(|bay| bay.memory.observer).collect();
+        Ok((Execution { run, memories, os: os.stats() }, observers))
     }
 
     /// Lets `operate` put the programs' threads on cores and take them off, as many at the same
@@ -277,13 +269,13 @@ impl Machine {
         &self,
         programs: &[ProgramSpec],
         conditions: Conditions,
-        operate: impl FnOnce(&mut System<'_, MemorySystem>) -> T,
+        operate: impl FnOnce(&mut System<'_, Observed<()>>) -> T,
     ) -> Result<T, Refusal> {
         if let Some(program) = programs.iter().find(|program| program.phase.is_some()) {
             let reason = format!("the threads of `{}` wait for each other", program.name);
             return Err(Refusal::new(reason, "leave out `phase`, or let all programs run at once"));
         }
-        let bays = self.bays(|_, system| system)?;
+        let bays = self.bays(vec![(); self.memories.len()])?;
         let mut os = self.boot(is_colored(programs))?;
         let threads = programs.iter().map(|program| usize::from(program.threads)).sum();
         let config =
@@ -291,22 +283,6 @@ impl Machine {
         let mut system = load(programs, conditions, &config, bays, &mut os)?;
         system.prepare();
         Ok(operate(&mut system))
-    }
-
-    fn run<M: Memory>(
-        &self,
-        bays: Vec<MemorySlot<M>>,
-        specs: &[ProgramSpec],
-        conditions: Conditions,
-    ) -> Result<(Execution, Vec<MemorySlot<M>>), Refusal> {
-        let mut os = self.boot(is_colored(specs))?;
-        let threads = specs.iter().map(|spec| u32::from(spec.threads)).sum();
-        let mut system = load(specs, conditions, &self.cores(threads), bays, &mut os)?;
-        let run = system.run()?;
-        let bays = system.into_bays();
-        let cycles = |bay: &MemorySlot<M>| (bay.clock.first_from(run.drained), Stats::default());
-        let memories = bays.iter().map(cycles).collect();
-        Ok((Execution { run, memories, os: os.stats() }, bays))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Implements [`Memory`] for the memory systems of `memweir-dram`, with and without an observer.
+//! Implements [`Memory`] for the memory systems of `memweir-dram`, each with an observer.
 
 use memweir_core::Cycles;
 use memweir_dram::command::Command;
@@ -7,21 +7,7 @@ use memweir_dram::{MemorySystem, Observer};
 
 use crate::machine::Memory;
 
-impl Memory for MemorySystem {
-    fn offer(&mut self, now: Cycles, request: Request) -> bool {
-        self.enqueue(now, request).is_ok()
-    }
-
-    fn next_event(&self) -> Option<Cycles> {
-        Self::next_event(self)
-    }
-
-    fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
-        Self::advance(self, to, &mut Told { done, observer: &mut () });
-    }
-}
-
-/// A memory system with an observer of its commands.
+/// A memory system with an observer of its commands and completions, `()` for none.
 #[derive(Debug)]
 pub struct Observed<O> {
     /// The memory system.

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use memweir_bank::clock::Time;
 use memweir_bank::experiment::ProgramSpec;
+use memweir_bank::observed::Observed;
 use memweir_bank::system::{Progress, System};
 use memweir_core::input::Refusal;
 use memweir_core::{Counts, JobId, Lines, Nanos};
-use memweir_dram::MemorySystem;
 use memweir_flow::experiment::Overheads;
 use memweir_flow::kernel::{Kernel, Processor};
 use memweir_flow::stop::Stop;
@@ -23,7 +23,7 @@ const FEMTOS: f64 = 1e6;
 
 /// The cores of the machine. Their times are compressed ones.
 pub(super) struct Cores<'s, 'o> {
-    system: &'s mut System<'o, MemorySystem>,
+    system: &'s mut System<'o, Observed<()>>,
     compression: f64,
     /// Thread on each core.
     on: Vec<Option<usize>>,
@@ -47,7 +47,7 @@ struct Thread {
 
 impl<'s, 'o> Cores<'s, 'o> {
     pub(super) fn new(
-        system: &'s mut System<'o, MemorySystem>,
+        system: &'s mut System<'o, Observed<()>>,
         cores: u32,
         programs: &[ProgramSpec],
         compression: u32,
