@@ -1,6 +1,6 @@
 //! Data migration beside scheduling, the future work of hmmsched: which pages belong in DRAM.
 //!
-//! A [`MigrationPolicy`] sees the sampled heat of the extents of the jobs' memory and names the
+//! The policy, [`HotPages`], sees the sampled heat of the extents of the jobs' memory and names the
 //! moves that are worth their cost. Its driver, a simulation or a kernel, moves pages, charges for
 //! the moves and takes the samples. The initial placement of a job's pages is not part of
 //! migration.
@@ -26,14 +26,14 @@ pub struct Extent {
     pub traffic: Traffic,
 }
 
-/// Input of a migration policy.
+/// Input of the migration policy.
 #[derive(Clone, Copy, Debug)]
 pub struct MigrationView<'a> {
     /// Time since the last decision.
     pub elapsed: Nanos,
     /// Extents of all jobs, in any order, without duplicates.
     pub extents: &'a [Extent],
-    /// Local DRAM that the extents may occupy in total. They may exceed it when a policy is first
+    /// Local DRAM that the extents may occupy in total. They may exceed it when the policy is first
     /// asked, never after.
     pub dram_capacity: Bytes,
     /// The media of the machine.
@@ -47,13 +47,6 @@ pub struct Move {
     pub extent: usize,
     /// Target medium.
     pub to: MediumId,
-}
-
-/// Decides on data migration. A policy owns all memory that it needs.
-pub trait MigrationPolicy: Send {
-    /// Appends the moves to make now, in the order in which to make them: extents leave the local
-    /// DRAM before others take their place. `moves` is empty at the call.
-    fn decide(&mut self, view: &MigrationView<'_>, moves: &mut Vec<Move>);
 }
 
 /// Cost of a move. The driver charges it to the machine: the traffic to both media, the time to the

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use memweir_core::{Bytes, JobId, Media, MediumId, Nanos};
 
-use super::{Extent, MigrationPolicy, MigrationView, Move, MoveCost, access_time};
+use super::{Extent, MigrationView, Move, MoveCost, access_time};
 
 /// Moves the hottest memory per byte to the local DRAM and evicts the coldest in its place.
 ///
@@ -89,8 +89,27 @@ impl Default for HotPageRules {
     }
 }
 
-impl MigrationPolicy for HotPages {
-    fn decide(&mut self, view: &MigrationView<'_>, moves: &mut Vec<Move>) {
+/// State of a decision in progress.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// Free DRAM.
+    free: Bytes,
+    /// Bytes that may still be moved.
+    budget: Bytes,
+    /// Number of the coldest extents that have left already.
+    cold: usize,
+}
+
+impl HotPages {
+    /// Creates a policy without history.
+    #[must_use]
+    pub fn new(rules: HotPageRules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
+    /// Appends the moves to make now, in the order in which to make them: extents leave the local
+    /// DRAM before others take their place. `moves` is empty at the call.
+    pub fn decide(&mut self, view: &MigrationView<'_>, moves: &mut Vec<Move>) {
         self.rank(view);
         let occupied: u64 = self.cold.iter().map(|extent| extent.size.0).sum();
         let mut room = Room {
@@ -112,25 +131,6 @@ impl MigrationPolicy for HotPages {
             room.free = (room.free + freed).saturating_sub(hot.size);
             room.budget = room.budget.saturating_sub(freed + hot.size);
         }
-    }
-}
-
-/// State of a decision in progress.
-#[derive(Clone, Copy, Debug)]
-struct Room {
-    /// Free DRAM.
-    free: Bytes,
-    /// Bytes that may still be moved.
-    budget: Bytes,
-    /// Number of the coldest extents that have left already.
-    cold: usize,
-}
-
-impl HotPages {
-    /// Creates a policy without history.
-    #[must_use]
-    pub fn new(rules: HotPageRules) -> Self {
-        Self { rules, ..Self::default() }
     }
 
     /// Returns the number of further coldest extents that have to leave DRAM for `hot`; `None` if

@@ -9,9 +9,7 @@ use memweir_flow::{
     Experiment, Migration, Migrator, PageCopy, Placement, SimError, Simulation, TaskQuantum, View,
 };
 use memweir_plot::Panel;
-use memweir_policy::migration::{
-    Extent, HotPageRules, HotPages, MigrationPolicy, MigrationView, Move,
-};
+use memweir_policy::migration::{Extent, HotPageRules, HotPages, MigrationView, Move};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;

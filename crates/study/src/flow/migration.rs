@@ -11,9 +11,7 @@ use memweir_flow::record::{Migration, Migrator, PageCopy, TaskQuantum};
 use memweir_flow::task::{Placement, Task};
 use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::pages::Popularity;
-use memweir_policy::migration::{
-    Extent, HotPageRules, HotPages, MigrationPolicy, MigrationView, Move,
-};
+use memweir_policy::migration::{Extent, HotPageRules, HotPages, MigrationView, Move};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
