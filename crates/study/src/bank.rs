@@ -26,11 +26,11 @@ use memweir_bank::experiment::ProgramSpec;
 use memweir_bank::fit::Characteristics;
 use memweir_bank::synthetic::Structure;
 use memweir_core::Nanos;
-use memweir_core::input::{InputError, Replacement, Value};
+use memweir_core::input::{InputError, Refusal, Replacement, Value};
 use memweir_policy::colors::{CacheUse, ColorAssignment, names};
 
 use crate::fidelity::Fidelity;
-use crate::text::{ScenarioText, whole};
+use crate::text::{ScenarioText, one_or_more, whole};
 
 pub use crate::fidelity::BANK_MACHINES as MACHINES;
 pub use batch::BatchSpec;
@@ -171,19 +171,7 @@ impl BankScenario {
 }
 
 fn partitions(value: &Value<'_>, custom: &CustomAssignments) -> Result<Vec<Partition>, InputError> {
-    if value.text().is_some() {
-        return Ok(vec![Partition::read(value, custom)?]);
-    }
-    let mut all: Vec<Partition> = Vec::new();
-    for element in value.array("a partition or an array of them")? {
-        let partition = Partition::read(&element, custom)?;
-        if all.iter().any(|known| known.name() == partition.name()) {
-            return Err(element.refuse(format!("`{}` is named twice", partition.name())));
-        }
-        all.push(partition);
-    }
-    if all.is_empty() {
-        return Err(value.refuse("there is no partition").help("`none` is the plain allocator"));
-    }
-    Ok(all)
+    let none = Refusal::new("there is no partition", "`none` is the plain allocator");
+    let read = |value: &Value<'_>| Partition::read(value, custom);
+    one_or_more(value, "a partition or an array of them", none, read, Partition::name)
 }

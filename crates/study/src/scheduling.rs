@@ -1,9 +1,11 @@
 //! Keys that scenarios of both fidelities have if policies choose which tasks run.
 
-use memweir_core::input::{InputError, Section, Value};
+use memweir_core::input::{InputError, Refusal, Section, Value};
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_flow::experiment::{Knowledge, KnowledgeError};
 use memweir_policy::{TargetCurve, policies};
+
+use crate::text::one_or_more;
 
 /// Range of quanta, in milliseconds.
 const QUANTUM_MS: std::ops::RangeInclusive<f64> = 1.0..=60_000.0;
@@ -27,24 +29,9 @@ pub(crate) fn policy_names(
         }
         Ok(given.to_owned())
     };
-    if value.text().is_some() {
-        return Ok(vec![checked(value)?]);
-    }
-    let mut chosen: Vec<String> = Vec::new();
-    for element in value.array("the name of a policy or an array of names")? {
-        let name = checked(&element)?;
-        if chosen.contains(&name) {
-            return Err(element.refuse(format!("`{name}` is named twice")));
-        }
-        chosen.push(name);
-    }
-    if chosen.is_empty() {
-        let names: Vec<&str> = policies::names().collect();
-        return Err(value
-            .refuse("there is no policy")
-            .help(format!("valid: {}", names.join(", "))));
-    }
-    Ok(chosen)
+    let names: Vec<&str> = policies::names().collect();
+    let none = Refusal::new("there is no policy", format!("valid: {}", names.join(", ")));
+    one_or_more(value, "the name of a policy or an array of names", none, checked, String::as_str)
 }
 
 /// Reads `quantum_ms`.

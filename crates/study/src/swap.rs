@@ -29,7 +29,7 @@ use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
 use memweir_swap::trace::{PageTrace, WINDOW};
 
 use crate::ScenarioText;
-use crate::text::{count, whole};
+use crate::text::{count, one_or_more, whole};
 pub use custom::CustomVictims;
 
 /// A commented scenario to start from.
@@ -197,21 +197,9 @@ fn mebibytes(value: &Value<'_>, least: f64) -> Result<Bytes, InputError> {
 
 /// Reads one kind of swap area or several.
 fn kinds(value: &Value<'_>, directory: &Path) -> Result<Vec<SwapKind>, InputError> {
-    if value.text().is_some() {
-        return Ok(vec![SwapKind::find(value, directory)?]);
-    }
-    let mut kinds: Vec<SwapKind> = Vec::new();
-    for element in value.array("a swap area or an array of them")? {
-        let kind = SwapKind::find(&element, directory)?;
-        if kinds.iter().any(|known| known.name == kind.name) {
-            return Err(element.refuse(format!("`{}` is named twice", kind.name)));
-        }
-        kinds.push(kind);
-    }
-    if kinds.is_empty() {
-        return Err(value.refuse("there is no swap area").help("for none, say `swap_mib = 0`"));
-    }
-    Ok(kinds)
+    let none = Refusal::new("there is no swap area", "for none, say `swap_mib = 0`");
+    let read = |value: &Value<'_>| SwapKind::find(value, directory);
+    one_or_more(value, "a swap area or an array of them", none, read, |kind| &kind.name)
 }
 
 fn reading(value: &Value<'_>) -> Result<(&'static str, Reading), InputError> {

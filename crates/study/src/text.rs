@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memweir_core::input::{Document, InputError, Replaced, Replacement, Section, Value};
+use memweir_core::input::{Document, InputError, Refusal, Replaced, Replacement, Section, Value};
 
 use crate::bank::CustomAssignments;
 use crate::fidelity::Fidelity;
@@ -125,6 +125,29 @@ impl ScenarioText {
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Reads one value, or an array of values of which no two have the same name. `none` refuses an
+/// array of none.
+pub(crate) fn one_or_more<T>(
+    value: &Value<'_>,
+    expected: &str,
+    none: Refusal,
+    read: impl Fn(&Value<'_>) -> Result<T, InputError>,
+    name: impl Fn(&T) -> &str,
+) -> Result<Vec<T>, InputError> {
+    if value.text().is_some() {
+        return Ok(vec![read(value)?]);
+    }
+    let mut all: Vec<T> = Vec::new();
+    for element in value.array(expected)? {
+        let next = read(&element)?;
+        if all.iter().any(|known| name(known) == name(&next)) {
+            return Err(element.refuse(format!("`{}` is named twice", name(&next))));
+        }
+        all.push(next);
+    }
+    if all.is_empty() { value.checked(Err(none)) } else { Ok(all) }
 }
 
 /// Reads a whole number in this range.
