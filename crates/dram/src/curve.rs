@@ -25,9 +25,7 @@ use memweir_core::{BytesPerSec, LINE_BYTES, PhysAddr};
 use serde::Serialize;
 
 use crate::config::MemoryConfig;
-use crate::drive::{DriveError, Driven, DrivenParts, Mode, SideBySide, drive};
-use crate::hybrid::Hybrid;
-use crate::system::MemorySystem;
+use crate::drive::{DriveError, Driven, DrivenParts, Mode, drive_systems};
 use pattern::Requests;
 
 /// Plan of a measurement.
@@ -196,15 +194,9 @@ impl Plan {
         };
         let mut requests = Requests::new(task, site, gap, self.seed).take(self.requests as usize);
         let source = || Ok::<_, Infallible>(requests.next());
-        let driven = match site.systems.as_slice() {
-            [(_, config)] => drive(&mut MemorySystem::new(config)?, mode, source, &mut ()),
-            systems => {
-                let mut hybrid = Hybrid::new(systems)?;
-                drive(&mut SideBySide::new(&mut hybrid), mode, source, &mut ())
-            }
-        };
-        match driven {
+        match drive_systems(&site.systems, mode, source, &mut ()) {
             Ok(driven) => Ok(driven),
+            Err(DriveError::Refused(refusal)) => Err(refusal),
             Err(DriveError::Source(never)) => match never {},
             Err(fault) => Err(Refusal::new(fault.to_string(), "a fault of memweir")),
         }

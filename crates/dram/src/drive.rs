@@ -18,7 +18,7 @@ mod tests;
 pub use driven::{Driven, DrivenParts};
 pub use latency::{Bucket, Latencies};
 pub use report::{LatencyReport, Measured, PartReport, Report, Served, WarmUp};
-pub use target::{PartObserver, SideBySide, Target};
+pub use target::{PartObserver, Target};
 
 use std::str::FromStr;
 use std::{fmt, iter, mem};
@@ -27,8 +27,11 @@ use memweir_core::input::Refusal;
 use memweir_core::{Cycles, Direction, PhysAddr};
 
 use crate::command::Command;
+use crate::config::MemoryConfig;
+use crate::hybrid::Hybrid;
 use crate::request::{Completion, Request, Source};
 use crate::stats::Stats;
+use crate::system::MemorySystem;
 
 /// Times at which requests are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,12 +129,32 @@ pub enum DriveError<E> {
         /// Requests that were not completed.
         outstanding: u64,
     },
+    /// A memory cannot work, or two share addresses.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// No request was left after the warm-up.
     #[error("the warm-up took all requests, of which there are {requests}")]
     NothingMeasured {
         /// All requests.
         requests: u64,
     },
+}
+
+/// Drives the memories of `systems`, each of which begins at its address: one alone, or several
+/// side by side.
+///
+/// # Errors
+/// As [`drive`], or if a memory cannot work or two share addresses.
+pub fn drive_systems<E>(
+    systems: &[(PhysAddr, MemoryConfig)],
+    plan: impl Into<DrivePlan>,
+    source: impl FnMut() -> Result<Option<Offer>, E>,
+    observer: &mut impl PartObserver,
+) -> Result<DrivenParts, DriveError<E>> {
+    match systems {
+        [(_, config)] => drive(&mut MemorySystem::new(config)?, plan, source, observer),
+        systems => drive(&mut Hybrid::new(systems)?, plan, source, observer),
+    }
 }
 
 /// Drives `memory`, which is at cycle zero, with the requests of `source`. `observer` sees every

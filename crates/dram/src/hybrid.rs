@@ -1,37 +1,24 @@
 //! Several memory systems side by side, each with its own channels and clock, such as DRAM beside
-//! NVM or memory behind a link. Physical addresses choose among them, and time is in picoseconds.
+//! NVM or memory behind a link. Physical addresses choose among them, and time is in cycles of the
+//! first one's clock.
 
 use memweir_core::input::Refusal;
-use memweir_core::{Bytes, Cycles, PhysAddr, Picos};
+use memweir_core::{Bytes, Cycles, PhysAddr};
 
 use crate::command::Command;
 use crate::config::MemoryConfig;
+use crate::drive::{PartObserver, Target};
 use crate::observer::Observer;
 use crate::request::{Completion, Full, Request};
 use crate::stats::Stats;
 use crate::system::MemorySystem;
-
-/// Observer of the parts of a [`Hybrid`].
-pub trait HybridObserver {
-    /// Part `part` completed a request at `at`. The cycles of the completion are those of the
-    /// part's clock; the address is the physical one.
-    fn completed(&mut self, part: usize, at: Picos, completion: &Completion) {
-        let _ = (part, at, completion);
-    }
-
-    /// A command was issued in part `part`, in a cycle of its clock.
-    fn command(&mut self, part: usize, command: &Command) {
-        let _ = (part, command);
-    }
-}
-
-impl HybridObserver for () {}
 
 /// One of the memory systems.
 #[derive(Clone, Debug)]
 struct Part {
     start: u64,
     bytes: u64,
+    /// Clock period in picoseconds.
     clock: u64,
     /// The first cycle that the part has not advanced through.
     cycle: u64,
@@ -77,78 +64,84 @@ impl Hybrid {
     }
 
     /// Returns the part that holds `address`.
-    #[must_use]
-    pub fn part_of(&self, address: PhysAddr) -> Option<usize> {
+    fn part_of(&self, address: PhysAddr) -> Option<usize> {
         self.parts.iter().position(|part| {
             address.0.checked_sub(part.start).is_some_and(|within| within < part.bytes)
         })
     }
 
-    /// Offers `request` at `now`; its part accepts it in its next cycle.
+    /// Returns the clock period of the first part, in picoseconds.
+    fn clock(&self) -> u64 {
+        self.parts[0].clock
+    }
+}
+
+impl Target for Hybrid {
+    fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Offers `request`, which its part accepts in its own next cycle.
     ///
     /// # Errors
     /// If the queue has no room; nothing has changed then.
     ///
     /// # Panics
     /// If no part holds the address.
-    pub fn enqueue(&mut self, now: Picos, request: Request) -> Result<(), Full> {
+    fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
+        let now = now.0 * self.clock();
         let part = self.part_of(request.address);
         let part = part.unwrap_or_else(|| panic!("no memory at {}", request.address));
         let part = &mut self.parts[part];
-        let cycle = part.cycle.max(now.0.div_ceil(part.clock));
+        let cycle = part.cycle.max(now.div_ceil(part.clock));
         let address = PhysAddr(request.address.0 - part.start);
         part.system.enqueue(Cycles(cycle), Request { address, ..request })
     }
 
-    /// Returns the time of the next event that a caller may wait for.
-    #[must_use]
-    pub fn next_event(&self) -> Option<Picos> {
-        let next = |part: &Part| Some(Picos(part.system.next_event()?.0 * part.clock));
-        self.parts.iter().filter_map(next).min()
+    fn next_event(&self) -> Option<Cycles> {
+        let next = |part: &Part| Some(part.system.next_event()?.0 * part.clock);
+        self.parts.iter().filter_map(next).min().map(|at| Cycles(at / self.clock()))
     }
 
-    /// Advances every part up to and including `to`, one part after the other.
-    pub fn advance(&mut self, to: Picos, observer: &mut impl HybridObserver) {
+    /// Advances up to the end of cycle `to`, one part after the other. A cycle lasts until the next
+    /// begins, so events of parts with other clocks within it have happened before the next request
+    /// is offered.
+    fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver) {
+        let clock = self.clock();
+        let end = (to.0 + 1) * clock - 1;
         for (number, part) in self.parts.iter_mut().enumerate() {
-            let last = to.0 / part.clock;
-            let (start, clock) = (part.start, part.clock);
-            part.system.advance(Cycles(last), &mut Within { number, start, clock, observer });
+            let last = end / part.clock;
+            let clocks = [part.clock, clock];
+            let mut within = Within { number, start: part.start, clocks, observer };
+            part.system.advance(Cycles(last), &mut within);
             part.cycle = part.cycle.max(last + 1);
         }
     }
 
-    /// Returns true if no request waits or is being served.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.parts.iter().all(|part| part.system.is_idle())
-    }
-
-    /// Returns the clock period of each part.
-    pub fn clocks(&self) -> impl Iterator<Item = Picos> + '_ {
-        self.parts.iter().map(|part| Picos(part.clock))
-    }
-
-    /// Returns the counts of each part.
-    #[must_use]
-    pub fn stats(&self) -> Vec<Stats> {
+    fn stats(&self) -> Vec<Stats> {
         self.parts.iter().map(|part| part.system.stats()).collect()
     }
 }
 
-/// Observer of one part that translates its events into parts, physical addresses and picoseconds.
+/// Observer of one part that translates its events into parts, physical addresses and cycles of the
+/// first part's clock.
 struct Within<'a, O> {
     number: usize,
     start: u64,
-    clock: u64,
+    /// Clock periods of this part and of the first.
+    clocks: [u64; 2],
     observer: &'a mut O,
 }
 
-impl<O: HybridObserver> Observer for Within<'_, O> {
+impl<O: PartObserver> Observer for Within<'_, O> {
     fn completed(&mut self, completion: &Completion) {
+        let [own, first] = self.clocks;
         let address = PhysAddr(completion.request.address.0 + self.start);
         let request = Request { address, ..completion.request };
-        let at = Picos(completion.done.0 * self.clock);
-        self.observer.completed(self.number, at, &Completion { request, ..*completion });
+        let accepted = Cycles(completion.accepted.0 * own / first);
+        let done = Cycles((completion.done.0 * own).div_ceil(first));
+        let completion = Completion { request, accepted, done, ..*completion };
+        self.observer.completed(self.number, &completion);
     }
 
     fn command(&mut self, command: &Command) {
@@ -166,9 +159,9 @@ mod tests {
     #[derive(Default)]
     struct Answers(Vec<(usize, u64, u64)>);
 
-    impl HybridObserver for Answers {
-        fn completed(&mut self, part: usize, at: Picos, completion: &Completion) {
-            self.0.push((part, at.0, completion.request.address.0));
+    impl PartObserver for Answers {
+        fn completed(&mut self, part: usize, completion: &Completion) {
+            self.0.push((part, completion.done.0, completion.request.address.0));
         }
     }
 
@@ -189,15 +182,16 @@ mod tests {
                 source: Source(0),
                 tag: 0,
             };
-            memory.enqueue(Picos(1000), request).unwrap();
+            memory.enqueue(Cycles(2), request).unwrap();
         }
         let mut answers = Answers::default();
         while let Some(next) = memory.next_event() {
             memory.advance(next, &mut answers);
         }
-        assert!(memory.is_idle());
-        // Cycles 2 and 1 are the first not before 1 ns; a read of a closed bank takes 38.
-        assert_eq!(answers.0, [(0, 40 * 833, 64), (1, 39 * 2000, (8 << 30) + 64)]);
+        // Cycle 1 of 2 ns is the first that is not before cycle 2 of 0.833 ns; a read of a closed
+        // bank takes 38.
+        let second = (39 * 2000_u64).div_ceil(833);
+        assert_eq!(answers.0, [(0, 40, 64), (1, second, (8 << 30) + 64)]);
     }
 
     #[test]

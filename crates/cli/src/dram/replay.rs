@@ -4,13 +4,12 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use memweir_bank::cached_trace::CachedTrace;
-use memweir_core::input::{InputError, Refusal};
+use memweir_core::input::InputError;
 use memweir_core::{Cycles, Nanos, PhysAddr, Picos};
+use memweir_dram::MemoryConfig;
 use memweir_dram::drive::{
-    self, DriveError, DrivePlan, DrivenParts, Measured, Mode, PartReport, Report, Served,
-    SideBySide, WarmUp,
+    self, DriveError, DrivePlan, DrivenParts, Measured, Mode, PartReport, Report, Served, WarmUp,
 };
-use memweir_dram::{Hybrid, MemoryConfig, MemorySystem};
 use memweir_linux::clock::process_cpu_time;
 use memweir_linux::tell;
 use memweir_study::sweep::Sweep;
@@ -265,16 +264,8 @@ pub(super) fn drive_all(
     requests: &mut Requests,
     mut watches: Watches<'_>,
 ) -> Result<DrivenParts, Failure> {
-    let on_command_line = |refusal: Refusal| refusal.written_in("command line");
     let source = || requests.next_offer();
-    let driven = if let [(_, config)] = systems {
-        let mut memory = MemorySystem::new(config).map_err(on_command_line)?;
-        drive::drive(&mut memory, plan, source, &mut watches)
-    } else {
-        let mut memory = Hybrid::new(systems).map_err(on_command_line)?;
-        drive::drive(&mut SideBySide::new(&mut memory), plan, source, &mut watches)
-    };
-    let driven = driven.map_err(failed)?;
+    let driven = drive::drive_systems(systems, plan, source, &mut watches).map_err(failed)?;
     driven.verify(requests.taken).map_err(Failure::Fault)?;
     Ok(driven)
 }
@@ -282,6 +273,7 @@ pub(super) fn drive_all(
 fn failed(error: DriveError<InputError>) -> Failure {
     match error {
         DriveError::Source(input) => Failure::Input(input),
+        DriveError::Refused(refusal) => Failure::Input(refusal.written_in("command line")),
         DriveError::NothingMeasured { requests } => {
             let error = InputError::new("command line", error.to_string()).key("--warm-up");
             Failure::Input(error.help(format!("a number below {requests}")))

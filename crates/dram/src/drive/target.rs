@@ -1,9 +1,8 @@
-//! Targets of the driver: one memory system, or several side by side, in cycles of one clock.
+//! Interface of the driver to a memory and to its observer, in cycles of one clock.
 
-use memweir_core::{Cycles, Picos};
+use memweir_core::Cycles;
 
 use crate::command::Command;
-use crate::hybrid::{Hybrid, HybridObserver};
 use crate::observer::Observer;
 use crate::request::{Completion, Full, Request};
 use crate::stats::Stats;
@@ -95,64 +94,6 @@ impl<O: PartObserver> Observer for OnlyPart<'_, O> {
     #[inline]
     fn command(&mut self, command: &Command) {
         self.0.command(0, command);
-    }
-}
-
-/// Several memories at time zero, each with its own clock. The driver's clock is that of the first.
-#[derive(Debug)]
-pub struct SideBySide<'a> {
-    hybrid: &'a mut Hybrid,
-    clocks: Vec<u64>,
-}
-
-impl<'a> SideBySide<'a> {
-    /// Prepares the parts of `hybrid` to be driven.
-    pub fn new(hybrid: &'a mut Hybrid) -> Self {
-        let clocks = hybrid.clocks().map(|clock| clock.0).collect();
-        Self { hybrid, clocks }
-    }
-}
-
-impl Target for SideBySide<'_> {
-    fn parts(&self) -> usize {
-        self.clocks.len()
-    }
-
-    fn enqueue(&mut self, now: Cycles, request: Request) -> Result<(), Full> {
-        self.hybrid.enqueue(Picos(now.0 * self.clocks[0]), request)
-    }
-
-    fn next_event(&self) -> Option<Cycles> {
-        self.hybrid.next_event().map(|at| Cycles(at.0 / self.clocks[0]))
-    }
-
-    /// Advances up to the end of cycle `to`. A cycle lasts until the next begins, so events of
-    /// parts with other clocks within it have happened before the next request is offered.
-    fn advance(&mut self, to: Cycles, observer: &mut impl PartObserver) {
-        let mut told = InCycles { clocks: &self.clocks, observer };
-        self.hybrid.advance(Picos((to.0 + 1) * self.clocks[0] - 1), &mut told);
-    }
-
-    fn stats(&self) -> Vec<Stats> {
-        self.hybrid.stats()
-    }
-}
-
-/// Observer that converts the times of completions in parts into cycles of the driver.
-struct InCycles<'a, O> {
-    clocks: &'a [u64],
-    observer: &'a mut O,
-}
-
-impl<O: PartObserver> HybridObserver for InCycles<'_, O> {
-    fn completed(&mut self, part: usize, at: Picos, completion: &Completion) {
-        let accepted = Cycles(completion.accepted.0 * self.clocks[part] / self.clocks[0]);
-        let done = Cycles(at.0.div_ceil(self.clocks[0]));
-        self.observer.completed(part, &Completion { accepted, done, ..*completion });
-    }
-
-    fn command(&mut self, part: usize, command: &Command) {
-        self.observer.command(part, command);
     }
 }
 

@@ -229,7 +229,7 @@ mod parts {
         let mut memory = Hybrid::new(parts).unwrap();
         let mut offers = offers.iter().copied();
         let source = || Ok::<_, std::convert::Infallible>(offers.next());
-        let driven = drive(&mut SideBySide::new(&mut memory), mode, source, &mut ()).unwrap();
+        let driven = drive(&mut memory, mode, source, &mut ()).unwrap();
         (driven, memory.stats())
     }
 
