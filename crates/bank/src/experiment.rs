@@ -21,7 +21,7 @@ use crate::os::{
     ZoneConfig, ZoneId,
 };
 use crate::stream::{Level, Stream};
-use crate::synthetic::{Structure, Synthetic};
+use crate::synthetic::{SHARED_BASE, Structure, Synthetic};
 use crate::system::{MachineRun, System};
 
 /// The resource by which pages are colored.
@@ -103,6 +103,12 @@ pub struct ProgramSpec {
     pub colors: Option<ColorSet>,
     /// Colors of the threads' own pages, by thread; empty to use those of the program.
     pub thread_colors: Vec<ColorSet>,
+    /// Colors of the data that the threads of a synthetic program share; `None` for those of the
+    /// thread that touches a page first.
+    pub shared_colors: Option<ColorSet>,
+    /// Seed of its accesses; `None` derives one from that of the execution and the program's place,
+    /// so that equal programs make different random walks.
+    pub seed: Option<u64>,
     /// Weights by memory of its pages; empty for the first memory alone.
     pub shares: Vec<f64>,
 }
@@ -175,17 +181,28 @@ impl Machine {
         self.cores * self.threads_per_core
     }
 
-    /// Boots the operating system, with plain palettes unless `colored`.
-    fn boot(&self, colored: bool) -> Result<Os, Refusal> {
+    /// Boots the operating system, with the palette of each memory from `palette`.
+    ///
+    /// # Errors
+    /// If a memory cannot be managed in the pages of its palette.
+    pub fn boot(&self, palette: impl Fn(usize) -> Palette) -> Result<Os, Refusal> {
         let zone = |(place, base): (usize, PhysAddr)| ZoneConfig {
             name: self.memories[place].name.clone(),
             base,
             size: self.memories[place].config.capacity(),
-            palette: if colored { self.palette(place) } else { Palette::plain(BASE_PAGE_BITS) },
+            palette: palette(place),
             start: self.start,
         };
         let zones = self.bases().into_iter().enumerate().map(zone).collect();
         Os::new(&OsConfig { zones, exhausted: self.exhausted, costs: self.faults })
+    }
+
+    /// Boots the operating system for these programs: without colors if they have none.
+    fn boot_for(&self, programs: &[ProgramSpec]) -> Result<Os, Refusal> {
+        match programs.iter().any(ProgramSpec::is_colored) {
+            true => self.boot(|memory| self.palette(memory)),
+            false => self.boot(|_| Palette::plain(BASE_PAGE_BITS)),
+        }
     }
 
     /// Returns the cores for `threads` threads: each has its own core as long as there are enough,
@@ -242,11 +259,25 @@ impl Machine {
         conditions: Conditions,
         observers: Vec<O>,
     ) -> Result<(Execution, Vec<O>), Refusal> {
+        self.execute_on(self.boot_for(programs)?, programs, conditions, observers)
+    }
+
+    /// Executes programs like [`execute_observed`](Self::execute_observed), on an operating system
+    /// that was [booted](Self::boot) on this machine before.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub fn execute_on<O: Observer>(
+        &self,
+        mut os: Os,
+        programs: &[ProgramSpec],
+        conditions: Conditions,
+        observers: Vec<O>,
+    ) -> Result<(Execution, Vec<O>), Refusal> {
         if observers.len() != self.memories.len() {
             return Err(Refusal::new("as many observers as memories", "give each memory its own"));
         }
         let bays = self.bays(observers)?;
-        let mut os = self.boot(is_colored(programs))?;
         let threads = programs.iter().map(|program| u32::from(program.threads)).sum();
         let mut system = load(programs, conditions, &self.cores(threads), bays, &mut os)?;
         let run = system.run()?;
@@ -276,7 +307,7 @@ impl Machine {
             return Err(Refusal::new(reason, "leave out `phase`, or let all programs run at once"));
         }
         let bays = self.bays(vec![(); self.memories.len()])?;
-        let mut os = self.boot(is_colored(programs))?;
+        let mut os = self.boot_for(programs)?;
         let threads = programs.iter().map(|program| usize::from(program.threads)).sum();
         let config =
             MachineConfig { clock: self.clock, cores: vec![self.core; threads], llc: self.llc };
@@ -284,11 +315,6 @@ impl Machine {
         system.prepare();
         Ok(operate(&mut system))
     }
-}
-
-/// Returns true if the color of a page matters to one of the programs.
-fn is_colored(specs: &[ProgramSpec]) -> bool {
-    specs.iter().any(|spec| spec.colors.is_some() || !spec.thread_colors.is_empty())
 }
 
 /// Starts a process for each program, on a machine whose caches are warm if that is wanted.
@@ -302,9 +328,8 @@ fn load<'a, M: Memory>(
     let program = |(place, spec): (usize, &ProgramSpec)| {
         let process = os.spawn();
         spec.allow(os, process)?;
-        // Gives equal programs different random walks.
         let own = (place as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let seed = conditions.seed.wrapping_add(own);
+        let seed = spec.seed.unwrap_or(conditions.seed.wrapping_add(own));
         if conditions.warm {
             spec.initialize(os, process, seed)?;
         }
@@ -340,6 +365,8 @@ impl ProgramSpec {
             phase: None,
             colors: None,
             thread_colors: Vec::new(),
+            shared_colors: None,
+            seed: None,
             shares: Vec::new(),
         }
     }
@@ -350,6 +377,12 @@ impl ProgramSpec {
         Self { colors, ..self.clone() }
     }
 
+    /// Returns true if it matters which colors its pages have.
+    #[must_use]
+    pub fn is_colored(&self) -> bool {
+        self.colors.is_some() || !self.thread_colors.is_empty() || self.shared_colors.is_some()
+    }
+
     fn allow(&self, os: &mut Os, process: ProcessId) -> Result<(), Refusal> {
         let first = ZoneId(0);
         if let Some(colors) = &self.colors {
@@ -357,6 +390,13 @@ impl ProgramSpec {
         }
         for (thread, colors) in self.thread_colors.iter().enumerate() {
             os.allow_thread(process, ThreadId(thread as u16), first, colors)?;
+        }
+        if let (Some(colors), Source::Synthetic(structure)) = (&self.shared_colors, &self.source)
+            && let Some(shared) = structure.shared
+        {
+            let page = |address: u64| VirtualPage(address >> BASE_PAGE_BITS);
+            let pages = page(SHARED_BASE)..page(SHARED_BASE + shared.bytes.0);
+            os.place(process, pages, first, colors)?;
         }
         if !self.shares.is_empty() {
             os.spread(process, &self.shares)?;

@@ -44,7 +44,8 @@ fn performance(
     let (rig, on) = (&runs.rig, Conditions::of_paper());
     let speeds = bench
         .try_all(ALONE_WORK, &inputs, |(profile, set)| {
-            rig.alone(&profile.job(), Some(set), &on).map(|alone| 1.0 / alone.seconds)
+            rig.alone(&profile.program().colored(Some((*set).clone())), &on)
+                .map(|alone| 1.0 / alone.seconds)
         })
         .map_err(refused)?;
     let over_best = |speeds: &[f64]| -> Vec<f64> {

@@ -51,7 +51,7 @@ fn few_banks(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Fa
     let inputs: Vec<(&Profile, (&ColorSet, &Conditions))> =
         profiles.iter().flat_map(|profile| cases.map(|case| (profile, case))).collect();
     let run = |(profile, (set, on)): &(&Profile, (&ColorSet, &Conditions))| {
-        rig.alone(&profile.job(), Some(set), on)
+        rig.alone(&profile.program().colored(Some((*set).clone())), on)
     };
     let alone = bench.try_all(ALONE_WORK, &inputs, run).map_err(refused)?;
     let rows: Vec<&[Alone]> = alone.chunks(cases.len()).collect();

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use memweir_bank::experiment::ProgramSpec;
 use memweir_core::Bytes;
 use memweir_core::input::InputError;
 
 use super::banks;
 use super::programs::{self, Profile};
-use super::rig::{Colors, Conditions, Job, Parameters, Rig};
+use super::rig::{Conditions, Parameters, Rig};
 use super::runs::refused;
 use crate::mean::mean;
 use crate::run::{Failed, PaperName};
@@ -71,20 +72,17 @@ impl Crowd {
     /// If the machine refuses them.
     pub(crate) fn time(&self, member: &Member, count: u32, room: &Room) -> Result<f64, Failed> {
         let profile = &member.0;
-        let names: Vec<String> = (1..=count).map(|n| format!("{}#{n}", profile.name)).collect();
-        let job = |name| Job::single(name, &profile.fitted.structure, profile.instructions);
-        let jobs: Vec<Job<'_>> = names.iter().map(|name| job(name)).collect();
-        let executed = match room {
+        let (colors, on) = match room {
             Room::Dram(banks) => {
                 let set = banks::first(&self.rig.board.supply, *banks).map_err(refused)?;
-                let sets = vec![set; jobs.len()];
-                self.rig.execute(&jobs, Colors::Programs(&sets), &Conditions::of_paper())
+                (Some(set), Conditions::of_paper())
             }
-            Room::Instead(device) => {
-                self.rig.execute(&jobs, Colors::None, &Conditions::with_memory(device))
-            }
+            Room::Instead(device) => (None, Conditions::with_memory(device)),
         };
-        let executed = executed.map_err(refused)?;
+        let program = profile.program().colored(colors);
+        let instance = |n| ProgramSpec { name: format!("{}#{n}", profile.name), ..program.clone() };
+        let instances: Vec<ProgramSpec> = (1..=count).map(instance).collect();
+        let executed = self.rig.execute(&instances, &on).map_err(refused)?;
         Ok(mean(&executed.seconds))
     }
 }

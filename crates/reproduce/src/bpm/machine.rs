@@ -1,18 +1,22 @@
 //! The machine of section 4.1: a Core i7-860 with 8 GB of DDR3.
 
 use memweir_bank::clock::Clock;
-use memweir_bank::machine::{CacheLevel, CoreConfig, MachineConfig};
-use memweir_bank::os::{Aging, Exhausted, FaultCosts, Os, OsConfig, Palette, Start, ZoneConfig};
+use memweir_bank::experiment::{ColoredBy, Machine, MemoryUnit};
+use memweir_bank::machine::{CacheLevel, CoreConfig};
+use memweir_bank::os::{Aging, Exhausted, FaultCosts, Os, Palette, Start};
+use memweir_core::Bytes;
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Coloring, XorFunction};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::{InputError, Refusal};
-use memweir_core::{Bytes, PhysAddr};
+use memweir_dram::MemoryConfig;
 use memweir_policy::colors::Supply;
 
 use super::MAP;
+use super::memory;
+use super::rig::Conditions;
 
 /// Cores of the machine; each can execute two threads.
-pub(super) const CORES: usize = 4;
+const CORES: u32 = 4;
 
 /// Memory of the machine.
 pub(super) const MEMORY: Bytes = Bytes(8 << 30);
@@ -36,7 +40,7 @@ pub(super) enum Kernel {
 /// Parts of the machine that do not change between runs.
 #[derive(Debug)]
 pub(super) struct Board {
-    pub(super) map: AddressMap,
+    machine: Machine,
     pub(super) supply: Supply,
     plain: Os,
     colored: Os,
@@ -51,7 +55,7 @@ impl Board {
         let map = AddressMap::parse(MAP.0, MAP.1)?;
         let coloring = map.coloring(BASE_PAGE_BITS);
         let supply = Supply::of_map(&map, BASE_PAGE_BITS, Some(&llc()));
-        Self::boot(map, &coloring, supply, aging)
+        Self::boot(&map, &coloring, supply, aging)
     }
 
     /// A machine on which bits 17 to 19 choose what bits 13 to 15 choose on the paper's, and the
@@ -71,35 +75,33 @@ impl Board {
         let span = [13, 14, 15].into_iter().map(|bit| XorFunction(1 << bit)).collect();
         let coloring = Coloring::of_span(&span, BASE_PAGE_BITS, 0);
         let supply = Supply::new(coloring.colors(), 64);
-        Self::boot(map, &coloring, supply, aging)
+        Self::boot(&map, &coloring, supply, aging)
     }
 
     /// Boots both kernels, with and without colors, on memory that has been in use in the same way.
     fn boot(
-        map: AddressMap,
+        map: &AddressMap,
         coloring: &Coloring,
         supply: Supply,
         aging: Aging,
     ) -> Result<Self, InputError> {
-        let kernel = |palette| {
-            let zone = ZoneConfig {
-                name: "dram".to_owned(),
-                base: PhysAddr(0),
-                size: MEMORY,
-                palette,
-                start: Start::Aged(aging),
-            };
-            // A program has touched its memory long before the time that is measured.
-            let costs = FaultCosts::FREE;
-            Os::new(&OsConfig { zones: vec![zone], exhausted: Exhausted::Spill, costs })
-        };
         let refused = |refusal: Refusal| refusal.written_in(MAP.0);
-        Ok(Self {
-            supply,
-            plain: kernel(Palette::plain(BASE_PAGE_BITS)).map_err(refused)?,
-            colored: kernel(Palette::banks(coloring)).map_err(refused)?,
-            map,
-        })
+        let memory = memory::config(&Conditions::of_paper(), map).map_err(refused)?;
+        let machine = machine(memory, aging);
+        let kernel = |palette: Palette| machine.boot(|_| palette.clone()).map_err(refused);
+        let plain = kernel(Palette::plain(BASE_PAGE_BITS))?;
+        let colored = kernel(Palette::banks(coloring))?;
+        Ok(Self { machine, supply, plain, colored })
+    }
+
+    /// The machine under these conditions.
+    ///
+    /// # Errors
+    /// If there is no such memory.
+    pub(super) fn machine(&self, on: &Conditions) -> Result<Machine, Refusal> {
+        let mut machine = self.machine.clone();
+        machine.memories[0].config = memory::config(on, self.machine.map())?;
+        Ok(machine)
     }
 
     /// One of the kernels, freshly booted.
@@ -116,13 +118,20 @@ pub(super) fn llc() -> CacheGeometry {
     CacheGeometry::new(Bytes(8 << 20), 16)
 }
 
-/// The machine for `threads` threads: beyond one per core, each thread has half a core.
-pub(super) fn machine(threads: usize) -> MachineConfig {
-    let core = if threads > CORES { CORE.split(2) } else { CORE };
-    MachineConfig {
+/// The machine with this memory, whose pages have been in use.
+fn machine(config: MemoryConfig, aging: Aging) -> Machine {
+    Machine {
         clock: Clock::gigahertz(2.8),
-        cores: vec![core; threads],
+        cores: CORES,
+        threads_per_core: 2,
+        core: CORE,
         llc: Some(CacheLevel { geometry: llc(), latency: LLC_LATENCY }),
+        memories: vec![MemoryUnit { name: "dram".to_owned(), config }],
+        colored_by: ColoredBy::Banks,
+        start: Start::Aged(aging),
+        exhausted: Exhausted::Spill,
+        // A program has touched its memory long before the time that is measured.
+        faults: FaultCosts::FREE,
     }
 }
 
@@ -133,8 +142,8 @@ mod tests {
     #[test]
     fn where_cache_colors_choose_no_bank_the_map_is_complete_too() {
         let board = Board::apart(Aging::default()).unwrap();
-        board.map.validate().unwrap();
-        let banks = board.map.coloring(BASE_PAGE_BITS);
+        board.machine.map().validate().unwrap();
+        let banks = board.machine.map().coloring(BASE_PAGE_BITS);
         let bits: Vec<u32> = banks.span().basis().iter().map(|f| f.lowest()).collect();
         assert_eq!(bits, [17, 18, 19, 21, 22]);
         assert_eq!(board.supply.colors(), 8);

@@ -1,12 +1,13 @@
 //! The programs of SPEC CPU2006 as access streams with the same characteristics.
 
+use memweir_bank::experiment::{ProgramSpec, Source};
 use memweir_bank::fit::{Characteristics, Fitted, Measured};
 use memweir_bank::synthetic::{Resident, Structure};
 use memweir_core::Bytes;
 use memweir_core::input::{InputError, Refusal};
 use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
 
-use super::rig::{Alone, Conditions, Job, Parameters, Rig};
+use super::rig::{Alone, Conditions, Parameters, Rig};
 use super::runs::FIT_WORK;
 use crate::run::Failed;
 use crate::work::Bench;
@@ -28,14 +29,19 @@ pub(super) struct Profile {
 
 impl Profile {
     /// A run of it.
-    pub(super) fn job(&self) -> Job<'_> {
-        Job::single(&self.name, &self.fitted.structure, self.instructions)
+    pub(super) fn program(&self) -> ProgramSpec {
+        program(&self.name, &self.fitted.structure, self.instructions)
     }
 
     /// Its name without the number.
     pub(super) fn short(&self) -> &str {
         self.name.split_once('.').map_or(self.name.as_str(), |(_, name)| name)
     }
+}
+
+/// A program of this structure, with one thread.
+pub(super) fn program(name: &str, structure: &Structure, instructions: u64) -> ProgramSpec {
+    ProgramSpec::new(name, Source::Synthetic(Box::new(structure.clone())), instructions)
 }
 
 /// The programs of the catalog with known locality and parallelism, in its order.
@@ -118,12 +124,11 @@ fn profile(name: &str, asked: &Characteristics, rig: &Rig) -> Result<Profile, Re
     let instructions = fit_instructions(asked.mpki);
     let mut rate = 0.0;
     let fitted = asked.fit(&base(&rig.parameters), |structure| {
-        let alone = rig.alone(&Job::single(name, structure, instructions), None, &on)?;
+        let alone = rig.alone(&program(name, structure, instructions), &on)?;
         rate = instructions as f64 / alone.seconds;
         Ok(Measured { mpki: alone.mpki, rbl: alone.rbl, blp: alone.blp })
     })?;
     let instructions = (rate * rig.seconds).max(1e4) as u64;
-    let job = Job::single(name, &fitted.structure, instructions);
-    let alone = rig.alone(&job, None, &on)?;
+    let alone = rig.alone(&program(name, &fitted.structure, instructions), &on)?;
     Ok(Profile { name: name.to_owned(), asked: *asked, fitted, instructions, alone })
 }

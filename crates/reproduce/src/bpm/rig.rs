@@ -1,18 +1,16 @@
 //! One run of programs on the machine.
 
-use memweir_bank::machine::{Addressing, Program};
-use memweir_bank::os::{Aging, Os, ProcessId, ThreadId, VirtualPage, ZoneId};
-use memweir_bank::stream::{Level, Stream};
-use memweir_bank::synthetic::{Structure, Synthetic};
-use memweir_bank::system::{MachineRun, System};
-use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
+use memweir_bank::experiment::{self, Execution, ProgramSpec};
+use memweir_bank::os::Aging;
+use memweir_bank::system::MachineRun;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::units::LINE_BYTES;
+use memweir_dram::energy::EnergyMeter;
 use memweir_dram::request::RowCounts;
 use serde::Deserialize;
 
-use super::machine::{Board, Kernel, machine};
-use super::memory::{self, Energy, PAPER_MEMORY};
+use super::machine::{Board, Kernel};
+use super::memory::{Energy, PAPER_MEMORY};
 use crate::report::Effort;
 
 /// Parameters that all runs share.
@@ -89,36 +87,6 @@ impl Conditions {
     pub(super) fn of_paper() -> Self {
         Self::with_memory(PAPER_MEMORY)
     }
-}
-
-/// A program of a run: its structure, and the number of instructions to execute.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Job<'a> {
-    pub(super) name: &'a str,
-    pub(super) structure: &'a Structure,
-    pub(super) instructions: u64,
-    /// Number of its threads.
-    pub(super) threads: u16,
-    /// Instructions after which its threads wait for each other.
-    pub(super) phase: Option<u64>,
-}
-
-impl<'a> Job<'a> {
-    /// A program with one thread.
-    pub(super) fn single(name: &'a str, structure: &'a Structure, instructions: u64) -> Self {
-        Self { name, structure, instructions, threads: 1, phase: None }
-    }
-}
-
-/// Colors that programs and threads may use.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Colors<'a> {
-    /// A kernel without colors.
-    None,
-    /// A set for each program.
-    Programs(&'a [ColorSet]),
-    /// A set for each thread of the only program, for its own data, and one for the shared data.
-    Threads { own: &'a [ColorSet], shared: &'a ColorSet },
 }
 
 /// A program that had the machine to itself.
@@ -199,70 +167,22 @@ impl Rig {
     /// If the machine refuses them.
     pub(super) fn execute(
         &self,
-        jobs: &[Job<'_>],
-        colors: Colors<'_>,
+        programs: &[ProgramSpec],
         on: &Conditions,
     ) -> Result<Executed, Refusal> {
         let board = self.board(on.layout);
-        let kernel = if let Colors::None = colors { Kernel::Plain } else { Kernel::Colored };
-        let mut os = board.os(kernel);
-        let mut programs = Vec::new();
-        for (place, job) in jobs.iter().enumerate() {
-            let process = os.spawn();
-            if let Colors::Programs(sets) = colors {
-                os.allow(process, ZoneId(0), &sets[place])?;
-            }
-            programs.push(self.program(job, process, colors, &mut os)?);
-        }
-        let threads = jobs.iter().map(|job| usize::from(job.threads)).sum();
-        let bay = memory::bay(on, &board.map)?;
-        let (run, energy) = {
-            let mut system = System::new(&machine(threads), vec![bay], programs, &mut os)?;
-            system.warm()?;
-            let run = system.run()?;
-            let drained = run.drained;
-            let bays = system.into_bays();
-            (run, bays.iter().map(|bay| memory::energy(bay, drained)).sum())
+        let machine = board.machine(on)?;
+        let is_colored = programs.iter().any(ProgramSpec::is_colored);
+        let os = board.os(if is_colored { Kernel::Colored } else { Kernel::Plain });
+        let seeded = |program: &ProgramSpec| ProgramSpec {
+            seed: Some(self.seed_of(&program.name)),
+            ..program.clone()
         };
-        Ok(Executed::new(run, jobs.len(), energy, &os))
-    }
-
-    fn program(
-        &self,
-        job: &Job<'_>,
-        process: ProcessId,
-        colors: Colors<'_>,
-        os: &mut Os,
-    ) -> Result<Program, Refusal> {
-        let mut threads: Vec<Box<dyn Stream>> = Vec::new();
-        for thread in 0..job.threads {
-            let stream = Synthetic::new(job.structure, thread, self.seed_of(job.name));
-            if let Colors::Threads { own, shared } = colors {
-                os.allow_thread(process, ThreadId(thread), ZoneId(0), &own[usize::from(thread)])?;
-                if let Some((first, bytes)) = stream.regions().last().filter(|_| thread == 0) {
-                    let page = |address: u64| VirtualPage(address >> BASE_PAGE_BITS);
-                    os.place(process, page(first)..page(first + bytes), ZoneId(0), shared)?;
-                }
-            }
-            // A program writes its arrays in order before it computes.
-            for (first, bytes) in stream.regions() {
-                for page in first >> BASE_PAGE_BITS..(first + bytes).div_ceil(1 << BASE_PAGE_BITS) {
-                    let touched = os.touch(process, ThreadId(thread), VirtualPage(page));
-                    let help = "a smaller footprint, or more colors";
-                    touched.map_err(|error| Refusal::new(error.to_string(), help))?;
-                }
-            }
-            threads.push(Box::new(stream));
-        }
-        Ok(Program {
-            name: job.name.to_owned(),
-            process,
-            threads,
-            level: Level::Shared,
-            addressing: Addressing::Virtual,
-            instructions: job.instructions,
-            phase: job.phase,
-        })
+        let seeded: Vec<ProgramSpec> = programs.iter().map(seeded).collect();
+        let meter = EnergyMeter::new(&machine.memories[0].config);
+        let conditions = experiment::Conditions::default();
+        let (execution, meters) = machine.execute_on(os, &seeded, conditions, vec![meter])?;
+        Ok(Executed::new(Energy::of(&execution, &meters[0]), execution))
     }
 
     /// The seed of a program: the same in every run, so that runs differ in nothing but their case.
@@ -272,23 +192,16 @@ impl Rig {
         })
     }
 
-    /// Executes one program alone, in `colors` if they are given.
+    /// Executes one program alone.
     ///
     /// # Errors
     /// If the machine refuses it.
-    pub(super) fn alone(
-        &self,
-        job: &Job<'_>,
-        colors: Option<&ColorSet>,
-        on: &Conditions,
-    ) -> Result<Alone, Refusal> {
-        let sets: Vec<ColorSet> = colors.cloned().into_iter().collect();
-        let colors = if sets.is_empty() { Colors::None } else { Colors::Programs(&sets) };
-        let executed = self.execute(std::slice::from_ref(job), colors, on)?;
+    pub(super) fn alone(&self, program: &ProgramSpec, on: &Conditions) -> Result<Alone, Refusal> {
+        let executed = self.execute(std::slice::from_ref(program), on)?;
         let tally = &executed.run.threads[0].tally;
         Ok(Alone {
             seconds: executed.seconds[0],
-            mpki: tally.llc_misses as f64 / job.instructions as f64 * 1e3,
+            mpki: tally.llc_misses as f64 / program.instructions as f64 * 1e3,
             rbl: tally.read_rows.hit_rate().unwrap_or(1.0),
             blp: tally.parallelism.mean().unwrap_or(1.0),
             bandwidth: executed.bandwidth,
@@ -297,8 +210,8 @@ impl Rig {
 }
 
 impl Executed {
-    fn new(run: MachineRun, programs: usize, energy: Energy, os: &Os) -> Self {
-        let mut seconds = vec![0.0_f64; programs];
+    fn new(energy: Energy, Execution { run, os, .. }: Execution) -> Self {
+        let mut seconds = vec![0.0_f64; run.names.len()];
         let [mut rows, mut read_rows, mut write_rows] = [RowCounts::default(); 3];
         let mut bandwidth = 0.0;
         for thread in &run.threads {
@@ -310,9 +223,8 @@ impl Executed {
             let lines = thread.tally.reads + thread.tally.writes;
             bandwidth += (lines * LINE_BYTES) as f64 / time;
         }
-        let stats = os.stats().processes;
-        let spilled = stats.iter().map(|process| process.spilled).sum();
-        let pages = stats.iter().map(|process| process.faults).sum();
+        let spilled = os.processes.iter().map(|process| process.spilled).sum();
+        let pages = os.processes.iter().map(|process| process.faults).sum();
         Self {
             seconds,
             rows,

@@ -10,7 +10,7 @@ use memweir_core::input::{InputError, Refusal};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 
 use super::programs::{self, Profile};
-use super::rig::{Alone, Colors, Conditions, Executed, Job, Page, Parameters, Rig};
+use super::rig::{Alone, Conditions, Executed, Page, Parameters, Rig};
 use super::workloads::{self, Workload};
 use crate::report::Effort;
 use crate::run::Failed;
@@ -121,7 +121,7 @@ impl Runs {
             profiles.iter().map(|profile| profile.alone).collect()
         } else {
             let rig = &self.rig;
-            let run = |profile: &Profile| rig.alone(&profile.job(), None, &on);
+            let run = |profile: &Profile| rig.alone(&profile.program(), &on);
             bench.try_all(ALONE_WORK, profiles, run).map_err(refused)?
         };
         let alone = Rc::new(alone);
@@ -183,7 +183,6 @@ impl Rig {
             |name: &String| profiles.iter().zip(alone).find(|(profile, _)| profile.name == *name);
         let members: Vec<(&Profile, &Alone)> =
             workload.programs.iter().filter_map(members).collect();
-        let jobs: Vec<Job<'_>> = members.iter().map(|(profile, _)| profile.job()).collect();
         let traits: Vec<ProgramTraits> = members
             .iter()
             .map(|(profile, alone)| ProgramTraits {
@@ -195,8 +194,10 @@ impl Rig {
             })
             .collect();
         let sets = self.colors(case, &traits)?;
-        let colors = sets.as_deref().map_or(Colors::None, Colors::Programs);
-        let executed = self.execute(&jobs, colors, &case.on)?;
+        let programs = members.iter().enumerate().map(|(place, (profile, _))| {
+            profile.program().colored(sets.as_ref().map(|sets| sets[place].clone()))
+        });
+        let executed = self.execute(&programs.collect::<Vec<_>>(), &case.on)?;
         let times = executed.seconds.iter().zip(&members);
         let slowdowns = times.map(|(seconds, (_, alone))| seconds / alone.seconds).collect();
         Ok(Outcome { slowdowns, executed })

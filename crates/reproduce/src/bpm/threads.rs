@@ -1,5 +1,6 @@
 //! Colors for threads: a program like streamcluster (section 5.2).
 
+use memweir_bank::experiment::ProgramSpec;
 use memweir_bank::synthetic::{Shared, Structure};
 use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
@@ -8,7 +9,8 @@ use memweir_plot::Panel;
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 use serde::Deserialize;
 
-use super::rig::{Colors, Conditions, Job, Rig};
+use super::programs::program;
+use super::rig::{Conditions, Rig};
 use super::runs::{Runs, WORK, refused};
 use crate::bars;
 use crate::report::{Found, Plot};
@@ -57,22 +59,22 @@ impl Parameters {
     fn time(&self, rig: &Rig, run: &Setting) -> Result<f64, Refusal> {
         let structure = self.structure(run.shared_share);
         let instructions = (rig.seconds * 2.8e9 * RATE) as u64;
-        let job = Job {
-            threads: run.threads,
-            phase: Some((instructions / self.phases).max(1)),
-            ..Job::single("streamcluster", &structure, instructions)
-        };
         let traits = vec![ProgramTraits::default(); usize::from(run.threads)];
         let uniform = ColorAssignment::named("uniform")?;
-        let sets: Vec<ColorSet> = uniform.assign(&traits, &rig.board.supply, CacheUse::Balance)?;
-        let all = ColorSet::all(rig.board.supply.colors());
-        let own = sets.as_slice();
-        let colors = match run.colors {
-            Assigned::None => Colors::None,
-            Assigned::SharedWithFirst => Colors::Threads { own, shared: &own[0] },
-            Assigned::SharedEverywhere => Colors::Threads { own, shared: &all },
+        let own = uniform.assign(&traits, &rig.board.supply, CacheUse::Balance)?;
+        let shared = match run.colors {
+            Assigned::None => None,
+            Assigned::SharedWithFirst => Some(own[0].clone()),
+            Assigned::SharedEverywhere => Some(ColorSet::all(rig.board.supply.colors())),
         };
-        let executed = rig.execute(&[job], colors, &Conditions::of_paper())?;
+        let program = ProgramSpec {
+            threads: run.threads,
+            phase: Some((instructions / self.phases).max(1)),
+            thread_colors: if shared.is_some() { own } else { Vec::new() },
+            shared_colors: shared,
+            ..program("streamcluster", &structure, instructions)
+        };
+        let executed = rig.execute(&[program], &Conditions::of_paper())?;
         Ok(executed.seconds[0])
     }
 }
