@@ -245,7 +245,7 @@ impl<'a, M: Memory> System<'a, M> {
     /// Touches one line. Returns true if it was missing.
     fn warm_one(&mut self, core: usize, address: u64, kind: AccessKind) -> Result<bool, Refusal> {
         let (address, _) = self.translate(core, address)?;
-        Ok(self.caches.warm(core, address.0 / LINE_BYTES, kind.writes()))
+        Ok(self.caches.warm(core, address.0 / LINE_BYTES, kind))
     }
 
     /// Runs the programs until each has executed its instructions, and memory until it has answered

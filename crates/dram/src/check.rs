@@ -28,7 +28,7 @@ use memweir_core::Cycles;
 use memweir_core::input::Refusal;
 
 use crate::command::Command;
-use crate::config::{MemoryConfig, RefreshPolicy};
+use crate::config::MemoryConfig;
 use crate::observer::Observer;
 
 use bus::Buses;
@@ -64,8 +64,7 @@ impl Checker {
     /// # Errors
     /// If a device lacks a parameter that the rules of its standard use.
     pub fn new(config: &MemoryConfig) -> Result<Self, Refusal> {
-        let refreshed = config.refresh != RefreshPolicy::Off;
-        let limits = config.ranks.iter().map(|spec| Limits::of(spec, refreshed));
+        let limits = config.ranks.iter().map(|spec| Limits::of(spec, config.refresh));
         let limits = limits.collect::<Result<Vec<_>, _>>()?;
         let channel =
             Channel { buses: Buses::default(), ranks: limits.into_iter().map(Rank::new).collect() };

@@ -1,5 +1,6 @@
 //! Swap areas on the memory bus: eq. (1) to (5) for DRAM, (13) and (14) for NVM.
 
+use memweir_core::medium::MediumKind;
 use memweir_core::{Bytes, Joules, LINE_BYTES, PAGE, Seconds, Watts};
 
 use super::reading::{
@@ -87,8 +88,9 @@ impl BusMemory {
             + power.drive * times.drive;
         let charged = dram.filter(|_| reading.in_place == InPlace::Charged);
         let line = charged.map_or(Joules::ZERO, |dram| self.line_read() - dram.line_read());
+        let kind = if dram.is_some() { MediumKind::Nvm } else { MediumKind::Dram };
         Energy {
-            background: self.background(activity, reading, times.active, dram.is_some()),
+            background: self.background(activity, reading, times.active, kind),
             moving,
             in_place: line * activity.lines_in_place as f64,
         }
@@ -131,7 +133,7 @@ impl BusMemory {
         activity: &Activity,
         reading: &Reading,
         active: Seconds,
-        is_nvm: bool,
+        kind: MediumKind,
     ) -> Joules {
         let states = &self.background;
         let dies = activity.size.as_f64() / self.die.as_f64();
@@ -141,8 +143,8 @@ impl BusMemory {
         };
         let standby = match reading.background {
             Background::AllAtOnce => {
-                let powered_down = match (is_nvm, reading.nvm_active) {
-                    (true, NvmActive::StandbyTwice) => states.active_standby,
+                let powered_down = match (kind, reading.nvm_active) {
+                    (MediumKind::Nvm, NvmActive::StandbyTwice) => states.active_standby,
                     _ => states.active_power_down,
                 };
                 let all = states.precharge_power_down
@@ -157,8 +159,8 @@ impl BusMemory {
                     + states.precharge_power_down * (activity.duration - active)
             }
         };
-        let refresh = match (reading.refresh, is_nvm) {
-            (RefreshTerm::Activate, false) => self.operating.activate,
+        let refresh = match (reading.refresh, kind) {
+            (RefreshTerm::Activate, MediumKind::Dram) => self.operating.activate,
             // Refresh is for the part of the memory that is the swap area, however large that is.
             _ => states.refresh * (activity.size.as_f64() / self.die.as_f64()),
         };

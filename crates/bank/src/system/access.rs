@@ -60,8 +60,7 @@ impl<M: Memory> System<'_, M> {
             // Without a cache that could hold the line, a store does not fetch it.
             AccessKind::Store if !cached => self.post(place, line, attempt.counted)?,
             AccessKind::Load | AccessKind::Store | AccessKind::Update => {
-                let store = attempt.kind.writes();
-                let (found, delay) = self.caches.look_up(place, line, level, store);
+                let (found, delay) = self.caches.look_up(place, line, level, attempt.kind);
                 if found == Found::Nowhere {
                     return self.miss(place, line, attempt, delay);
                 }
@@ -83,8 +82,7 @@ impl<M: Memory> System<'_, M> {
         attempt: Attempt,
         delay: Time,
     ) -> Result<bool, Refusal> {
-        let written = attempt.kind.writes();
-        let waiter = Waiter { core: place, number: attempt.number, written };
+        let waiter = Waiter { core: place, number: attempt.number, kind: attempt.kind };
         if let Some(miss) = self.misses.find(line) {
             miss.others.push(waiter);
         } else {
@@ -232,14 +230,14 @@ impl<M: Memory> System<'_, M> {
         let private = |waiter: &Waiter| {
             self.cores[waiter.core].level == Level::Core && self.caches.has_private(waiter.core)
         };
-        let dirty = everybody().any(|waiter| waiter.written && !private(&waiter));
+        let dirty = everybody().any(|waiter| waiter.kind.writes() && !private(&waiter));
         let in_private: Vec<Waiter> = everybody().filter(private).collect();
         if self.cores[owner].level != Level::Memory {
             let gone = self.caches.fill_shared(owner, miss.line, dirty);
             self.write_back(gone)?;
         }
         for waiter in in_private {
-            self.caches.fill_private(waiter.core, miss.line, waiter.written);
+            self.caches.fill_private(waiter.core, miss.line, waiter.kind);
         }
         self.spill()?;
         for waiter in everybody() {

@@ -4,7 +4,7 @@ use super::core::Timed;
 use crate::cache::{Line, Victim};
 use crate::clock::{Clock, Time};
 use crate::machine::{CacheLevel, CoreConfig};
-use crate::stream::Level;
+use crate::stream::{AccessKind, Level};
 
 /// Location of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,9 +75,10 @@ impl Caches {
         core: usize,
         line: Line,
         level: Level,
-        store: bool,
+        kind: AccessKind,
     ) -> (Found, Time) {
         let mut delay = Time::default();
+        let store = kind.writes();
         let private = level == Level::Core && self.has_private(core);
         if private {
             let Private { l1, l2 } = &mut self.private[core];
@@ -91,7 +92,7 @@ impl Caches {
             if let Some(l2) = l2 {
                 delay = delay.after(l2.delay);
                 if l2.cache.touch(line, store && is_first) {
-                    self.fill_private(core, line, store);
+                    self.fill_private(core, line, kind);
                     return (Found::Private, delay);
                 }
             }
@@ -102,7 +103,7 @@ impl Caches {
             delay = delay.after(shared.delay);
             if shared.cache.touch(line, store && !private) {
                 if private {
-                    self.fill_private(core, line, store);
+                    self.fill_private(core, line, kind);
                 }
                 return (Found::Shared, delay);
             }
@@ -112,7 +113,8 @@ impl Caches {
 
     /// Inserts a line into the private caches of a core; the second-level cache may already have
     /// it.
-    pub(super) fn fill_private(&mut self, core: usize, line: Line, store: bool) {
+    pub(super) fn fill_private(&mut self, core: usize, line: Line, kind: AccessKind) {
+        let store = kind.writes();
         let Private { l1, l2 } = &mut self.private[core];
         let is_first = l1.is_none();
         let owner = core as u16;
@@ -159,11 +161,11 @@ impl Caches {
 
     /// Touches a line of the shared cache without effects on the others. Returns true if it was
     /// missing.
-    pub(super) fn warm(&mut self, core: usize, line: Line, written: bool) -> bool {
+    pub(super) fn warm(&mut self, core: usize, line: Line, kind: AccessKind) -> bool {
         let Some(shared) = &mut self.shared else { return false };
-        let missing = !shared.cache.touch(line, written);
+        let missing = !shared.cache.touch(line, kind.writes());
         if missing {
-            shared.cache.insert(line, core as u16, written);
+            shared.cache.insert(line, core as u16, kind.writes());
         }
         missing
     }
@@ -193,8 +195,8 @@ mod tests {
     #[test]
     fn a_dirty_line_leaves_through_every_level() {
         let mut caches = caches(Some(1), Some(1));
-        caches.fill_private(0, 7, true);
-        caches.fill_private(0, 8, false);
+        caches.fill_private(0, 7, AccessKind::Store);
+        caches.fill_private(0, 8, AccessKind::Load);
         let evicted = caches.overflowing().expect("it was written");
         assert_eq!(evicted, WriteBack { owner: 0, line: 7 });
         assert_eq!(caches.put(0, 7), None, "the shared cache has room");
@@ -205,11 +207,15 @@ mod tests {
     #[test]
     fn a_line_is_found_from_the_level_of_the_access_on() {
         let mut caches = caches(Some(1), Some(2));
-        assert_eq!(caches.look_up(0, 7, Level::Core, false).0, Found::Nowhere);
+        assert_eq!(caches.look_up(0, 7, Level::Core, AccessKind::Load).0, Found::Nowhere);
         assert!(caches.fill_shared(0, 7, false).is_none());
-        assert_eq!(caches.look_up(0, 7, Level::Memory, false).0, Found::Nowhere);
-        assert_eq!(caches.look_up(0, 7, Level::Core, false).0, Found::Shared);
-        assert_eq!(caches.look_up(0, 7, Level::Core, false).0, Found::Private, "it was filled");
+        assert_eq!(caches.look_up(0, 7, Level::Memory, AccessKind::Load).0, Found::Nowhere);
+        assert_eq!(caches.look_up(0, 7, Level::Core, AccessKind::Load).0, Found::Shared);
+        assert_eq!(
+            caches.look_up(0, 7, Level::Core, AccessKind::Load).0,
+            Found::Private,
+            "it was filled"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::cache::Line;
 use crate::clock::Time;
+use crate::stream::AccessKind;
 use crate::window::AccessNumber;
 
 /// An access that waits for a line.
@@ -11,8 +12,8 @@ pub(super) struct Waiter {
     pub(super) core: usize,
     /// Its number in the window; absent for accesses without an instruction.
     pub(super) number: Option<AccessNumber>,
-    /// True if it writes the line.
-    pub(super) written: bool,
+    /// Its kind.
+    pub(super) kind: AccessKind,
 }
 
 /// A line in flight.

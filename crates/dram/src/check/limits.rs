@@ -8,6 +8,7 @@ use memweir_core::input::Refusal;
 use memweir_core::medium::MediumKind;
 
 use crate::command::CommandKind;
+use crate::config::RefreshPolicy;
 use crate::spec::{BankRefresh, MemorySpec};
 
 /// The standard that a family follows.
@@ -126,8 +127,9 @@ fn need(spec: &MemorySpec, name: &str) -> Result<u64, Refusal> {
 }
 
 impl Limits {
-    /// Returns the limits of `spec`. Unless it is `refreshed`, refresh intervals are not checked.
-    pub(super) fn of(spec: &MemorySpec, refreshed: bool) -> Result<Self, Refusal> {
+    /// Returns the limits of `spec`. Refresh intervals are not checked if the policy is
+    /// [`RefreshPolicy::Off`].
+    pub(super) fn of(spec: &MemorySpec, policy: RefreshPolicy) -> Result<Self, Refusal> {
         let standard = Standard::of(spec)?;
         let maybe = |name: &str| maybe(spec, name);
         let need = |name: &str| need(spec, name);
@@ -176,7 +178,7 @@ impl Limits {
             row_to_row_in_group: rrd_long,
             four_activates: maybe("tFAW").unwrap_or(0),
             rank_switch: maybe("tRTRS").unwrap_or(0),
-            refresh: refresh(spec, refreshed, (rrd, rrd_long))?,
+            refresh: refresh(spec, policy, (rrd, rrd_long))?,
             sleep: sleep(spec),
             read_to_power_down: latencies.0 + burst + 1,
             write_to_power_down: write_to_precharge,
@@ -249,7 +251,7 @@ impl Data {
 
 fn refresh(
     spec: &MemorySpec,
-    refreshed: bool,
+    policy: RefreshPolicy,
     (rrd, rrd_long): (u64, u64),
 ) -> Result<Option<Refresh>, Refusal> {
     let maybe = |name: &str| spec.timing.get(name).map(|cycles| cycles.0);
@@ -263,6 +265,7 @@ fn refresh(
         };
     };
     let interval = maybe("tREFI");
+    let checked = interval.filter(|_| policy != RefreshPolicy::Off);
     let turns = match spec.bank_refresh {
         BankRefresh::None => 0,
         BankRefresh::One => u64::from(spec.organization.banks_of_rank()),
@@ -280,7 +283,7 @@ fn refresh(
     });
     // Eight in all families but DDR5.
     let postponed = if spec.family == "ddr5" { 4 } else { 8 };
-    Ok(Some(Refresh { all, bank, interval: interval.filter(|_| refreshed), postponed }))
+    Ok(Some(Refresh { all, bank, interval: checked, postponed }))
 }
 
 fn sleep(spec: &MemorySpec) -> Option<Sleep> {

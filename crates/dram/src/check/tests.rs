@@ -7,6 +7,7 @@ use memweir_core::Cycles;
 
 use super::*;
 use crate::command::{BankAddress, CommandKind as K};
+use crate::config::RefreshPolicy;
 use crate::spec::{MemorySpec, SHIPPED};
 
 /// A command: cycle, kind, rank, group, bank.
