@@ -146,8 +146,8 @@ pub fn paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDiffe
     Some(PairedDifference { n, mean, interval, level })
 }
 
-/// Returns the two-sided quantile of Student's t: `level` of the distribution, between 0 and 1, lies
-/// within plus or minus it. `None` without a degree of freedom.
+/// Returns the two-sided quantile of Student's t: the share `level` of the distribution, between 0
+/// and 1, lies within plus or minus it. `None` without a degree of freedom.
 #[must_use]
 pub fn student_t_quantile(degrees_of_freedom: usize, level: f64) -> Option<f64> {
     let distribution = StudentsT::new(0.0, 1.0, degrees_of_freedom as f64).ok()?;

@@ -2,8 +2,8 @@
 //!
 //! The mechanisms, and the steps that involve several of them, are those of a batch
 //! ([`Mechanisms`]). Different is what surrounds them: jobs come from the [`Service`], each starts
-//! under a [supervisor](crate::supervisor) that keeps its exit code, and jobs run on when the daemon
-//! ends. `backend/end.rs` ends them.
+//! under a [`supervisor`](crate::supervisor) that keeps its exit code, and jobs run on when the
+//! daemon ends. `backend/end.rs` ends them.
 
 mod end;
 

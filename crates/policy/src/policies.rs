@@ -199,8 +199,8 @@ impl Choice {
 /// ```
 ///
 /// # Errors
-/// If the table has no such policy, the policy no such option, or two objectives; the refusal suggests the nearest
-/// name.
+/// If the table has no such policy, the policy no such option, or two objectives; the refusal
+/// suggests the nearest name.
 pub fn find(given: &str) -> Result<Choice, Refusal> {
     let mut parts = given.split(':');
     let name = parts.next().unwrap_or(given);

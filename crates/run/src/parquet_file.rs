@@ -5,9 +5,9 @@ mod metadata;
 use std::io::{self, Read};
 
 use bytes::Bytes;
-use parquet::column::page::Page;
 use parquet::errors::ParquetError;
-use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReader};
+use parquet::file::metadata::{ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::reader::{ChunkReader, Length, SerializedFileReader};
 
 /// Opens a Parquet file of columns side by side, and checks what the Parquet reader takes on trust.
 ///
@@ -16,22 +16,16 @@ use parquet::file::reader::{ChunkReader, FileReader, Length, SerializedFileReade
 pub(crate) fn open<R: ChunkReader + 'static>(
     file: R,
 ) -> Result<SerializedFileReader<Strict<R>>, ParquetError> {
+    let file = Strict(file);
     check_metadata(&file)?;
-    let reader = SerializedFileReader::new(Strict(file))?;
-    for group in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(group)?;
-        for column in 0..group.num_columns() {
-            let mut pages = group.get_column_page_reader(column)?;
-            while let Some(next) = pages.peek_next_page()? {
-                if next.is_dict {
-                    check_dictionary(pages.get_next_page()?)?;
-                } else {
-                    pages.skip_next_page()?;
-                }
-            }
-        }
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+    for column in metadata.row_groups().iter().flat_map(RowGroupMetaData::columns) {
+        let (start, size) = column.byte_range();
+        let pages = file.get_bytes(start, size as usize)?;
+        let damaged = || ParquetError::EOF("the pages are damaged".to_owned());
+        metadata::check_pages(&pages).ok_or_else(damaged)?;
     }
-    Ok(reader)
+    SerializedFileReader::new(file)
 }
 
 /// Refuses damaged metadata, and columns within columns. The end of the file is the size of its
@@ -46,19 +40,6 @@ fn check_metadata<R: ChunkReader>(file: &R) -> Result<(), ParquetError> {
         Some(true) => Ok(()),
         Some(false) => Err(ParquetError::General("it has columns within columns".to_owned())),
         None => Err(ParquetError::EOF("the metadata is damaged".to_owned())),
-    }
-}
-
-/// Refuses a dictionary of more values than its bytes can hold: the Parquet reader allocates as
-/// many as the page claims, which may be billions, before it looks for them.
-fn check_dictionary(page: Option<Page>) -> Result<(), ParquetError> {
-    match page {
-        Some(Page::DictionaryPage { buf, num_values, .. }) if num_values as usize > buf.len() => {
-            let size = buf.len();
-            let reason = format!("a dictionary of {num_values} values has {size} bytes");
-            Err(ParquetError::General(reason))
-        }
-        _ => Ok(()),
     }
 }
 

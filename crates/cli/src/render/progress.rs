@@ -22,7 +22,7 @@ pub(crate) struct Screen {
     /// Exit codes of failed jobs that were shown during a comparison.
     failures: BTreeSet<i32>,
     notes: Vec<String>,
-    /// How many of the first notes were shown.
+    /// Number of the first notes that were shown.
     shown: usize,
 }
 

@@ -1,8 +1,10 @@
-//! Checks what the metadata of a Parquet file claims, which Thrift's compact protocol encodes.
+//! Checks what the metadata of a Parquet file and the headers of its pages claim, which Thrift's
+//! compact protocol encodes.
 //!
-//! The Parquet reader believes it: it allocates room for as many children as an element of the
-//! schema claims, which may be billions, calls itself for each level of them, and passes over lists
-//! of as many truth values, for which it reads no byte. So this reads the metadata first.
+//! The Parquet reader believes them: it allocates room for as many children as an element of the
+//! schema claims, and for as many values as a dictionary does, which may be billions; it calls
+//! itself for each level of the schema, and passes over lists of billions of truth values without
+//! reading a byte. So this reads them first.
 
 /// Kinds of fields in Thrift's compact protocol.
 mod kind {
@@ -20,6 +22,10 @@ mod kind {
 /// Identifiers of fields in the Thrift definition of Parquet.
 const FILE_SCHEMA: u64 = 2;
 const ELEMENT_CHILDREN: u64 = 5;
+const PAGE_BYTES: u64 = 2;
+const PAGE_BYTES_IN_FILE: u64 = 3;
+const PAGE_DICTIONARY: u64 = 7;
+const DICTIONARY_VALUES: u64 = 1;
 
 /// Deepest nesting of structures and lists. Files have about eight levels.
 const DEPTH: u32 = 16;
@@ -36,6 +42,28 @@ pub(super) fn is_flat(metadata: &[u8]) -> Option<bool> {
         }
     }
     Some(flat)
+}
+
+/// Reads the headers of a column's pages; `None` if they are damaged, or if a dictionary has more
+/// values than bytes.
+pub(super) fn check_pages(column: &[u8]) -> Option<()> {
+    let mut input = Compact(column);
+    while !input.0.is_empty() {
+        let (mut id, mut bytes, mut in_file, mut values) = (0, 0, 0, 0);
+        while let Some(kind) = input.field(&mut id)? {
+            match id {
+                PAGE_BYTES => bytes = input.varint()? / 2,
+                PAGE_BYTES_IN_FILE => in_file = input.varint()? / 2,
+                PAGE_DICTIONARY => values = input.number(DICTIONARY_VALUES)?,
+                _ => input.skip(kind, DEPTH)?,
+            }
+        }
+        if values > bytes {
+            return None;
+        }
+        input.0.split_off(..usize::try_from(in_file).ok()?)?;
+    }
+    Some(())
 }
 
 /// The rest of an encoded structure.
@@ -109,25 +137,25 @@ impl Compact<'_> {
     /// Reads the schema, and returns true if it has a root, and columns without columns below it.
     fn side_by_side(&mut self) -> Option<bool> {
         let (count, _) = self.list()?;
-        let root = self.children()?;
+        let root = self.number(ELEMENT_CHILDREN)?;
         let mut flat = root + 1 == count;
         for _ in 1..count {
-            flat &= self.children()? == 0;
+            flat &= self.number(ELEMENT_CHILDREN)? == 0;
         }
         Some(flat)
     }
 
-    /// Reads an element of the schema, and returns how many children it claims.
-    fn children(&mut self) -> Option<u64> {
-        let (mut id, mut children) = (0, 0);
+    /// Reads a structure, and returns the integer in one of its fields, zero if it has none. It is
+    /// not negative in a whole file, and in a damaged one large.
+    fn number(&mut self, wanted: u64) -> Option<u64> {
+        let (mut id, mut number) = (0, 0);
         while let Some(kind) = self.field(&mut id)? {
             match id {
-                // Not negative in a whole file; in a damaged one, many.
-                ELEMENT_CHILDREN => children = self.varint()? / 2,
+                _ if id == wanted => number = self.varint()? / 2,
                 _ => self.skip(kind, DEPTH)?,
             }
         }
-        Some(children)
+        Some(number)
     }
 }
 
@@ -162,5 +190,18 @@ mod tests {
             |kind| [&metadata(1)[..metadata(1).len() - 1], &[0x19, 0x20 | kind, 2, 2, 0]].concat();
         assert_eq!(is_flat(&list(kind::I16)), Some(true));
         assert_eq!(is_flat(&list(kind::TRUE)), None);
+    }
+
+    #[test]
+    fn dictionaries_have_fewer_values_than_bytes() {
+        // A dictionary page, a data page without content, and what a damaged file claims.
+        let page = |values: u8, truths: u8| {
+            let dictionary = [0x15, 4, 0x15, 16, 0x15, 4, 0x4c, 0x15, values * 2, 0x19, truths, 2];
+            [&dictionary[..], &[0, 0, 7, 7], &[0x15, 0, 0x15, 0, 0x15, 0, 0]].concat()
+        };
+        assert_eq!(check_pages(&page(8, 0x15)), Some(()));
+        assert_eq!(check_pages(&page(9, 0x15)), None);
+        assert_eq!(check_pages(&page(8, 0x11)), None, "a list of truth values");
+        assert!((1..page(8, 0x15).len()).any(|end| check_pages(&page(8, 0x15)[..end]).is_none()));
     }
 }

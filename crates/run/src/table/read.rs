@@ -128,6 +128,6 @@ mod tests {
         let bytes = std::fs::read(env!("CARGO_MANIFEST_DIR").to_owned() + found).expect("a file");
         let refused = parquet_from(bytes, "rows.parquet", |_| true).expect_err("damage");
         let refused = refused.to_string();
-        assert!(refused.contains("a dictionary of 402653180 values has 8 bytes"), "{refused}");
+        assert!(refused.contains("the pages are damaged"), "{refused}");
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! It is a process and not a thread of the program. So the program stays single-threaded if it was
 //! (for `unshare`, `setns` and programs that count threads), the helper has its own open files, and
-//! what the program does to its descriptors, signals and user does not affect the helper: its rights
-//! are those with which the program started, in memory that the program can write. If the helper
+//! what the program does to its descriptors, signals and user does not affect the helper: it keeps
+//! the rights with which the program started, in memory that the program can write. If the helper
 //! dies, the kernel answers the page faults as usual: the program continues, uncolored.
 //!
 //! This file has its start and its loop; it answers [`faults`], also in a [`shortage`] of pages.

@@ -6,9 +6,9 @@
 //!
 //! The kernel does not reveal which pages are held, so these two calls fail as they do if there is
 //! no memory to lock (`ENOMEM`), and on file systems without direct I/O (`EINVAL`): programs know
-//! both errors. `openat2`, whose flags a filter cannot read, fails as before Linux 5.6 (`ENOSYS`). A
-//! seccomp filter sees the calls whichever way they are made. Devices that hold memory by calls of
-//! their own (RDMA, VFIO), and files that an io_uring opens, are not seen.
+//! both errors. `openat2`, whose flags a filter cannot read, fails as before Linux 5.6 (`ENOSYS`).
+//! A seccomp filter sees the calls whichever way they are made. Devices that hold memory by calls
+//! of their own (RDMA, VFIO), and files that an io_uring opens, are not seen.
 
 use crate::sys::{Errno, sys};
 
