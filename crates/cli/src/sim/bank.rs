@@ -1,6 +1,6 @@
 //! `memweir sim` of a scenario with `fidelity = "bank"`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
 use memweir_core::{Nanos, Picos};
@@ -35,12 +35,11 @@ pub(super) fn simulate(
         let read = |grid| Ok(BankStudy::read(text, &args.set, grid)?);
         return args.shards.execute(&grid, read, &Origin::of(text, &args.set), &args.output());
     }
-    output::check([&args.json, &args.svg, &args.out, &args.timeline], [path])?;
     args.timeline.as_deref().map(over_time::format).transpose()?;
     let study = study(args, text, grid)?;
-    for path in args.timeline.iter().flat_map(|path| timeline::files(path, &study)) {
-        output::writable(Some(&path))?;
-    }
+    let timelines = args.timeline.iter().flat_map(|path| timeline::files(path, &study));
+    let timelines: Vec<Option<PathBuf>> = timelines.map(Some).collect();
+    output::check([&args.json, &args.svg, &args.out].into_iter().chain(&timelines), [path])?;
     let rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);
