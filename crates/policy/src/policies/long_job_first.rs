@@ -15,6 +15,8 @@ use crate::policy::{Policy, QuantumView};
 #[derive(Clone, Debug, Default)]
 pub struct LongJobFirst {
     order: Vec<(Reverse<Option<Nanos>>, usize)>,
+    /// Jobs of known length in the last selection, which come first.
+    known: usize,
 }
 
 impl Policy for LongJobFirst {
@@ -24,13 +26,11 @@ impl Policy for LongJobFirst {
         self.order.extend(lengths.zip(0..));
         self.order.sort_unstable();
         take_what_fits(view, self.order.iter().map(|(_, place)| *place), chosen);
+        let known = |place: &&usize| view.queue[**place].expected_time.is_some();
+        self.known = chosen.iter().filter(known).count();
     }
 
-    fn reason(&self, place: usize) -> Option<&'static str> {
-        let length = self.order.iter().find(|(_, found)| *found == place);
-        Some(match length {
-            Some((Reverse(Some(_)), _)) => "longest expected time",
-            _ => "next in the run queue",
-        })
+    fn reason(&self, nth: usize) -> Option<&'static str> {
+        Some(if nth < self.known { "longest expected time" } else { "next in the run queue" })
     }
 }

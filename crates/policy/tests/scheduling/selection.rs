@@ -116,6 +116,10 @@ fn long_job_first_takes_the_longest_and_the_unknown_last() {
     }
     assert_eq!(choose("long-job-first", &view(&queue, 3, 0.0)).0, [2, 0, 3]);
     assert_eq!(choose("long-job-first", &view(&queue, 9, 0.0)).0, [2, 0, 3, 4, 1]);
+    let mut policy = policies::find("long-job-first").unwrap().build(&config("long-job-first", 1));
+    policy.select(&view(&queue, 9, 0.0), &mut Vec::new());
+    assert_eq!(policy.reason(3), Some("longest expected time"), "the one of 1 s");
+    assert_eq!(policy.reason(4), Some("next in the run queue"), "the unknown one");
 }
 
 #[test]
