@@ -2,6 +2,7 @@
 //! program whose loader loads it. The library's work, and what that needs of the machine, is not
 //! here.
 
+mod open_files;
 mod program;
 
 use std::ffi::OsString;
@@ -11,8 +12,9 @@ use memweir_core::input::Refusal;
 
 use crate::MissingFeature;
 
+pub use open_files::check_inherited_files;
+pub use program::check_program;
 pub(crate) use program::is_dynamic;
-pub use program::{check_inherited_files, check_program};
 
 /// File name of the preload library.
 const LIBRARY: &str = "libmemweir_preload.so";

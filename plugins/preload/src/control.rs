@@ -163,11 +163,13 @@ impl Control {
         }
     }
 
-    /// Announces the helper's death, if it is dead: it cannot do that itself.
-    pub(crate) fn look_after_helper(&self) {
-        if !self.helper_lives() {
+    /// Returns true if the helper lives; announces its death, which it cannot do itself.
+    pub(crate) fn look_after_helper(&self) -> bool {
+        let lives = self.helper_lives();
+        if !lives {
             self.announce(GONE);
         }
+        lives
     }
 
     fn helper_lives(&self) -> bool {
@@ -200,8 +202,7 @@ impl Control {
             }
             sys::sleep_micros(10);
             waited += 1;
-            if waited.is_multiple_of(1000) && !self.helper_lives() {
-                self.announce(GONE);
+            if waited.is_multiple_of(1000) && !self.look_after_helper() {
                 return false;
             }
         }

@@ -335,43 +335,48 @@ extern "C" fn brk(address: usize) -> c_int {
     result
 }
 
-/// Locks or unlocks by `call` and records that: before the call, and while the helper evicts
-/// nothing that it found unlocked.
-fn lock(range: Span, locked: bool, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
+/// Locks by `call` and records that: before the call, and while the helper evicts nothing that it
+/// found unlocked.
+fn lock(range: Span, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
     let mut was_excluded = false;
-    if locked {
-        changing(|| {
-            tell(|space| {
-                was_excluded = space.with(|ranges| {
-                    let was_excluded = ranges.excluded.touches(range);
-                    ranges.excluded.insert(range);
-                    was_excluded
-                });
+    changing(|| {
+        tell(|space| {
+            space.with(|ranges| {
+                was_excluded = ranges.excluded.touches(range);
+                ranges.excluded.insert(range);
             });
         });
-    }
+    });
     let result = call();
     // A lock that fails may leave an earlier one in place.
-    if locked != result.is_ok() && !(locked && was_excluded) {
-        tell(|space| space.with(|ranges| ranges.unlock(range)));
+    if result.is_err() && !was_excluded {
+        unlocked(range);
     }
     done(result)
 }
 
+fn unlocked(range: Span) {
+    tell(|space| space.with(|ranges| ranges.unlock(range)));
+}
+
 extern "C" fn mlock(address: usize, length: usize) -> c_int {
     // SAFETY: the program's own call.
-    lock(pages(address, length), true, || unsafe { sys!(libc::SYS_mlock, address, length) })
+    lock(pages(address, length), || unsafe { sys!(libc::SYS_mlock, address, length) })
 }
 
 extern "C" fn mlock2(address: usize, length: usize, flags: u32) -> c_int {
     let range = pages(address, length);
     // SAFETY: the program's own call.
-    lock(range, true, || unsafe { sys!(libc::SYS_mlock2, address, length, flags) })
+    lock(range, || unsafe { sys!(libc::SYS_mlock2, address, length, flags) })
 }
 
 extern "C" fn munlock(address: usize, length: usize) -> c_int {
     // SAFETY: the program's own call.
-    lock(pages(address, length), false, || unsafe { sys!(libc::SYS_munlock, address, length) })
+    let result = unsafe { sys!(libc::SYS_munlock, address, length) };
+    if result.is_ok() {
+        unlocked(pages(address, length));
+    }
+    done(result)
 }
 
 extern "C" fn mlockall(flags: c_int) -> c_int {

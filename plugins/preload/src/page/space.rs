@@ -120,14 +120,8 @@ impl Ranges {
     /// Records that the range is locked no more.
     pub(crate) fn unlock(&mut self, range: Span) {
         self.excluded.remove(range);
-        let mut rest = range;
-        loop {
-            let part = self.lasting.first_in(rest);
-            if part.is_empty() {
-                return;
-            }
+        for part in self.lasting.parts_in(range) {
             self.excluded.insert(part);
-            rest.start = part.end;
         }
     }
 
@@ -149,14 +143,8 @@ impl Ranges {
 
     /// Records that the program no longer has this range.
     pub(crate) fn forget(&mut self, range: Span) {
-        let mut rest = range;
-        loop {
-            let part = self.converted.first_in(rest);
-            if part.is_empty() {
-                break;
-            }
+        for part in self.converted.parts_in(range) {
             self.given_back.push(part);
-            rest.start = part.end;
         }
         self.converted.remove(range);
         self.known.remove(range);

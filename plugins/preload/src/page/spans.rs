@@ -69,6 +69,17 @@ impl<const N: usize> Spans<N> {
         self.next(range.start).map_or(Span::default(), |span| span.and(range))
     }
 
+    /// Returns the parts of `range` that are in the set.
+    pub(crate) fn parts_in(&self, range: Span) -> impl Iterator<Item = Span> {
+        let mut rest = range;
+        std::iter::from_fn(move || {
+            let part = self.first_in(rest);
+            rest.start = part.end;
+            (!part.is_empty()).then_some(part)
+        })
+        .fuse()
+    }
+
     /// Returns the first part of `range` that is not in the set; empty if there is none.
     pub(crate) fn first_out(&self, range: Span) -> Span {
         let start = self.at(range.start).map_or(range.start, |span| span.end);
