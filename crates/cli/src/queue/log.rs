@@ -99,8 +99,11 @@ impl Log {
         let mut piece = vec![0; PIECE];
         loop {
             let size = file.read(&mut piece).map_err(unreadable)?;
-            if size == 0 || output::show(&piece[..size])? == Reader::Gone {
-                return Ok(if size == 0 { Reader::There } else { Reader::Gone });
+            if size == 0 {
+                return Ok(Reader::There);
+            }
+            if output::show(&piece[..size])? == Reader::Gone {
+                return Ok(Reader::Gone);
             }
             self.read += size as u64;
         }

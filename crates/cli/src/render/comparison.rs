@@ -6,11 +6,10 @@ use memweir_core::metrics;
 use memweir_run::compare::{ComparedRun, Comparison, ConstantFailure, Difference, Verdict};
 
 use super::batch;
-use super::text::{Table, known, rate, seconds};
+use super::text::{Table, interval, known, rate, seconds};
 
 /// The whole comparison.
 pub(crate) fn report(comparison: &Comparison) -> String {
-    let level = format!("{:.0} % interval", comparison.confidence * 100.0);
     let table = Table::of(&comparison.variants)
         .left("policy", |variant| &*variant.variant)
         .right("turnaround", |variant| known(variant.mean_s, seconds))
@@ -20,9 +19,9 @@ pub(crate) fn report(comparison: &Comparison) -> String {
                 .difference
                 .map_or("-".to_owned(), |d| format!("{:+.2} s ({:+.1} %)", d.mean_s, d.percent))
         })
-        .right(level, |variant| {
-            let interval = |d: Difference| format!("{:+.2} to {:+.2} s", d.low_s, d.high_s);
-            variant.difference.map_or("-".to_owned(), interval)
+        .right(interval(comparison.confidence), |variant| {
+            let ends = |d: Difference| format!("{:+.2} to {:+.2} s", d.low_s, d.high_s);
+            variant.difference.map_or("-".to_owned(), ends)
         })
         .right("bandwidth std", |variant| known(variant.bandwidth_std, rate))
         .left("verdict", |variant| verdict(variant.verdict));

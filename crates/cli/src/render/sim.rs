@@ -10,7 +10,7 @@ use memweir_study::flow::report::{
 mod queueing;
 
 use super::comparison::{conclusion, spread};
-use super::text::{Table, counted, percent, rate, seconds, terminal_width};
+use super::text::{Table, counted, interval, percent, rate, seconds, terminal_width};
 
 /// A share of the possible that is shown as all of it.
 const WHOLE: f64 = 0.9995;
@@ -141,7 +141,7 @@ fn compared(points: &[Point]) -> Table<(&Point, &PolicySummary)> {
     }
     table = table.right("gain", gain);
     if repeated {
-        let head = format!("time, {} % interval", (first.confidence * 1e5).round() / 1e3);
+        let head = format!("time, {}", interval(first.confidence));
         table = table.right(head, difference).expendable(1);
     }
     if points.iter().any(|point| point.policies.iter().any(bounded)) {

@@ -75,6 +75,12 @@ pub(crate) fn shortened(text: &str, room: usize) -> String {
     text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// The heading of a confidence interval, as `95 % interval`, with as many decimals as `level` needs
+/// up to three.
+pub(crate) fn interval(level: f64) -> String {
+    format!("{} % interval", (level * 1e5).round() / 1e3)
+}
+
 /// A percentage with one decimal.
 pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
@@ -299,5 +305,11 @@ mod tests {
             lines,
             vec![" job   quanta", "──────────────", " a          7", " bb       123"]
         );
+    }
+
+    #[test]
+    fn an_interval_has_the_level_that_was_asked_for() {
+        assert_eq!(interval(0.95), "95 % interval");
+        assert_eq!(interval(0.999), "99.9 % interval");
     }
 }
