@@ -4,8 +4,9 @@
 #
 #   python/wheel.sh release|dev
 #
-# The command and the plugins must have been built with that profile. `dev` is for tests: the wheel
-# runs on this machine, without the check of the libraries that it needs on others.
+# The command and the plugins must have been built with that profile, for `dev` the native module
+# too. `dev` is for tests: the wheel runs on this machine, without the check of the libraries that
+# it needs on others.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -28,17 +29,25 @@ for plugin in libmemweir_qemu_pmu.so libmemweir_preload.so; do
 done
 chmod 755 "$data/scripts/memweir"
 
-# The wheel names the oldest C library on which it runs. maturin looks at the module alone, and the
-# command may need a newer one.
-compatibility=linux
-if [ "$1" = release ]; then
-    newest=$(objdump -T "$data/scripts/memweir" "$data"/data/lib/memweir/*.so |
-        sed -n 's/.*GLIBC_2\.\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
-    compatibility=manylinux_2_$newest
-fi
-
 PATH=$PWD/target/python/venv/bin:$PATH
 export PATH
+if [ "$1" = dev ]; then
+    # maturin would compile nearly all crates once more, with the features that they have for the
+    # module alone.
+    tree=target/python/dev-wheel
+    rm -rf "$tree"
+    mkdir -p "$tree" "$out"
+    cp -r python/src/memweir "$tree"
+    strip --strip-debug -o "$tree/memweir/_native.abi3.so" "$built/libmemweir_python.so"
+    information=$(cd python && maturin pep517 write-dist-info --interpreter python3 \
+        --metadata-directory "../$tree")
+    mv "$data" "$tree/${information%.dist-info}.data"
+    exec wheel pack --dest-dir "$out" "$tree"
+fi
+# The wheel names the oldest C library on which it runs. maturin looks at the module alone, and the
+# command may need a newer one.
+newest=$(objdump -T "$data/scripts/memweir" "$data"/data/lib/memweir/*.so |
+    sed -n 's/.*GLIBC_2\.\([0-9]*\).*/\1/p' | sort -n | tail -n 1)
 cd python
-exec maturin build --quiet --locked --profile "$1" --strip \
-    --compatibility "$compatibility" --out "../$out"
+exec maturin build --quiet --locked --release --strip \
+    --compatibility "manylinux_2_$newest" --out "../$out"
