@@ -11,4 +11,5 @@ venv=$PWD/target/python/venv
     --force-reinstall target/python/dev-wheels/memweir-*.whl
 cd python
 "$venv/bin/mypy" src tests benches
-exec "$venv/bin/python" -m pytest -q "$@"
+# Files side by side: most tests run on one processor.
+exec "$venv/bin/python" -m pytest -q --numprocesses auto --dist loadfile "$@"

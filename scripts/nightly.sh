@@ -33,7 +33,8 @@ costs() {
 }
 
 sched_ext() {
-    scripts/setup.sh kernel && kernel/test/run.sh test sched-ext-daemon sched-ext-limits sched-ext-long
+    scripts/setup.sh kernel && KERNEL_TEST_CPUS=2 kernel/test/run.sh test sched-ext &&
+        kernel/test/run.sh test sched-ext-daemon sched-ext-limits sched-ext-long
 }
 
 planted() {
