@@ -1,7 +1,7 @@
 //! Traces of accesses and of commands.
 
 use std::io::Cursor;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_bank::instructions::{InstructionStream, InstructionTrace};
@@ -155,9 +155,12 @@ pub(crate) static COMMANDS: Target = Target::new(
     ])],
 );
 
+/// Its text is read once, not for each input.
+static DDR4: LazyLock<MemoryConfig> =
+    LazyLock::new(|| MemoryConfig::new(MemorySpec::shipped("ddr4-2400").expect("it is shipped")));
+
 fn commands(data: &[u8]) {
-    let spec = MemorySpec::shipped("ddr4-2400").expect("a shipped memory");
-    let mut checker = Checker::new(&MemoryConfig::new(spec)).expect("a standard with rules");
+    let mut checker = Checker::new(&DDR4).expect("a standard with rules");
     let mut last = 0;
     for command in command_text::Reader::new("fuzz", data) {
         let Ok(command) = command else { break };
