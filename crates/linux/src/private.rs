@@ -7,6 +7,7 @@
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -118,6 +119,40 @@ pub fn create(path: &Path) -> io::Result<File> {
     }
     file.set_len(0)?;
     Ok(file)
+}
+
+/// Opens a directory, and makes it if it is missing. A symbolic link at the end of `path` is
+/// followed if this user made it. What another user puts there meanwhile is not what is opened.
+///
+/// # Errors
+/// The directory cannot be made, or a link of another user is there.
+pub fn directory(path: &Path) -> io::Result<File> {
+    // A slash at the end would follow the link.
+    let path = path.components().as_path();
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let opened =
+        |flags| OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | flags).open(path);
+    opened(libc::O_DIRECTORY).or_else(|error| {
+        let link = opened(libc::O_PATH)?;
+        let found = link.metadata()?;
+        if !found.is_symlink() {
+            return Err(error);
+        }
+        owned(&found, &[user()])?;
+        let target = nix::fcntl::readlinkat(&link, "")?;
+        let beside = path.parent().unwrap_or(Path::new(""));
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(beside.join(target))
+    })
+}
+
+/// Returns a path to `directory` that leads there whatever is renamed, for as long as it is open in
+/// this process.
+#[must_use]
+pub fn lasting_path(directory: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", directory.as_raw_fd()).into()
 }
 
 /// Refuses a symbolic link that another user made. A path without one, or with nothing at its end,

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::iter;
 use std::path::{Path, PathBuf};
 
 use memweir_linux::private;
@@ -10,7 +9,10 @@ use memweir_linux::private;
 /// The directory of one run's logs.
 #[derive(Debug)]
 pub struct Logs {
-    directory: PathBuf,
+    /// For readers of the reports, who may be in another directory.
+    path: PathBuf,
+    /// The files are opened in it, wherever another user lets its path lead by then.
+    directory: File,
     /// Locked, so that no other run empties the files meanwhile.
     _locked: File,
 }
@@ -32,29 +34,33 @@ impl Logs {
     /// has the logs of a run that is not over; with the path of that directory. The parents of
     /// `logs` are the user's choice.
     pub fn create(logs: &Path, part: &Path) -> Result<Self, (PathBuf, io::Error)> {
-        let mut directory = logs.to_owned();
-        for name in iter::once(None).chain(part.iter().map(Some)) {
-            directory.extend(name);
-            private::no_foreign_link(&directory).map_err(|error| (directory.clone(), error))?;
+        let named = |path: &Path, error| (path.to_owned(), error);
+        if let Some(parent) = logs.parent() {
+            fs::create_dir_all(parent).map_err(|error| named(logs, error))?;
         }
-        let made = fs::create_dir_all(&directory).and_then(|()| {
-            let _locked = locked(logs)?;
-            // Reports name the files; their reader may be in another directory.
-            Ok(Self { directory: fs::canonicalize(&directory)?, _locked })
-        });
-        made.map_err(|error| (directory, error))
+        let mut directory = private::directory(logs).map_err(|error| named(logs, error))?;
+        let locked = lock(&directory).map_err(|error| named(logs, error))?;
+        let mut path = logs.to_owned();
+        for name in part {
+            path.push(name);
+            directory = private::directory(&private::lasting_path(&directory).join(name))
+                .map_err(|error| named(&path, error))?;
+        }
+        let path =
+            fs::read_link(private::lasting_path(&directory)).map_err(|error| (path, error))?;
+        Ok(Self { path, directory, _locked: locked })
     }
 
     /// The file for the standard output of the job called `name`.
     #[must_use]
     pub fn stdout_path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}.out"))
+        self.path.join(output(name))
     }
 
     /// The file for the standard error of the job called `name`.
     #[must_use]
     pub fn stderr_path(&self, name: &str) -> PathBuf {
-        self.directory.join(format!("{name}.err"))
+        self.path.join(errors(name))
     }
 
     /// Opens both files of a job, replacing what an earlier run left in them. They are in append
@@ -63,15 +69,23 @@ impl Logs {
     /// # Errors
     /// As [`private::create`].
     pub fn open(&self, name: &str) -> io::Result<JobLogs> {
-        let open = |path: PathBuf| private::create(&path);
-        Ok(JobLogs { stdout: open(self.stdout_path(name))?, stderr: open(self.stderr_path(name))? })
+        let directory = private::lasting_path(&self.directory);
+        let open = |file: String| private::create(&directory.join(file));
+        Ok(JobLogs { stdout: open(output(name))?, stderr: open(errors(name))? })
     }
 }
 
-/// Opens and locks a directory; where it cannot be locked, as on some network file systems, it is
-/// only opened.
-fn locked(directory: &Path) -> io::Result<File> {
-    let directory = File::open(directory)?;
+fn output(job: &str) -> String {
+    format!("{job}.out")
+}
+
+fn errors(job: &str) -> String {
+    format!("{job}.err")
+}
+
+/// Locks a directory, where that can be: some network file systems have no locks.
+fn lock(directory: &File) -> io::Result<File> {
+    let directory = directory.try_clone()?;
     match directory.try_lock() {
         Err(TryLockError::WouldBlock) => Err(io::Error::new(
             io::ErrorKind::ResourceBusy,
@@ -131,6 +145,20 @@ mod tests {
             assert!(error.contains(reason), "{error}");
         }
         assert_eq!(fs::read(&precious).expect("a file"), b"content");
+    }
+
+    #[test]
+    fn files_are_opened_where_the_directory_was_found() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("logs");
+        let logs = Logs::create(&path, Path::new("round-1")).expect("made");
+        let moved = directory.path().join("moved");
+        fs::rename(&path, &moved).expect("a name");
+        fs::create_dir_all(directory.path().join("elsewhere/round-1")).expect("a directory");
+        std::os::unix::fs::symlink("elsewhere", &path).expect("a link");
+        logs.open("job").expect("opens");
+        assert!(moved.join("round-1/job.out").exists());
+        assert!(!logs.stdout_path("job").exists());
     }
 
     #[test]
