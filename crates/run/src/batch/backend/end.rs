@@ -121,9 +121,19 @@ impl ProcessBackend<'_> {
     fn release(&mut self) {
         for job in self.slots.alive() {
             self.detach_meter(job);
+            self.unbind(job);
             self.mechanisms.world.forget(job);
             self.leave(job, None);
             self.notice(format!("{} was left running", self.job(job).name));
+        }
+    }
+
+    /// Lets a job run on all CPUs of the batch again: nobody would move it from its core any more.
+    fn unbind(&mut self, job: JobId) {
+        if self.cores.as_ref().and_then(|cores| cores.of(job)).is_some()
+            && let Err(error) = self.mechanisms.world.bind(job, &self.plan.frame.cpus)
+        {
+            self.notice(format!("{} stays bound to its CPU: {error}", self.job(job).name));
         }
     }
 

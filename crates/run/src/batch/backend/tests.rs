@@ -60,7 +60,11 @@ struct Machine {
     fail_wait_at: Option<Nanos>,
     /// Time to create a process.
     labor: Nanos,
+    bound: Bound,
 }
+
+/// The CPUs that jobs were bound to last.
+type Bound = Arc<Mutex<HashMap<JobId, Vec<usize>>>>;
 
 impl Machine {
     fn new(scripts: Vec<Script>, control: FakeControl) -> Self {
@@ -75,6 +79,7 @@ impl Machine {
             late: Nanos::ZERO,
             fail_wait_at: None,
             labor: Nanos::ZERO,
+            bound: Bound::default(),
         }
     }
 
@@ -174,7 +179,8 @@ impl World for Machine {
         Ok(())
     }
 
-    fn bind(&mut self, _: JobId, _: &[usize]) -> io::Result<()> {
+    fn bind(&mut self, job: JobId, cpus: &[usize]) -> io::Result<()> {
+        self.bound.lock().expect("one thread").insert(job, cpus.to_vec());
         Ok(())
     }
 
@@ -237,6 +243,8 @@ struct Case {
     late: Nanos,
     fail_wait_at: Option<Nanos>,
     labor: Nanos,
+    pinning: Pinning,
+    bound: Bound,
 }
 
 impl Case {
@@ -256,6 +264,8 @@ impl Case {
             late: Nanos::ZERO,
             fail_wait_at: None,
             labor: Nanos::ZERO,
+            pinning: Pinning::Free,
+            bound: Bound::default(),
         }
     }
 
@@ -272,7 +282,7 @@ impl Case {
         let plan = Plan {
             batch: &batch,
             policy: self.options.policy.clone(),
-            pinning: Pinning::Free,
+            pinning: self.pinning,
             programs: vec!["/bin/true".into(); count],
             frame: Frame::elsewhere(
                 self.cores,
@@ -290,6 +300,7 @@ impl Case {
         let mut world = Machine::new(self.scripts, control.clone());
         (world.stops, world.suspensions, world.late) = (self.stops, self.suspensions, self.late);
         (world.fail_wait_at, world.labor) = (self.fail_wait_at, self.labor);
+        world.bound = self.bound;
         let mechanisms = Mechanisms::new(
             Box::new(blocker),
             self.meter.map(|meter| Box::new(meter) as Box<dyn Meter>),
@@ -503,6 +514,18 @@ fn release_leaves_the_jobs_running() {
     assert_eq!(calls_of(&control, is_signal), 0);
     assert_eq!(report.jobs[0].exit_code, None);
     assert_eq!(report.notices.len(), 2);
+}
+
+#[test]
+fn jobs_that_are_left_running_keep_no_core() {
+    let mut case = Case::new("round-robin", 2, &[60_000; 3]);
+    (case.stops, case.pinning) = (vec![ms(5_150)], Pinning::OneJobPerCore);
+    case.options.on_exit = OnExit::Release;
+    let bound = Arc::clone(&case.bound);
+    case.run().0.expect("an orderly end");
+    let bound = bound.lock().expect("one thread");
+    assert_eq!(bound.len(), 3);
+    assert!(bound.values().all(|cpus| *cpus == [0, 1]), "{bound:?}");
 }
 
 #[test]
