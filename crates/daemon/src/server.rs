@@ -15,12 +15,18 @@ use std::time::{Duration, Instant};
 
 use memweir_linux::peer::{Peer, is_listening};
 
-use crate::protocol::{self, MAX_LINE, Refusal, RefusalKind, Reply, parse_request, write_reply};
+use crate::protocol::{
+    self, MAX_LINE, Refusal, RefusalKind, Reply, Request, parse_request, write_reply,
+};
 use crate::service::Service;
-use guests::{Guest, Guests};
+use guests::{Guest, Guests, Standing};
 
 /// Longest time from one request of a connection to the end of the next, and to write a reply.
 const LINE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes of a line or reply that each connection may have in the daemon's memory; larger ones of a
+/// user are there one at a time.
+const SMALL: usize = 64 << 10;
 
 /// Pause after a connection could not be accepted, as when descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -97,7 +103,9 @@ fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
         let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
         return;
     }
-    let Some(guest) = guests.enter(peer.credentials.user) else {
+    let standing =
+        if service.is_master(peer.credentials) { Standing::Master } else { Standing::Limited };
+    let Some(guest) = guests.enter(peer.credentials.user, standing) else {
         let refusal = Refusal::new(RefusalKind::Busy, "the daemon has too many connections");
         let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
         return;
@@ -116,24 +124,47 @@ fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
 
 /// Answers the requests of a connection until it ends.
 fn serve(mut stream: UnixStream, peer: &Peer, service: &Service, guest: &Guest) {
-    let is_master = service.is_master(peer.credentials);
     let mut lines = Lines::default();
     loop {
-        let (reply, goes_on) = match lines.next(&mut stream) {
-            Ok(Some(line)) => match parse_request(&line) {
-                Ok(request) if is_master => (service.handle(peer, request), true),
-                Ok(request) => (guest.ask(request, |it| service.handle(peer, it)), true),
-                Err(refusal) => (Reply::Refused(refusal), true),
-            },
+        let mut permit = None;
+        let line = match lines.next(&mut stream, || permit = guest.large()) {
+            Ok(Some(line)) => line,
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                (Reply::Refused(protocol::too_long()), false)
+                let _ = stream.write_all(&write_reply(&Reply::Refused(protocol::too_long())));
+                return;
             }
             Ok(None) | Err(_) => return,
         };
-        if stream.write_all(&write_reply(&reply)).is_err() || !goes_on {
+        if answer(&line, &mut stream, peer, service, guest).is_err() {
             return;
         }
     }
+}
+
+fn answer(
+    line: &[u8],
+    stream: &mut UnixStream,
+    peer: &Peer,
+    service: &Service,
+    guest: &Guest,
+) -> io::Result<()> {
+    let request = guest.beside(|| match parse_request(line) {
+        Ok(Request::Wait { ids, timeout_ms }) => {
+            service.wait(&ids, timeout_ms);
+            Ok(Request::Jobs { ids })
+        }
+        request => request,
+    });
+    let reply = guest.turn(|| {
+        let reply = request.map_or_else(Reply::Refused, |request| service.handle(peer, request));
+        let reply = write_reply(&reply);
+        if reply.len() <= SMALL {
+            return Ok(reply);
+        }
+        // Other requests of the user wait until the client has read it.
+        stream.write_all(&reply).map(|()| Vec::new())
+    })?;
+    stream.write_all(&reply)
 }
 
 /// Lines of a connection.
@@ -145,13 +176,19 @@ struct Lines {
 
 impl Lines {
     /// Reads a line; `None` at the end of the connection, where half a line counts for nothing.
+    /// Calls `permit` before it reads a line that is not small to its end.
     ///
     /// # Errors
     /// `InvalidData` for a line that is too long, and otherwise those of reading; the time of a
     /// whole line is limited.
-    fn next(&mut self, stream: &mut UnixStream) -> io::Result<Option<Vec<u8>>> {
+    fn next(
+        &mut self,
+        stream: &mut UnixStream,
+        permit: impl FnOnce(),
+    ) -> io::Result<Option<Vec<u8>>> {
         let deadline = Instant::now() + LINE_TIMEOUT;
         let mut searched = 0;
+        let mut permit = Some(permit);
         loop {
             if let Some(end) = self.rest[searched..].iter().position(|byte| *byte == b'\n') {
                 let after = self.rest.split_off(searched + end + 1);
@@ -162,6 +199,11 @@ impl Lines {
             searched = self.rest.len();
             if searched > MAX_LINE {
                 return Err(ErrorKind::InvalidData.into());
+            }
+            if searched > SMALL
+                && let Some(permit) = permit.take()
+            {
+                permit();
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {

@@ -148,7 +148,10 @@ impl Service {
             Request::Submit(submission) => self.submit(peer.credentials, *submission),
             Request::Queue { which } => Ok(self.list(which)),
             Request::Jobs { ids } => self.jobs(&ids),
-            Request::Wait { ids, timeout_ms } => self.wait(&ids, timeout_ms),
+            Request::Wait { ids, timeout_ms } => {
+                self.wait(&ids, timeout_ms);
+                self.jobs(&ids)
+            }
             Request::Hold { ids } => self.change(peer, &ids, |job| job.held(&user_name(user))),
             Request::Release { ids } => self.change(peer, &ids, Job::released),
             Request::Cancel { ids } => self.change(peer, &ids, |job| job.canceled(self.now())),
@@ -223,16 +226,15 @@ impl Service {
         Ok(Reply::Jobs(jobs.into_iter().map(|job| viewer.view(job)).collect()))
     }
 
-    /// Returns the jobs when all have ended, or the time is over.
-    fn wait(&self, ids: &Ids, timeout_ms: u64) -> Result<Reply, Refusal> {
+    /// Waits until all of the jobs have ended, one is unknown, or the time is over.
+    pub(crate) fn wait(&self, ids: &Ids, timeout_ms: u64) {
         let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(MAX_WAIT_MS));
         let mut stored = self.lock();
-        loop {
-            let over = find(stored.queue(), ids)?.iter().all(|job| job.end().is_some());
+        while find(stored.queue(), ids).is_ok_and(|jobs| jobs.iter().any(|job| job.end().is_none()))
+        {
             let left = deadline.saturating_duration_since(Instant::now());
-            if over || left.is_zero() {
-                drop(stored);
-                return self.jobs(ids);
+            if left.is_zero() {
+                return;
             }
             let waited = self.ended.wait_timeout(stored, left);
             stored = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -1,16 +1,17 @@
-//! Limits on each user of a daemon: the number of connections and the time of requests.
+//! Limits on each user of a daemon: the number of connections, the time of requests, and the memory
+//! that they take.
 //!
 //! The requests of a user run one at a time over all connections, except those that wait for jobs.
-//! They take at most half of a processor's time in the long run; further requests are delayed. Root
-//! and the daemon's own user are exempt from the limit on time.
+//! They take at most half of a processor's time in the long run; further requests are delayed. A
+//! user has one large line in the daemon at a time, and one large reply. Root and the daemon's own
+//! user are exempt from all but the number of connections.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use memweir_linux::clock;
 
-use crate::protocol::{Reply, Request};
 use crate::service::lock;
 
 /// Most connections of all users together, and of one user.
@@ -32,7 +33,7 @@ pub(super) struct Guests(Mutex<BTreeMap<u32, Arc<Guest>>>);
 
 impl Guests {
     /// Admits a connection, which counts until the guest is dropped; `None` if there are too many.
-    pub(super) fn enter(&self, user: u32) -> Option<Arc<Guest>> {
+    pub(super) fn enter(&self, user: u32, standing: Standing) -> Option<Arc<Guest>> {
         // One more handle is the map's.
         let connections = |guest: &Arc<Guest>| Arc::strong_count(guest) - 1;
         let mut guests = lock(&self.0);
@@ -41,34 +42,56 @@ impl Guests {
         if all >= MAX_CONNECTIONS || guests.get(&user).map_or(0, connections) >= MAX_OF_USER {
             return None;
         }
-        Some(Arc::clone(guests.entry(user).or_default()))
+        Some(Arc::clone(guests.entry(user).or_insert_with(|| Arc::new(Guest::new(standing)))))
     }
 }
 
+/// The limits to which a user is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Root or the daemon's own user: the number of connections alone.
+    Master,
+    /// All of them.
+    Limited,
+}
+
 /// A user who has asked for something.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Guest {
+    standing: Standing,
     /// Locked while a request is carried out, so that others of the user wait.
     allowance: Mutex<Allowance>,
+    /// Locked for a large line, until its reply is written.
+    large: Mutex<()>,
 }
 
 impl Guest {
-    /// Carries out a request when it is its turn.
-    pub(super) fn ask(&self, request: Request, handle: impl FnOnce(Request) -> Reply) -> Reply {
-        let before = clock::thread_cpu_time();
-        let used = || Duration::from(clock::thread_cpu_time().saturating_sub(before)) + DISK;
+    fn new(standing: Standing) -> Self {
+        Self { standing, allowance: Mutex::default(), large: Mutex::default() }
+    }
+
+    /// Does what a request asks for when it is its turn.
+    pub(super) fn turn<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.standing == Standing::Master {
+            return work();
+        }
         let mut allowance = lock(&self.allowance);
         std::thread::sleep(allowance.debt(Instant::now()).div_f64(SHARE));
-        // Waiting for jobs takes seconds, in which the user may ask for other things.
-        if matches!(request, Request::Wait { .. }) {
-            drop(allowance);
-            let reply = handle(request);
-            lock(&self.allowance).charge(Instant::now(), used());
-            return reply;
-        }
-        let reply = handle(request);
-        allowance.charge(Instant::now(), used());
-        reply
+        let (done, used) = measured(work);
+        allowance.charge(Instant::now(), used + DISK);
+        done
+    }
+
+    /// Does something beside other requests of the user, which may take seconds.
+    pub(super) fn beside<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (done, used) = measured(work);
+        lock(&self.allowance).charge(Instant::now(), used);
+        done
+    }
+
+    /// Waits until no other connection of the user has a large line.
+    pub(super) fn large(&self) -> Option<MutexGuard<'_, ()>> {
+        (self.standing == Standing::Limited).then(|| lock(&self.large))
     }
 
     /// Returns true if the allowance is whole. A guest whose request is being carried out is not.
@@ -76,6 +99,13 @@ impl Guest {
         let allowance = self.allowance.try_lock();
         allowance.is_ok_and(|mut allowance| allowance.taken(Instant::now()).is_zero())
     }
+}
+
+/// Returns what `work` returns, and the processor time that it took.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let before = clock::thread_cpu_time();
+    let done = work();
+    (done, clock::thread_cpu_time().saturating_sub(before).into())
 }
 
 /// Processor time of a user's requests that has not been earned back.
@@ -126,44 +156,55 @@ mod tests {
     }
 
     #[test]
-    fn no_request_begins_in_debt_and_a_wait_lets_others_begin() {
-        let guest = Guest::default();
+    fn no_request_begins_in_debt_and_others_of_the_user_wait_for_it() {
+        let guest = Guest::new(Standing::Limited);
         lock(&guest.allowance).charge(Instant::now(), BURST + Duration::from_millis(50));
-        let wait = Request::Wait { ids: Vec::new(), timeout_ms: 0 };
-        guest.ask(wait, |_| {
-            assert_eq!(lock(&guest.allowance).debt(Instant::now()), Duration::ZERO);
-            guest.ask(Request::Status {}, |_| Reply::Done {})
-        });
-        guest.ask(Request::Status {}, |_| {
-            assert!(guest.allowance.try_lock().is_err(), "others of the user wait");
-            Reply::Done {}
-        });
+        guest.turn(|| assert!(guest.allowance.try_lock().is_err(), "others of the user wait"));
+        assert!(lock(&guest.allowance).debt(Instant::now()) < Duration::from_millis(50));
+        guest.beside(|| guest.turn(|| ()));
         assert!(lock(&guest.allowance).taken(Instant::now()) > Duration::ZERO, "it was charged");
+    }
+
+    #[test]
+    fn a_user_has_one_large_line_and_a_master_any_number() {
+        let guest = Guest::new(Standing::Limited);
+        let permit = guest.large();
+        assert!(guest.large.try_lock().is_err(), "a second one waits");
+        guest.turn(|| ());
+        drop(permit);
+        assert!(guest.large().is_some());
+        let master = Guest::new(Standing::Master);
+        assert!(master.large().is_none());
+        master.turn(|| master.turn(|| ()));
     }
 
     #[test]
     fn who_leaves_in_debt_comes_back_in_debt() {
         let guests = Guests::default();
-        let guest = guests.enter(1).expect("room");
+        let guest = guests.enter(1, Standing::Limited).expect("room");
         lock(&guest.allowance).charge(Instant::now(), Duration::from_secs(1000));
         drop(guest);
-        let again = guests.enter(1).expect("room");
+        let again = guests.enter(1, Standing::Limited).expect("room");
         assert!(lock(&again.allowance).debt(Instant::now()) > Duration::from_secs(900));
         drop(again);
         // Others who have left and owe nothing are forgotten.
-        drop(guests.enter(2));
-        drop(guests.enter(3));
+        drop(guests.enter(2, Standing::Limited));
+        drop(guests.enter(3, Standing::Limited));
         assert_eq!(lock(&guests.0).keys().copied().collect::<Vec<_>>(), [1, 3]);
     }
 
     #[test]
     fn connections_count_until_they_end() {
         let guests = Guests::default();
-        let mut crowd: Vec<_> = (0..MAX_OF_USER).map(|_| guests.enter(1).expect("room")).collect();
-        assert!(guests.enter(1).is_none());
-        crowd.extend((0..MAX_CONNECTIONS - MAX_OF_USER).map(|_| guests.enter(2).expect("room")));
-        assert!(guests.enter(3).is_none());
+        let mut crowd: Vec<_> =
+            (0..MAX_OF_USER).map(|_| guests.enter(1, Standing::Limited).expect("room")).collect();
+        assert!(guests.enter(1, Standing::Limited).is_none());
+        crowd.extend(
+            (0..MAX_CONNECTIONS - MAX_OF_USER)
+                .map(|_| guests.enter(2, Standing::Limited).expect("room")),
+        );
+        assert!(guests.enter(3, Standing::Limited).is_none());
         crowd.pop();
-        assert!(guests.enter(3).is_some());
+        assert!(guests.enter(3, Standing::Limited).is_some());
     }
 }
