@@ -1,5 +1,7 @@
 //! `memweir emulate`: real programs on an emulated machine.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -127,6 +129,39 @@ fn a_program_with_threads_on_a_pipe_runs_twice_the_same() {
     };
     let [first, second] = twice(sort);
     assert_eq!(world.read("memweir-logs/sh.out"), "139998\n139999\n");
+    assert_eq!(of_the_machine(first), of_the_machine(second));
+}
+
+/// Ctrl-Z stops memweir, and without it no thread gets beyond its epoch.
+#[test]
+fn a_suspended_emulation_stands_still_and_its_times_do_not_change() {
+    if no_emulator() {
+        return;
+    }
+    let world = world();
+    let script = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo >> beats; done";
+    let arguments =
+        ["emulate", "--machine", "m.toml", "--json", "e.json", "--", "sh", "-c", script];
+    let beats = || if world.has("beats") { world.read("beats").len() } else { 0 };
+    let mut runs = 0;
+    let [first, second] = twice(|| {
+        world.file("beats", "");
+        let mut memweir = world.start(&arguments);
+        runs += 1;
+        if runs % 2 == 0 {
+            wait_until("the program runs", || beats() > 0);
+            send(&memweir, Signal::SIGTSTP);
+            std::thread::sleep(Duration::from_millis(100));
+            let before = beats();
+            assert!(before < 2000, "it has ended");
+            std::thread::sleep(Duration::from_millis(300));
+            assert_eq!(beats(), before);
+            send(&memweir, Signal::SIGCONT);
+        }
+        assert!(memweir.wait().expect("it ends").success(), "{}", world.read("stderr"));
+        assert_eq!(beats(), 2000);
+        serde_json::from_str(&world.read("e.json")).expect("JSON")
+    });
     assert_eq!(of_the_machine(first), of_the_machine(second));
 }
 
