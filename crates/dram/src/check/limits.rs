@@ -101,7 +101,8 @@ pub(super) struct BankLimits {
     /// Interval between refreshes of one bank.
     pub(super) interval: u64,
     /// "No more than 4 banks may be activated (or refreshed, in the case of REFpb) in a rolling
-    /// tFAW window" (JESD209-5B, section 8.1, which LPDDR2 and LPDDR4 are taken to share).
+    /// tFAW window": JESD209-5B, section 8.1, as public notes quote it; LPDDR2 and LPDDR4 are taken
+    /// to share it.
     pub(super) counts_as_activate: bool,
 }
 
