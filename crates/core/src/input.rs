@@ -4,7 +4,7 @@ mod document;
 mod replace;
 
 pub use document::{Document, Section, Value};
-pub use replace::{KeyPath, Replaced, Replacement, key_and_value, values};
+pub use replace::{KeyPath, Replaced, Replacement, key_and_value, read_replacing, values};
 
 use std::borrow::Cow;
 use std::fmt;

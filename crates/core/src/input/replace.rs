@@ -260,6 +260,28 @@ impl Replaced {
     }
 }
 
+/// Reads the file `name` by `read`, to which it hands the replacements of the file's values. Where
+/// they make the file's own text wrong, the refusal names the first that does.
+///
+/// # Errors
+/// Those of `read`.
+pub fn read_replacing<T>(
+    name: &str,
+    replacements: &[Replacement],
+    read: impl Fn(&[Replacement]) -> Result<T, InputError>,
+) -> Result<T, InputError> {
+    read(replacements).map_err(|refused| {
+        let accepted = |count: &usize| read(&replacements[..*count]).is_ok();
+        match (0..replacements.len()).take_while(accepted).last() {
+            Some(count) if refused.source_name == name => {
+                let option = replacements[count].option.clone();
+                InputError { source_name: option, line: None, ..refused }
+            }
+            _ => refused,
+        }
+    })
+}
+
 fn name_of(number: usize) -> String {
     format!("v{number}")
 }

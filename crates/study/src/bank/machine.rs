@@ -9,7 +9,9 @@ use memweir_bank::machine::{CacheLevel, CoreConfig};
 use memweir_bank::os::{Aging, Exhausted, FaultCosts, Start};
 use memweir_core::address_map::AddressMap;
 use memweir_core::cache::CacheGeometry;
-use memweir_core::input::{DataFile, InputError, Replaced, Replacement, Section, Value};
+use memweir_core::input::{
+    DataFile, InputError, Replaced, Replacement, Section, Value, read_replacing,
+};
 use memweir_core::names::Named;
 use memweir_core::{Bytes, Cycles, Nanos};
 use memweir_dram::MemoryConfig;
@@ -52,7 +54,9 @@ pub(super) fn read(
     let file = value
         .checked(DataFile::find("machine", given, &BANK_MACHINES, directory, fs::read_to_string))
         .map_err(|error| Fidelity::Bank.unknown_machine(error, given))?;
-    of_section(Replaced::new(file.document(), inside).parse()?, &file.directory)
+    read_replacing(&file.name, inside, |inside| {
+        of_section(Replaced::new(file.document(), inside).parse()?, &file.directory)
+    })
 }
 
 fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Machine), InputError> {

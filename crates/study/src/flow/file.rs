@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
 use memweir_core::Nanos;
-use memweir_core::input::{InputError, Replacement, Section, Value};
+use memweir_core::input::{InputError, Replacement, Section, Value, read_replacing};
 use memweir_flow::experiment::{KernelConfig, Overheads};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::optimal::SCHEDULES;
@@ -67,7 +67,7 @@ fn hardware(
     let file = value
         .checked(Hardware::file(choice, directory))
         .map_err(|error| Fidelity::Flow.unknown_machine(error, choice))?;
-    Hardware::of_file(&file, inside)
+    read_replacing(&file.name, inside, |inside| Hardware::of_file(&file, inside))
 }
 
 /// Reads a scenario for its machine.

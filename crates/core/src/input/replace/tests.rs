@@ -33,6 +33,30 @@ fn values_of_the_command_line_take_the_place_of_the_files() {
 }
 
 #[test]
+fn a_refusal_of_the_file_names_the_option_that_made_it_wrong() {
+    let refused = |text: &str, values: &[&str]| {
+        let document = Document { name: "x.toml", text };
+        let read = |set: &[Replacement]| {
+            let replaced = Replaced::new(document, set);
+            let mut root = replaced.parse()?;
+            match root.require("least")?.integer()? > root.require("most")?.integer()? {
+                true => Err(root.refuse("nothing is in between")),
+                false => Ok(()),
+            }
+        };
+        let set = values.iter().map(|set| Replacement::read(set, format!("--set {set}")).unwrap());
+        read_replacing("x.toml", &set.collect::<Vec<_>>(), read).unwrap_err().to_string()
+    };
+    let (right, wrong) = ("least = 1\nmost = 2\n", "least = 3\nmost = 2\n");
+    assert_eq!(refused(right, &["new=1", "least=3"]), "--set least=3: nothing is in between");
+    assert_eq!(
+        refused(right, &["least=a"]),
+        "--set least=a: least: must be a whole number, not a string"
+    );
+    assert_eq!(refused(wrong, &["new=1"]), "x.toml:1: nothing is in between");
+}
+
+#[test]
 fn a_key_and_its_value_have_no_spaces_around_them() {
     assert_eq!(key_and_value(" a = b=c "), ("a", Some("b=c")));
     assert_eq!((key_and_value(" a "), key_and_value("a=")), (("a", None), ("a", Some(""))));
