@@ -1,6 +1,7 @@
 //! Keys that scenarios of both fidelities have if policies choose which tasks run.
 
 use memweir_core::input::{InputError, Refusal, Section, Value};
+use memweir_core::names::choose;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_flow::experiment::{Knowledge, KnowledgeError};
 use memweir_policy::{TargetCurve, policies};
@@ -12,24 +13,30 @@ const QUANTUM_MS: std::ops::RangeInclusive<f64> = 1.0..=60_000.0;
 /// Realistic peak of the machine of iabw eq. (11): 40 transactions of 128 bytes per microsecond.
 const PAPER_PEAK: BytesPerSec = BytesPerSec::from_gb(40.0 * 0.128);
 
-/// Reads one policy or an array of policies, each with its options. Those that are not in the table
-/// are refused unless `is_known`.
-pub(crate) fn policy_names(
+/// Reads one policy or an array of policies, each with its options. `others` are the names that
+/// stand beside those of the table, and take no options.
+pub(crate) fn policy_names<'a>(
     value: &Value<'_>,
-    is_known: &dyn Fn(&str) -> bool,
+    others: impl Iterator<Item = &'a str>,
 ) -> Result<Vec<String>, InputError> {
+    let others: Vec<&str> = others.collect();
+    let mut names: Vec<&str> = policies::names().collect();
+    names.extend(&others);
+    let check = |given: &str| {
+        let name = given.split(':').next().unwrap_or(given);
+        match others.contains(&choose("policy", name, names.iter().map(|name| (*name, *name)))?) {
+            true => choose("policy", given, [(name, ())]),
+            false => policies::find(given).map(drop),
+        }
+    };
     let checked = |value: &Value<'_>| {
         let given = value.string()?;
-        if !is_known(given) {
-            let found = value.checked(policies::find(given));
-            found.map_err(|error| match given.contains(',') {
-                true => error.help(format!("several policies stand in brackets: `[{given}]`")),
-                false => error,
-            })?;
-        }
+        value.checked(check(given)).map_err(|error| match given.contains(',') {
+            true => error.help(format!("several policies stand in brackets: `[{given}]`")),
+            false => error,
+        })?;
         Ok(given.to_owned())
     };
-    let names: Vec<&str> = policies::names().collect();
     let none = Refusal::new("there is no policy", format!("valid: {}", names.join(", ")));
     one_or_more(value, "the name of a policy or an array of names", none, checked, String::as_str)
 }

@@ -94,8 +94,7 @@ impl BatchSpec {
                 None => Ok(None),
             };
         };
-        let is_known = |name: &str| name == HINDSIGHT || custom.find(name).is_some();
-        let policies = policy_names(&named, &is_known)?;
+        let policies = policy_names(&named, [HINDSIGHT].into_iter().chain(custom.names()))?;
         let compression = root.map("compression", |v| whole(&v, COMPRESSIONS))?;
         Ok(Some(Self {
             policies,

@@ -32,6 +32,11 @@ impl CustomPolicies {
         Ok(Self(policies))
     }
 
+    /// Returns the names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|policy| policy.name())
+    }
+
     /// Returns the policy with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&dyn CustomPolicy> {

@@ -91,8 +91,8 @@ impl Reader<'_> {
         let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
         let workload = self.workload(&mut root, &catalog, cores)?;
         let named = root.require("policies")?;
-        let is_known = |name: &str| SCHEDULES.contains(&name) || self.custom.find(name).is_some();
-        let policies = cores::apply(core_use, policy_names(&named, &is_known)?, &named)?;
+        let others = SCHEDULES.into_iter().chain(self.custom.names());
+        let policies = cores::apply(core_use, policy_names(&named, others)?, &named)?;
         let migration = root.map("migration", |v| self.migration(v, &workload))?;
         let names = |schedule: &str| policies.iter().any(|name| name == schedule);
         if names(PLANNED) {
