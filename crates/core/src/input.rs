@@ -74,7 +74,25 @@ impl InputError {
         self.help = Some(help.into());
         self
     }
+
+    /// Suggests the command that reads the file, if the refused key is one that only files of
+    /// another command have.
+    #[must_use]
+    pub fn of_another_command(self) -> Self {
+        let refused = self.key.as_deref().unwrap_or_default();
+        match KINDS.iter().find(|(keys, _)| keys.contains(&refused)) {
+            Some((_, command)) => self.help(format!("this file is for `{command}`")),
+            None => self,
+        }
+    }
 }
+
+/// Keys that only the files of one command have at their top, and that command.
+const KINDS: [(&[&str], &str); 3] = [
+    (&["jobs", "pinning", "on_exit", "mechanism", "meter"], "memweir run"),
+    (&["machine", "policies", "fidelity", "tasks", "mix", "programs"], "memweir sim"),
+    (&["apps", "group", "swaps", "dram_mib", "swap_mib"], "memweir page sim"),
+];
 
 impl fmt::Display for InputError {
     /// `jobs.toml:12: jobs[1].policy: unknown policy `x`` and, on a line of its own, the help.
@@ -241,6 +259,15 @@ mod tests {
             error.to_string(),
             "jobs.toml:2: polcy: unknown key\n  help: did you mean `policy`?"
         );
+    }
+
+    #[test]
+    fn a_file_of_another_command_is_recognized_by_its_keys() {
+        let refused = |key: &str| InputError::new("x.toml", "unknown key").key(key);
+        let help = |key: &str| refused(key).of_another_command().help;
+        assert_eq!(help("machine").as_deref(), Some("this file is for `memweir sim`"));
+        assert_eq!(help("apps").as_deref(), Some("this file is for `memweir page sim`"));
+        assert_eq!(help("jobs[0].machine"), None);
     }
 
     #[test]

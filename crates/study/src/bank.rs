@@ -122,13 +122,13 @@ impl BankScenario {
         let all = text.replaced(replacements);
         let replaced = text.replaced(&own);
         let mut root = replaced.parse()?;
+        root.only(Fidelity::Bank.keys()).map_err(|error| Fidelity::Bank.unknown_key(error))?;
         let mut inside: Vec<_> = inside.iter().filter_map(|r| r.below("machine")).collect();
         if root.require("machine")?.is_table() {
             (root, inside) = (all.parse()?, Vec::new());
         } else {
             root = replaced.parse()?;
         }
-        root.only(Fidelity::Bank.keys()).map_err(|error| Fidelity::Bank.unknown_key(error))?;
         let _ = root.take("fidelity");
         let machine = root.require("machine")?;
         let (machine_name, machine) = machine::read(machine, text.directory(), &inside)?;

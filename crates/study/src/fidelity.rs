@@ -95,7 +95,7 @@ impl Fidelity {
             Some(key) if other.keys().contains(&key.as_str()) => {
                 error.help(format!("scenarios with `fidelity = \"{other}\"` have `{key}`"))
             }
-            _ => error,
+            _ => error.of_another_command(),
         }
     }
 

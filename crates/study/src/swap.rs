@@ -122,7 +122,7 @@ impl PageScenario {
     ) -> Result<Self, InputError> {
         let replaced = text.replaced(replacements);
         let mut root = replaced.parse()?;
-        root.only(&KEYS)?;
+        root.only(&KEYS).map_err(InputError::of_another_command)?;
         let _ = root.take("name");
         let directory = text.directory();
         let mut assumed = Phone::shipped().assumed.clone();

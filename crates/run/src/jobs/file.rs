@@ -101,7 +101,7 @@ impl JobsFile {
     ) -> Result<Self, InputError> {
         let document = Document { name, text };
         let mut root = document.parse()?;
-        root.only(&BATCH_KEYS)?;
+        root.only(&BATCH_KEYS).map_err(InputError::of_another_command)?;
         let options = batch_options(&mut root, directory, limits)?;
         let mut reader = JobReader { directory, limits, names: HashSet::new() };
         let mut jobs: Vec<Job> = Vec::new();

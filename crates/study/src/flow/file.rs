@@ -41,6 +41,7 @@ impl ScenarioText {
             replacements.iter().cloned().partition(|r| r.below("machine").is_some());
         let replaced = self.replaced(&own);
         let mut root = replaced.parse()?;
+        root.only(Fidelity::Flow.keys()).map_err(|error| Fidelity::Flow.unknown_key(error))?;
         let all = self.replaced(replacements);
         let machine = root.require("machine")?;
         let hardware = if machine.is_table() {
@@ -80,7 +81,6 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn scenario(self, mut root: Section<'_>) -> Result<Scenario, InputError> {
-        root.only(Fidelity::Flow.keys()).map_err(|error| Fidelity::Flow.unknown_key(error))?;
         let _ = root.take("fidelity");
         let peak = self.hardware.machine.memories[0].service.capacity;
         let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX, "seed"))?.unwrap_or(1);
