@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
 use memweir_linux::tell;
+use memweir_run::files;
 use memweir_run::hog::{HogPlan, IdleTable, hogsim};
 use memweir_run::platform::{Platform, PlatformError};
 use memweir_run::segment::{self, Segment, Shape};
@@ -97,8 +98,7 @@ fn load(args: &Args) -> Result<Load, Failure> {
     }
     let path = args.file.as_deref().unwrap_or(Path::new(""));
     let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
+    let text = files::text(path)?;
     if text.trim_start().starts_with("memweir-hogsim") {
         if args.degree.is_some() || args.period.is_some() || args.regular {
             return Err(InputError::new(&name, "a plan cannot be transformed")

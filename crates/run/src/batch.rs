@@ -19,7 +19,7 @@ pub use known::{Alone, Knowledge, Known, invocation, unknown_jobs};
 pub use ledger::bandwidth;
 pub use mechanisms::{Mechanisms, MeterLoss, Totals};
 pub use meters::default_predictor;
-pub use plan::{Frame, Plan};
+pub use plan::{Frame, Plan, placement_of};
 pub use recorder::{QuantumRecorder, RowSubject};
 
 use std::path::{Path, PathBuf};

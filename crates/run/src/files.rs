@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
+use memweir_core::input::InputError;
 use memweir_linux::private;
 use tempfile::NamedTempFile;
 
@@ -39,6 +40,19 @@ fn refuse_foreign(directory: &Path, home: &Path) -> io::Result<()> {
     })?;
     private::no_foreign_directory(directory)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", directory.display())))
+}
+
+/// Reads a text file that the user names.
+///
+/// # Errors
+/// If it cannot be read, or is not UTF-8; the error has the line.
+pub fn text(path: &Path) -> Result<String, InputError> {
+    let bytes = fs::read(path).map_err(|error| InputError::unreadable(path, &error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
+        InputError::new(path.display().to_string(), "is not UTF-8").line(line)
+    })
 }
 
 /// Writes `contents` to `path` by a [`Replacement`], making the directory first.
@@ -130,6 +144,16 @@ pub(crate) fn remove_unfinished(path: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_is_not_utf_8_is_refused_with_the_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("list");
+        fs::write(&path, b"true\nsort \xff\n").unwrap();
+        let refused = text(&path).unwrap_err().to_string();
+        assert!(refused.ends_with("list:2: is not UTF-8"), "{refused}");
+        assert!(text(&dir.path().join("absent")).unwrap_err().reason.contains("cannot be read"));
+    }
 
     #[test]
     fn replaces_a_file_and_leaves_nothing_beside_it() {

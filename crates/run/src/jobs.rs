@@ -12,6 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use memweir_core::address_map::ColorSet;
+use memweir_core::input::InputError;
 use memweir_core::placement::PlacementSpec;
 use memweir_core::{BytesPerSec, Nanos, Priority};
 
@@ -67,7 +68,14 @@ pub struct Job {
     pub priority: Priority,
     /// CPUs that [`Pinning::ByHand`](crate::options::Pinning::ByHand) binds it to; all if empty.
     pub cpus: Vec<usize>,
+    /// Places in the jobs file of values that the machine or the batch's options may show to be
+    /// wrong.
+    pub origin: Origin,
 }
+
+/// Places of a job's values in a jobs file, by key; none for a job from elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin(BTreeMap<&'static str, InputError>);
 
 impl Command {
     /// The arguments as they are executed, the program first.
@@ -101,6 +109,17 @@ impl Job {
             demanded_banks: None,
             priority: Priority::default(),
             cpus: Vec::new(),
+            origin: Origin::default(),
+        }
+    }
+
+    /// Creates a refusal of the job's value of `key`, with its place in the jobs file.
+    #[must_use]
+    pub fn refuse(&self, key: &str, reason: impl Into<String>) -> InputError {
+        let reason = reason.into();
+        match self.origin.0.get(key) {
+            Some(place) => InputError { reason, ..place.clone() },
+            None => InputError::new(&self.name, reason).key(key),
         }
     }
 

@@ -22,6 +22,7 @@ use memweir_linux::qemu::QemuPaths;
 use memweir_policy::policies::{self, DecidesBy, Objective};
 use memweir_policy::{CoreUse, PredictorKind};
 
+use crate::files;
 use crate::policy_program::{DECISION_TIMEOUT, PolicyProgram};
 pub use cores::{Cores, cores_or_auto};
 pub use media::{media, placed};
@@ -306,9 +307,7 @@ pub fn program(name: &OsStr, directory: &Path) -> Result<PathBuf, Refusal> {
 /// If the file cannot be read or describes no caches.
 pub fn caches(path: &Path) -> Result<CacheHierarchy, InputError> {
     let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
-    parse_caches(&name, &text)
+    parse_caches(&name, &files::text(path)?)
 }
 
 /// Reads the tables `l1d`, `l2` and `llc`, each with `size` in bytes, `ways` and `line` in bytes;

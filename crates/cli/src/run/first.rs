@@ -10,7 +10,7 @@ use memweir_abi::softpmu::Sampling;
 use memweir_core::Nanos;
 use memweir_linux::MeterKind;
 use memweir_linux::launch::Signals;
-use memweir_run::batch::{RunError, invocation, unknown_jobs};
+use memweir_run::batch::{RunError, invocation, placement_of, unknown_jobs};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
 use memweir_run::profile::{Isolation, ProfileOptions, ProfileProgress, ProfileReport, Timed};
@@ -233,11 +233,9 @@ fn profile_options(
     options: &RunOptions,
     sampling: Sampling,
 ) -> Result<ProfileOptions, Failure> {
-    let spec = job.placement.as_ref().or(options.placement.as_ref());
-    let placed = |spec| options::placed(spec, &options.media);
     Ok(ProfileOptions {
         media: options.media.clone(),
-        placement: spec.map(placed).transpose()?,
+        placement: placement_of(job, options)?,
         meter: Some(MeterKind::Software),
         sampling,
         caches: options.software.caches.as_deref().map(options::caches).transpose()?,

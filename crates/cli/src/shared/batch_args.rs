@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
 use memweir_run::compare::CompareOptions;
+use memweir_run::files;
 use memweir_run::jobs::{Batch, JobsFile, Limits};
 use memweir_run::options::{BatchOptions, OnExit, OnFailure, RunOptions};
 
@@ -73,10 +74,7 @@ impl JobSource {
 
 /// The jobs of a file with one command per line.
 fn from_file(path: &Path) -> Result<Batch, InputError> {
-    let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
-    Batch::from_lines(&name, &text)
+    Batch::from_lines(&path.display().to_string(), &files::text(path)?)
 }
 
 /// The end of a batch before its jobs end.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use memweir_core::address_map::AddressMap;
 use memweir_core::input::InputError;
+use memweir_run::files;
 use memweir_run::platform::Machine;
 
 /// Reads the map of `path`.
@@ -13,7 +14,7 @@ pub(crate) fn read(path: &Path) -> Result<AddressMap, InputError> {
 
 /// Reads the text of a file with a map.
 pub(crate) fn text_of(path: &Path) -> Result<String, InputError> {
-    std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))
+    files::text(path)
 }
 
 /// The warning that a map may not hold here, if this is a virtual machine.

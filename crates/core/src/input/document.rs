@@ -181,6 +181,13 @@ impl<'a> Section<'a> {
         result.map_err(|refusal| refusal.placed(|reason| self.refuse(reason)))
     }
 
+    /// Creates a refusal of the value of `key`, if there is one that has not been taken yet.
+    #[must_use]
+    pub fn refuse_value(&self, key: &str, reason: impl Into<String>) -> Option<InputError> {
+        let value = self.table.get(key)?;
+        Some(self.origin.refuse(&value.span(), &join(&self.path, key), reason))
+    }
+
     /// Creates a refusal of this table.
     #[must_use]
     pub fn refuse(&self, reason: impl Into<String>) -> InputError {

@@ -87,7 +87,7 @@ impl Knowledge {
         for (job, program) in batch.jobs.iter().zip(programs) {
             let found = match (&job.profile, store) {
                 (Some(path), _) => {
-                    let (recording, source) = recorded_in(path, &job.name)?;
+                    let (recording, source) = recorded_in(path, job)?;
                     Ok(Some((recording, source, ProgramState::Unchanged)))
                 }
                 (None, Some(store)) => knowledge.stored(store, job, program),
@@ -280,9 +280,9 @@ fn renumbered(counts: &Counts, numbers: &[usize]) -> Counts {
 }
 
 /// The recording that the jobs file names, and its source.
-fn recorded_in(path: &Path, job: &str) -> Result<(Recording, ProfileSource), InputError> {
-    let recording = Recording::load(path)
-        .map_err(|error| InputError::new(path.display().to_string(), error.to_string()).key(job))?;
+fn recorded_in(path: &Path, job: &Job) -> Result<(Recording, ProfileSource), InputError> {
+    let recording =
+        Recording::load(path).map_err(|error| job.refuse("profile", error.to_string()))?;
     let source = ProfileSource::of(SourceKind::File, &recording);
     Ok((recording, ProfileSource { file: Some(path.display().to_string()), ..source }))
 }

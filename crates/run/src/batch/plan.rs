@@ -111,6 +111,7 @@ impl<'a> Plan<'a> {
         let mut notices = Vec::new();
         let frame = Frame::here(options, &mut notices)?;
         check_limits(batch, options)?;
+        check_cpus(batch)?;
         Self::on(frame, batch, options, notices)
     }
 
@@ -162,7 +163,8 @@ impl<'a> Plan<'a> {
             .map(|path| Format::of(path).map(|format| (path.clone(), format)))
             .transpose()
             .map_err(|error| refuse("timeline", error))?;
-        let placements = placements(batch, options)?;
+        let placement = |job| placement_of(job, options);
+        let placements = batch.jobs.iter().map(placement).collect::<Result<Vec<_>, _>>()?;
         check_pinning(batch, pinning, &frame.cpus)?;
         let programs = find_programs(batch)?;
         let store = open_store(options, &mut notices)?;
@@ -217,17 +219,17 @@ fn leaves_cores_idle(policy: &str) -> bool {
     policies::find(policy).is_ok_and(|choice| choice.options.has(&AUTO_CORES))
 }
 
-/// Placement of each job's pages: the job's own, else the batch's.
-fn placements(batch: &Batch, run: &RunOptions) -> Result<Vec<Option<Placement>>, InputError> {
-    let place = |job: &Job| {
-        let Some(spec) = job.placement.as_ref().or(run.placement.as_ref()) else {
-            return Ok(None);
-        };
-        options::placed(spec, &run.media)
-            .map(Some)
-            .map_err(|error| InputError { source_name: job.name.clone(), ..error }.key("placement"))
-    };
-    batch.jobs.iter().map(place).collect()
+/// Returns the placement of a job's pages: the job's own, else the batch's.
+///
+/// # Errors
+/// If the machine lacks a medium that it names.
+pub fn placement_of(job: &Job, run: &RunOptions) -> Result<Option<Placement>, InputError> {
+    let spec = job.placement.as_ref().or(run.placement.as_ref());
+    let placed = spec.map(|spec| options::placed(spec, &run.media)).transpose();
+    placed.map_err(|InputError { reason, help, .. }| InputError {
+        help,
+        ..job.refuse("placement", reason)
+    })
 }
 
 fn check_names(batch: &Batch) -> Result<(), InputError> {
@@ -257,18 +259,37 @@ fn check_limits(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
     }
 }
 
-/// Returns the CPUs that the batch may use, and true if they are fewer than this process may use.
-fn cpus(options: &RunOptions) -> Result<(Vec<usize>, bool), RunError> {
-    let allowed = allowed_cpus().map_err(|source| RunError::Os {
+/// Returns the CPUs that this process may use.
+fn allowed() -> Result<Vec<usize>, RunError> {
+    allowed_cpus().map_err(|source| RunError::Os {
         what: "asking for the CPUs of this process".to_owned(),
         source,
-    })?;
+    })
+}
+
+/// Returns the CPUs that the batch may use, and true if they are fewer than this process may use.
+fn cpus(options: &RunOptions) -> Result<(Vec<usize>, bool), RunError> {
+    let allowed = allowed()?;
     let Some(cores) = options.cores else { return Ok((allowed, false)) };
     options::cores(i64::from(cores), allowed.len() as u32)
         .map_err(|refusal| refusal.written_in("run").key("cores"))?;
     let chosen = allowed[..cores as usize].to_vec();
     let restricted = chosen.len() < allowed.len();
     Ok((chosen, restricted))
+}
+
+/// Checks that the CPUs which jobs name are there, also if no job is bound to them.
+fn check_cpus(batch: &Batch) -> Result<(), RunError> {
+    let allowed = allowed()?;
+    for job in &batch.jobs {
+        if let Some(cpu) = job.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+            return Err(job
+                .refuse("cpus", format!("there is no CPU {cpu} here"))
+                .help(format!("valid: {allowed:?}"))
+                .into());
+        }
+    }
+    Ok(())
 }
 
 /// Checks that binding by hand has at least one job with CPUs, and that all these CPUs are the
@@ -284,7 +305,8 @@ fn check_pinning(batch: &Batch, pinning: Pinning, cpus: &[usize]) -> Result<(), 
     }
     for job in &batch.jobs {
         if let Some(cpu) = job.cpus.iter().find(|cpu| !cpus.contains(cpu)) {
-            return Err(refuse(format!("{}: CPU {cpu} is not the batch's to use", job.name))
+            return Err(job
+                .refuse("cpus", format!("CPU {cpu} is not the batch's to use"))
                 .help(format!("valid: {cpus:?}")));
         }
     }

@@ -12,7 +12,8 @@ use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Media, Nanos, Priority};
 use memweir_policy::CoreUse;
 
 use super::arguments::{is_name_character, program_name};
-use super::{Batch, Command, Job};
+use super::{Batch, Command, Job, Origin};
+use crate::files;
 use crate::options::{self, BatchOptions, Cores};
 
 /// Keys of a whole file.
@@ -83,8 +84,7 @@ impl JobsFile {
     /// run there unless they say otherwise.
     pub fn read(path: &Path, limits: Limits) -> Result<Self, InputError> {
         let name = path.display().to_string();
-        let text =
-            std::fs::read_to_string(path).map_err(|error| InputError::unreadable(path, &error))?;
+        let text = files::text(path)?;
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
@@ -148,7 +148,7 @@ fn batch_options(
 /// A number of cores, or `"auto"`, or `"auto:2"`.
 fn batch_cores(value: &Value<'_>, limits: Limits) -> Result<Cores, InputError> {
     match value.text() {
-        Some(text) if text.starts_with("auto") => {
+        Some(text) if text.parse::<i64>().is_err() => {
             value.checked(options::cores_or_auto(text, limits.cores))
         }
         _ => {
@@ -170,8 +170,11 @@ impl JobReader<'_> {
     /// The instances of the job in `section`.
     fn job(&mut self, section: &mut Section<'_>) -> Result<Vec<Job>, InputError> {
         section.only(&JOB_KEYS)?;
+        let place = |key| Some((key, section.refuse_value(key, "")?));
+        let origin =
+            Origin(["profile", "placement", "cpus"].into_iter().filter_map(place).collect());
         let directory = section
-            .map("directory", |v| self.existing(&v, Path::is_dir, "directory"))?
+            .map("directory", |v| self.directory(&v))?
             .unwrap_or_else(|| self.directory.to_owned());
         let command_value = section.require("command")?;
         let command = command(&command_value)?;
@@ -184,12 +187,12 @@ impl JobReader<'_> {
         let job = Job {
             name: String::new(),
             env: section.map("env", |v| environment(&v))?.unwrap_or_default(),
-            stdin: section.map("stdin", |v| self.existing(&v, Path::is_file, "file"))?,
+            stdin: section.map("stdin", |v| self.file(&v))?,
             cores: section.map("cores", |v| self.job_cores(&v))?.unwrap_or(1),
             expected_time: section.map("expected_time_s", |v| seconds(&v))?,
             expected_reads: section.map("read_bandwidth", |v| bandwidth(&v))?,
             expected_writes: section.map("write_bandwidth", |v| bandwidth(&v))?,
-            profile: section.map("profile", |v| self.existing(&v, Path::is_file, "file"))?,
+            profile: section.map("profile", |v| self.file(&v))?,
             placement: section.map("placement", |v| v.checked(v.string()?.parse()))?,
             colors: section.map("colors", |v| v.checked(v.string()?.parse()))?,
             bandwidth_limit: section.map("bandwidth_limit", |v| limit(&v))?.flatten(),
@@ -198,6 +201,7 @@ impl JobReader<'_> {
             cpus: section.map("cpus", |v| cpus(&v))?.unwrap_or_default(),
             directory: Some(directory),
             command,
+            origin,
         };
         if job.expected_bandwidth().is_some() && job.expected_time.is_none() {
             return Err(section
@@ -247,18 +251,25 @@ impl JobReader<'_> {
         value.checked(options::cores(value.integer()?, self.limits.cores))
     }
 
-    /// A path below the file's directory that satisfies `is`.
-    fn existing(
-        &self,
-        value: &Value<'_>,
-        is: fn(&Path) -> bool,
-        what: &str,
-    ) -> Result<PathBuf, InputError> {
+    /// A directory below the file's.
+    fn directory(&self, value: &Value<'_>) -> Result<PathBuf, InputError> {
         let path = self.directory.join(value.string()?);
-        if is(&path) {
-            return Ok(path);
+        match path.is_dir() {
+            true => Ok(path),
+            false => Err(value.refuse(format!("there is no directory `{}`", path.display()))),
         }
-        Err(value.refuse(format!("there is no {what} `{}`", path.display())))
+    }
+
+    /// A file, device or pipe below the file's directory.
+    fn file(&self, value: &Value<'_>) -> Result<PathBuf, InputError> {
+        let path = self.directory.join(value.string()?);
+        if path.is_dir() {
+            return Err(value.refuse(format!("`{}` is a directory", path.display())));
+        }
+        match path.exists() {
+            true => Ok(path),
+            false => Err(value.refuse(format!("there is no file `{}`", path.display()))),
+        }
     }
 }
 

@@ -169,6 +169,10 @@ fn absurd_values_are_refused_where_they_stand() {
         ("cores = -1", "cores: -1 cores cannot be used"),
         ("cores = 99999999999999999999", "cores: 99999999999999999999 is out of range"),
         ("cores = \"auto:5\"", "cores: 5 cores cannot be used"),
+        (
+            "cores = \"atuo\"",
+            "cores: `atuo` is not a number of cores\n  help: did you mean `auto`? from 1 to 4 here",
+        ),
         ("cores = \"2\"", "cores: must be a whole number, not a string"),
         ("media = \"prm\"", "media: unknown medium `prm`\n  help: did you mean `pram`?"),
         ("media = \"pram,pram\"", "media: two media are called `pram`"),
@@ -196,7 +200,7 @@ fn absurd_values_are_refused_where_they_stand() {
             "bandwidth_limit: a limit of 1000 bytes per second is too low\n  help: the lowest is 64e3",
         ),
         ("directory = \"no/such\"", "directory: there is no directory `/no/such`"),
-        ("stdin = \"tmp\"", "stdin: there is no file `/tmp`"),
+        ("stdin = \"tmp\"", "stdin: `/tmp` is a directory"),
         ("profile = \"no.parquet\"", "profile: there is no file `/no.parquet`"),
         ("env = { \"A=B\" = \"x\" }", "env.A=B: is no name for an environment variable"),
         ("env = { A = 1 }", "env.A: must be a string, not an integer"),
@@ -212,6 +216,17 @@ fn absurd_values_are_refused_where_they_stand() {
     }
     let refused = refusal(&format!("{MINIMAL}read_bandwidth = 1e9\n"));
     assert!(refused.contains("gives a bandwidth but no time"), "{refused}");
+}
+
+#[test]
+fn a_value_that_the_machine_or_the_options_show_to_be_wrong_has_its_place() {
+    let text = format!("{MINIMAL}cpus = [77]\nplacement = \"pram\"\n");
+    let job = &parse(&text).expect("correct by itself").batch.jobs[0];
+    assert_eq!(job.refuse("cpus", "x").to_string(), "jobs.toml:3: jobs[0].cpus: x");
+    assert_eq!(job.refuse("colors", "x").to_string(), "true: colors: x");
+    let options = crate::options::RunOptions::default();
+    let refused = crate::batch::placement_of(job, &options).unwrap_err().to_string();
+    assert!(refused.starts_with("jobs.toml:4: jobs[0].placement: "), "{refused}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `--cores` and `cores = ...`: the number of cores that a batch may use, and the rule for filling
 //! them.
 
+use memweir_core::names::nearest;
 use memweir_policy::CoreUse;
 
 use super::{Refusal, cores};
@@ -16,11 +17,15 @@ pub struct Cores {
 
 /// Reads a number of cores, `auto`, or `auto:` and a number, against the `available` ones.
 pub fn cores_or_auto(text: &str, available: u32) -> Result<Cores, Refusal> {
+    let valid = format!("from 1 to {available} here, or `auto`, or `auto:{available}`");
     let number = |text: &str| match text.parse() {
         Ok(number) => cores(number, available).map(Some),
         Err(_) => Err(Refusal::new(
             format!("`{text}` is not a number of cores"),
-            format!("from 1 to {available} here, or `auto`, or `auto:{available}`"),
+            match nearest(text, ["auto"]) {
+                Some(auto) => format!("did you mean `{auto}`? {valid}"),
+                None => valid.clone(),
+            },
         )),
     };
     let (limit, core_use) = match text.split_once(':') {
@@ -51,5 +56,6 @@ mod tests {
         ] {
             assert_eq!(read(wrong).unwrap_err().reason, reason);
         }
+        assert!(read("atuo").unwrap_err().help.unwrap().starts_with("did you mean `auto`? from 1"));
     }
 }
