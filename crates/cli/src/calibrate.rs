@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use indicatif::ProgressBar;
 use memweir_core::BytesPerSec;
+use memweir_core::input::InputError;
 use memweir_linux::hog::Kernel;
 use memweir_linux::tell;
 use memweir_run::calibrate::{
@@ -55,6 +56,10 @@ impl From<CalibrateError> for Failure {
     fn from(error: CalibrateError) -> Self {
         match error {
             CalibrateError::File(PlatformError::Io { path, source }) => Self::write(&path, source),
+            CalibrateError::File(error) => error.into(),
+            CalibrateError::NoPeak => {
+                Self::Input(InputError::new("command line", error.to_string()).key("--check"))
+            }
             other => Self::Machine(other.to_string()),
         }
     }

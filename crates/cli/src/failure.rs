@@ -9,8 +9,10 @@ use memweir_flow::SimError;
 use memweir_linux::launch::LaunchError;
 use memweir_linux::preload::NotStarted;
 use memweir_run::batch::RunError;
+use memweir_run::platform::PlatformError;
 use memweir_run::policy_program::FailedPolicy;
 use memweir_run::recording::RecordingError;
+use memweir_run::store::StoreError;
 use memweir_sweep::SweepError;
 
 /// The exit codes, as every `--help` lists them.
@@ -155,7 +157,37 @@ impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Input(input) => Self::Input(input),
+            RunError::Store(error) => error.into(),
+            RunError::Platform(error) => error.into(),
             RunError::Output { path, source } => Self::write(&path, source),
+            other => Self::Machine(other.to_string()),
+        }
+    }
+}
+
+impl From<PlatformError> for Failure {
+    fn from(error: PlatformError) -> Self {
+        match error {
+            PlatformError::Invalid(input) => Self::Input(input),
+            PlatformError::Io { path, source } => Self::Input(
+                InputError::unreadable(&path, &source)
+                    .help("`memweir calibrate` writes a calibration"),
+            ),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Invalid(input) => Self::Input(input),
+            StoreError::Damaged(_) => {
+                Self::Input(InputError::new("profile store", error.to_string()))
+            }
+            StoreError::NoSuchEntry { .. } => Self::Input(
+                InputError::new("command line", error.to_string())
+                    .help("`memweir store list` lists the keys"),
+            ),
             other => Self::Machine(other.to_string()),
         }
     }

@@ -128,9 +128,10 @@ fn predicted(
         InputError::new("fit", "the peak bandwidth of this machine is not known")
             .help("run `memweir calibrate` once, or add --measure")
     })?;
-    let store = Store::read(args.store.as_deref()).ok();
+    let mut notices = Vec::new();
+    let store = Store::find(args.store.as_deref(), &mut notices)?;
     let knowledge = Knowledge::of_batch(batch, store.as_ref())?;
-    for notice in &knowledge.notices {
+    for notice in notices.iter().chain(&knowledge.notices) {
         tell!("{notice}");
     }
     let kind = |(job, known): (&Job, &memweir_run::batch::Known)| {

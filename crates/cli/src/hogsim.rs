@@ -7,7 +7,7 @@ use memweir_core::input::InputError;
 use memweir_linux::tell;
 use memweir_run::files;
 use memweir_run::hog::{HogPlan, IdleTable, hogsim};
-use memweir_run::platform::{Platform, PlatformError};
+use memweir_run::platform::Platform;
 use memweir_run::segment::{self, Segment, Shape};
 
 use crate::failure::{Failure, Outcome};
@@ -138,16 +138,4 @@ fn plan_of(segment: &Segment, args: &Args) -> Result<HogPlan, Failure> {
 fn idle_table(args: &Args) -> Result<IdleTable, Failure> {
     let platform = Platform::load(&platform_path(args.platform.as_deref())?)?;
     Ok(IdleTable::new(args.kernel, &platform.idle_table)?)
-}
-
-impl From<PlatformError> for Failure {
-    fn from(error: PlatformError) -> Self {
-        match error {
-            PlatformError::Invalid(input) => Self::Input(input),
-            PlatformError::Io { path, source } => Self::Input(
-                InputError::new(path.display().to_string(), source.to_string())
-                    .help("`memweir calibrate` writes a calibration"),
-            ),
-        }
-    }
 }

@@ -12,7 +12,7 @@ use memweir_run::options;
 use memweir_run::profile::{
     Check, Isolation, ProfileError, ProfileOptions, Profiled, input_of, profile,
 };
-use memweir_run::store::Invocation;
+use memweir_run::store::{Invocation, Store};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -95,6 +95,9 @@ impl From<ProfileError> for Failure {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.svg, &args.recording, &args.json, &args.addresses], [])?;
     let input = input_of(io::stdin())?;
+    if let Some(store) = args.store.as_deref().filter(|store| store.exists()) {
+        Store::read(Some(store))?;
+    }
     let directory = std::env::current_dir()
         .map_err(|error| Failure::Machine(format!("the working directory: {error}")))?;
     let program = options::program(&args.command[0], &directory)

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use memweir_core::input::InputError;
-use memweir_run::store::{InputState, MediumLines, ProgramState, Store, StoreEntry, StoreError};
+use memweir_run::store::{InputState, MediumLines, ProgramState, Store, StoreEntry};
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -51,18 +50,6 @@ enum Action {
         #[arg(long, conflicts_with = "keys")]
         all: bool,
     },
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::NoSuchEntry { .. } => Self::Input(
-                InputError::new("command line", error.to_string())
-                    .help("`memweir store list` lists the keys"),
-            ),
-            other => Self::Machine(other.to_string()),
-        }
-    }
 }
 
 /// Lists, shows or removes.

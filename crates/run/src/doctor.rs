@@ -145,7 +145,7 @@ fn store(path: Option<&Path>) -> Probe {
     if !path.exists() {
         return Probe::missing(format!("{} does not exist yet", path.display())).help(PROFILE);
     }
-    match Store::open(Some(&path)).and_then(|store| store.list()) {
+    match Store::read(Some(&path)).and_then(|store| store.list()) {
         Ok(entries) => {
             Probe::available(format!("{} programs in {}", entries.len(), path.display()))
         }

@@ -18,10 +18,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use memweir_core::input::InputError;
 use memweir_core::profile::Profile;
 use memweir_core::{BytesPerSec, Counts, Media, Medium, MediumId, Nanos};
 use memweir_linux::private;
-use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use inputs::named_paths;
@@ -166,6 +167,9 @@ impl MediumLines {
 /// A failure of the store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// The named file is not there, or is no profile store that this memweir can use.
+    #[error(transparent)]
+    Invalid(#[from] InputError),
     /// The database refused.
     #[error("profile store {path}: {source}", path = path.display())]
     Database {
@@ -182,21 +186,8 @@ pub enum StoreError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// A later version of memweir has written it.
-    #[error(
-        "profile store {path}: schema {found} is from a later memweir, this one knows up to {known}",
-        path = path.display()
-    )]
-    TooNew {
-        /// The store's file.
-        path: PathBuf,
-        /// The schema it has.
-        found: u32,
-        /// The newest schema that this code knows.
-        known: u32,
-    },
     /// The content of a row is not valid.
-    #[error("profile store: {0}")]
+    #[error("{0}")]
     Damaged(String),
     /// No entry, or more than one, has a key that begins so.
     #[error("{} a key that begins with `{prefix}`", match matches {
@@ -243,19 +234,43 @@ impl Store {
     }
 
     /// Opens the store at `path` for reading, by default [`Store::default_path`]. It makes no file:
-    /// where none is, the store is empty and nothing that is put into it stays.
+    /// where the default one is missing, the store is empty and nothing that is put into it stays.
+    /// An empty file stays empty.
+    ///
+    /// # Errors
+    /// If the file at `path` is not there, or is no store.
     pub fn read(path: Option<&Path>) -> Result<Self, StoreError> {
-        let path = path.map_or_else(own_default, |path| Ok(path.to_owned()))?;
-        match path.try_exists() {
-            Ok(true) => Self::of(Connection::open(&path), path),
-            Ok(false) => Self::of(Connection::open_in_memory(), path),
-            Err(source) => Err(StoreError::Io { path, source }),
+        let file = path.map_or_else(own_default, |path| Ok(path.to_owned()))?;
+        match fs::metadata(&file) {
+            Ok(found) if found.is_dir() => Err(not_a_store(&file, "is a directory")),
+            Ok(found) if found.len() > 0 => Self::of(Connection::open(&file), file),
+            Err(error) if path.is_some() || error.kind() != io::ErrorKind::NotFound => {
+                Err(InputError::unreadable(&file, &error).into())
+            }
+            _ => Self::of(Connection::open_in_memory(), file),
+        }
+    }
+
+    /// Opens the store at `path` as [`read`](Self::read) does, or the user's if it can be used. Adds
+    /// a notice if the user's cannot.
+    ///
+    /// # Errors
+    /// If the store at `path` cannot be used.
+    pub fn find(
+        path: Option<&Path>,
+        notices: &mut Vec<String>,
+    ) -> Result<Option<Self>, StoreError> {
+        match Self::read(path) {
+            Err(error) if path.is_none() => {
+                notices.push(format!("no profile is taken from the store: {error}"));
+                Ok(None)
+            }
+            store => store.map(Some),
         }
     }
 
     fn of(opened: rusqlite::Result<Connection>, path: PathBuf) -> Result<Self, StoreError> {
-        let connection =
-            opened.map_err(|source| StoreError::Database { path: path.clone(), source })?;
+        let connection = opened.map_err(|source| failed(&path, source))?;
         let mut store = Self { connection, path };
         store.connection.busy_timeout(BUSY_TIMEOUT).map_err(|error| store.database(error))?;
         store.migrate()?;
@@ -385,8 +400,8 @@ impl Store {
     }
 
     fn migrate(&mut self) -> Result<(), StoreError> {
-        let path = self.path.clone();
-        let database = |source| StoreError::Database { path: path.clone(), source };
+        let path = &self.path;
+        let database = |source| failed(path, source);
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
@@ -394,8 +409,21 @@ impl Store {
         let found: u32 =
             transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database)?;
         let Some(missing) = MIGRATIONS.get(found as usize..) else {
-            return Err(StoreError::TooNew { path, found, known: SCHEMA });
+            let later =
+                format!("schema {found} is from a later memweir, this one knows up to {SCHEMA}");
+            return Err(InputError::new(path.display().to_string(), later).into());
         };
+        let (tables, profiles): (u32, u32) = transaction
+            .query_row(
+                "SELECT count(*), count(*) FILTER (WHERE name = 'profiles') FROM sqlite_master",
+                [],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .map_err(database)?;
+        let is_foreign = if found == 0 { tables > 0 } else { profiles == 0 };
+        if is_foreign {
+            return Err(not_a_store(path, "is a database of another program"));
+        }
         for migration in missing {
             transaction.execute_batch(migration).map_err(database)?;
         }
@@ -406,8 +434,24 @@ impl Store {
     }
 
     fn database(&self, source: rusqlite::Error) -> StoreError {
-        StoreError::Database { path: self.path.clone(), source }
+        failed(&self.path, source)
     }
+}
+
+/// Returns the failure behind an error of the database.
+fn failed(path: &Path, source: rusqlite::Error) -> StoreError {
+    match source.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            not_a_store(path, &source.to_string())
+        }
+        _ => StoreError::Database { path: path.to_owned(), source },
+    }
+}
+
+fn not_a_store(path: &Path, reason: &str) -> StoreError {
+    InputError::new(path.display().to_string(), format!("no profile store: {reason}"))
+        .help("`memweir profile --store FILE -- CMD` makes one")
+        .into()
 }
 
 /// Returns the default path. The file and its directory have to be this user's if they are there,

@@ -13,7 +13,6 @@ use memweir_linux::Mechanism;
 use memweir_linux::meter::MeterChoice;
 use memweir_linux::peer::UserGroup;
 use memweir_linux::tell;
-use memweir_run::batch::RunError;
 use memweir_run::observer::{Event, Observer};
 use memweir_run::options::{self, BatchOptions, Cores, RunOptions};
 use memweir_watch::Metrics;
@@ -159,7 +158,7 @@ impl Args {
 impl From<DaemonError> for Failure {
     fn from(error: DaemonError) -> Self {
         match error {
-            DaemonError::Run(RunError::Input(input)) => Self::Input(input),
+            DaemonError::Run(error) => error.into(),
             other => Self::Machine(other.to_string()),
         }
     }

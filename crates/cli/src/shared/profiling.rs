@@ -51,7 +51,10 @@ pub(crate) fn keep(
 
 /// The failure behind a store that takes no profile.
 pub(crate) fn not_kept(error: StoreError) -> Failure {
-    Failure::Write { what: "the profile".to_owned(), source: io::Error::other(error) }
+    match error {
+        StoreError::Invalid(input) => input.into(),
+        error => Failure::Write { what: "the profile".to_owned(), source: io::Error::other(error) },
+    }
 }
 
 /// A line at the foot of the terminal, hidden where standard error is not a terminal.

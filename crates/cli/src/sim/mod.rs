@@ -103,7 +103,7 @@ impl Recordings for Profiles<'_> {
     fn stored(&self) -> Result<Vec<(String, BytesPerSec)>, Refusal> {
         let help = "record programs with `memweir profile`, or name a store with `--store`";
         let fail = |error: StoreError| Refusal::new(error.to_string(), help);
-        let entries = Store::open(self.store).and_then(|store| store.list()).map_err(fail)?;
+        let entries = Store::read(self.store).and_then(|store| store.list()).map_err(fail)?;
         let named = entries.into_iter().filter_map(|entry| {
             let program = Path::new(entry.command.first()?).file_name()?;
             Some((program.to_string_lossy().into_owned(), entry.bandwidth))

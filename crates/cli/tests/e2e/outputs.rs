@@ -140,7 +140,7 @@ fn every_file_that_a_full_disk_loses_is_named_and_leaves_nothing() {
             arguments.extend([(*option).to_owned(), format!("full/{file}")]);
         }
         let mut memweir = world.memweir();
-        memweir.args(arguments).args(["--store", "store", "--quantum", "20ms"]);
+        memweir.args(arguments).args(["--quantum", "20ms"]);
         memweir
     };
     let spin = ["--", "sh", "-c", SPIN];

@@ -154,7 +154,8 @@ fn a_job_log_is_simulated_and_told_in_terms_of_queueing() {
         }
         assert!((0.0..=1.0).contains(&number(&queueing["utilization"])), "{queueing}");
     }
-    let store = ["sim", "s.toml", "--set", "log.bandwidth=store", "--store", "none.sqlite"];
+    let store = ["sim", "s.toml", "--set", "log.bandwidth=store", "--store", "empty.sqlite"];
+    world.file("empty.sqlite", "");
     let message = refusal(world.memweir().args(store), 2);
     assert!(message.contains("the profile store has no program `job`"), "{message}");
 }

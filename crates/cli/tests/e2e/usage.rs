@@ -170,6 +170,45 @@ fn options_that_would_have_no_effect_are_refused() {
         (&["hogsim", "x", "--seed", "3"], "--seed"),
         (&["hogsim", "x", "--burstiness", "0.1"], "--burstiness"),
         (&["top", "--watch", "--follow"], "--follow"),
+#[test]
+fn wrong_input_files_are_wrong_input_in_every_command() {
+    let world = World::new();
+    for name in ["letter.toml", "letter"] {
+        world.file(name, "dear all, dear all, dear all, dear all, dear all\n");
+    }
+    world.file("rates", "memweir-segment 1\n");
+    world.file("mix.toml", "machine = \"iabw\"\npolicies = \"os\"\n");
+    world.file("page.toml", "group = \"Grp. 1\"\n");
+    world.file("jobs.toml", "[[jobs]]\ncommand = [\"true\"]\n");
+    std::fs::write(world.path().join("latin"), b"true\nsort \xff\n").expect("a list");
+    let cases: [(&[&str], &str); 16] = [
+        (&["run", "--platform", "letter.toml", "--", "true"], "letter.toml:1: "),
+        (&["run", "--store", "letter", "--", "true"], "letter: no profile store"),
+        (&["run", "--store", "absent", "--", "true"], "absent: cannot be read"),
+        (
+            &["run", "--profile-first", "--store", "letter", "--", "true"],
+            "letter: no profile store",
+        ),
+        (&["run", "--from-file", "latin"], "latin:2: is not UTF-8"),
+        (&["run", "mix.toml"], "this file is for `memweir sim`"),
+        (&["page", "sim", "mix.toml"], "this file is for `memweir sim`"),
+        (&["sim", "page.toml"], "this file is for `memweir page sim`"),
+        (&["sim", "jobs.toml"], "this file is for `memweir run`"),
+        (&["profile", "--store", "letter", "--", "true"], "letter: no profile store"),
+        (&["fit", "--platform", "letter.toml", "--", "true"], "letter.toml:1: "),
+        (&["store", "--store", "letter", "list"], "letter: no profile store"),
+        (&["store", "--store", "absent", "list"], "absent: cannot be read"),
+        (&["calibrate", "--check", "--platform", "letter.toml"], "letter.toml:1: "),
+        (&["hogsim", "--synthetic", "1GB/s", "--platform", "letter.toml"], "letter.toml:1: "),
+        (&["daemon", "--platform", "letter.toml", "--state", "s"], "letter.toml:1: "),
+    ];
+    for (arguments, said) in cases {
+        let message = refusal(world.memweir().args(arguments), 2);
+        assert!(message.contains(said), "{arguments:?}: {said} is missing in {message}");
+    }
+    assert!(!world.has("absent"));
+}
+
     ] {
         let message = refused(arguments);
         assert!(message.contains(option), "{message}");

@@ -167,7 +167,7 @@ impl<'a> Plan<'a> {
         let placements = batch.jobs.iter().map(placement).collect::<Result<Vec<_>, _>>()?;
         check_pinning(batch, pinning, &frame.cpus)?;
         let programs = find_programs(batch)?;
-        let store = open_store(options, &mut notices)?;
+        let store = Store::find(options.store.as_deref(), &mut notices)?;
         let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref())?;
         knowledge.place(&options.media, &placements);
         notices.append(&mut knowledge.notices);
@@ -311,18 +311,6 @@ fn check_pinning(batch: &Batch, pinning: Pinning, cpus: &[usize]) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// Opens the profile store, if there is one. A store that was named must be there.
-fn open_store(options: &RunOptions, notices: &mut Vec<String>) -> Result<Option<Store>, RunError> {
-    match Store::read(options.store.as_deref()) {
-        Ok(store) => Ok(Some(store)),
-        Err(error) if options.store.is_some() => Err(error.into()),
-        Err(error) => {
-            notices.push(format!("no profile is taken from the store: {error}"));
-            Ok(None)
-        }
-    }
 }
 
 /// Names what was asked for and changes nothing, for want of a figure or of cores.

@@ -234,9 +234,27 @@ fn a_file_that_is_no_store_is_refused_by_name_and_kept() {
     let path = bench.dir.path().join("letter.txt");
     let content = "dear all, ".repeat(100);
     fs::write(&path, &content).unwrap();
-    let message = Store::open(Some(&path)).unwrap_err().to_string();
-    assert!(message.contains("letter.txt") && message.contains("not a database"), "{message}");
-    assert_eq!(fs::read_to_string(&path).unwrap(), content);
+    for open in [Store::open, Store::read] {
+        let message = open(Some(&path)).unwrap_err().to_string();
+        assert!(message.contains("letter.txt: no profile store: "), "{message}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), content);
+    }
+    let foreign = bench.dir.path().join("queue.sqlite");
+    Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE jobs (id INTEGER)").unwrap();
+    for wrong in [foreign.as_path(), bench.dir.path(), &bench.dir.path().join("absent")] {
+        assert!(matches!(Store::read(Some(wrong)), Err(StoreError::Invalid(_))), "{wrong:?}");
+    }
+    let message = Store::open(Some(&foreign)).unwrap_err().to_string();
+    assert!(message.contains("a database of another program"), "{message}");
+}
+
+#[test]
+fn a_reader_leaves_an_empty_file_as_it_is() {
+    let bench = Bench::new();
+    let path = bench.dir.path().join("empty");
+    fs::write(&path, "").unwrap();
+    assert!(Store::read(Some(&path)).unwrap().list().unwrap().is_empty());
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
 }
 
 #[test]
