@@ -5,7 +5,7 @@ mod map;
 mod options;
 
 pub use map::MapLayout;
-pub use options::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
+pub use options::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler, Setting};
 
 use std::sync::Arc;
 
@@ -115,78 +115,85 @@ impl MemoryConfig {
     /// # Errors
     /// Names the problem, with help.
     pub fn validate(&self) -> Result<(), Refusal> {
+        self.check().map_err(|(_, refusal)| refusal)
+    }
+
+    /// Checks as [`validate`](Self::validate) does, and names the setting that is refused.
+    ///
+    /// # Errors
+    /// The first such setting, and the reason.
+    pub fn check(&self) -> Result<(), (Setting, Refusal)> {
         self.check_ranks()?;
         self.check_queues()?;
         self.check_commands()?;
-        self.complete_map().map(|_| ())
+        self.wanted().map_err(|refusal| (Setting::Channels, refusal))?;
+        self.complete_map().map(drop).map_err(|refusal| (Setting::Map, refusal))
     }
 
-    fn check_ranks(&self) -> Result<(), Refusal> {
+    fn check_ranks(&self) -> Result<(), (Setting, Refusal)> {
         let Some((first, others)) = self.ranks.split_first() else {
-            return Err(Refusal::new("a channel without ranks", "at least one"));
+            return Err((Setting::Ranks, Refusal::new("a channel without ranks", "at least one")));
         };
         if !self.ranks.len().is_power_of_two() || self.ranks.len() > 16 {
-            return Err(Refusal::new(
+            let refusal = Refusal::new(
                 format!("{} ranks", self.ranks.len()),
                 "1, 2, 4, 8 or 16: address bits choose among them",
-            ));
+            );
+            return Err((Setting::Ranks, refusal));
         }
         let built = |spec: &MemorySpec| crate::spec::Organization { ranks: 1, ..spec.organization };
         let unlike = others.iter().find(|other| {
             built(other) != built(first) || other.clock != first.clock || other.burst != first.burst
         });
         if let Some(other) = unlike {
-            return Err(Refusal::new(
+            let refusal = Refusal::new(
                 format!("`{}` and `{}` on one channel", first.name, other.name),
                 "ranks of a channel share its clock and organization; put them on channels of their own",
-            ));
+            );
+            return Err((Setting::Devices, refusal));
         }
         if self.channels == 0 || self.controllers() > 64 {
-            return Err(Refusal::new(
-                format!("{} channels", self.controllers()),
-                "from 1 to 64, halves counted",
-            ));
+            let reason = format!("{} channels", self.controllers());
+            return Err((Setting::Channels, Refusal::new(reason, "from 1 to 64, halves counted")));
         }
         Ok(())
     }
 
-    fn check_queues(&self) -> Result<(), Refusal> {
+    fn check_queues(&self) -> Result<(), (Setting, Refusal)> {
         for (name, size) in [("read", self.read_queue), ("write", self.write_queue)] {
             if !(1..=4096).contains(&size) {
-                return Err(Refusal::new(
-                    format!("a {name} queue of {size}"),
-                    "from 1 to 4096 requests",
-                ));
+                let reason = format!("a {name} queue of {size}");
+                return Err((Setting::Queue, Refusal::new(reason, "from 1 to 4096 requests")));
             }
         }
         let banks = self.spec().organization.banks_of_rank() * self.ranks.len() as u32;
         if self.scheduler == Scheduler::PerBank && self.read_queue * banks > MAX_READS {
-            return Err(Refusal::new(
+            let refusal = Refusal::new(
                 format!("{banks} banks with read queues of {}", self.read_queue),
                 format!("at most {MAX_READS} reads in all"),
-            ));
+            );
+            return Err((Setting::Queue, refusal));
         }
         let (low, high) = (self.low_watermark, self.high_watermark);
         if !(0.0..=1.0).contains(&low) || !(low..=1.0).contains(&high) {
-            return Err(Refusal::new(
+            let refusal = Refusal::new(
                 format!("watermarks {low} and {high}"),
                 "shares of the write queue, the low one first",
-            ));
+            );
+            return Err((Setting::Watermarks, refusal));
         }
-        self.page.validate()
+        self.page.validate().map_err(|refusal| (Setting::Page, refusal))
     }
 
-    fn check_commands(&self) -> Result<(), Refusal> {
+    fn check_commands(&self) -> Result<(), (Setting, Refusal)> {
         let lacks_bank_refresh = |spec: &&Arc<MemorySpec>| {
             spec.refresh_interval().is_some() && spec.bank_refresh == BankRefresh::None
         };
         if self.refresh == RefreshPolicy::PerBank
             && let Some(spec) = self.ranks.iter().find(lacks_bank_refresh)
         {
-            return Err(Refusal::new(
-                format!("`{}` cannot refresh single banks", spec.family),
-                "choose all-bank refresh",
-            ));
+            let reason = format!("`{}` cannot refresh single banks", spec.family);
+            return Err((Setting::Refresh, Refusal::new(reason, "choose all-bank refresh")));
         }
         for spec in &self.ranks {
             self.power.validate(spec)?;

@@ -13,7 +13,7 @@ use memweir_dram::check::{Checker, Rule, Violation, text};
 use memweir_dram::command::Command;
 use serde::Serialize;
 
-use super::devices::DeviceArgs;
+use super::devices::{DeviceArgs, Side};
 use super::source::Progress;
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -115,10 +115,9 @@ impl From<&Violation> for Found {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let config = args.devices.config()?;
-    let on_command_line =
-        |refusal: memweir_core::input::Refusal| refusal.written_in("command line");
-    config.validate().map_err(on_command_line)?;
-    let mut checker = Checker::new(&config).map_err(on_command_line)?;
+    Side::First.check(&config)?;
+    let mut checker = Checker::new(&config)
+        .map_err(|refusal| refusal.written_in("command line").key("--memory"))?;
     read(&args.trace, &mut checker)?;
     let last = checker.last().0;
     let end = args.end.unwrap_or(last);

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(value_parser = pattern)]
     patterns: Vec<Pattern>,
     /// The pattern of the service curve that the flow model reads [default: mixed, or the first]
-    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern, conflicts_with = "nvm")]
     service: Option<Pattern>,
     /// Share of the requests that goes to the second memory, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 50, requires = "nvm")]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use memweir_core::PhysAddr;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::units::LINE_BYTES;
-use memweir_dram::config::RefreshPolicy;
+use memweir_dram::config::{RefreshPolicy, Setting};
 use memweir_dram::{MemoryConfig, MemorySpec};
 
 use super::memory::with_map;
@@ -72,7 +72,7 @@ impl NvmArgs {
         let Some(nvm) = &self.nvm else { return Ok(None) };
         let mut config = built(nvm, self.nvm_channels, self.nvm_ranks, Side::Second)?;
         if let Some(given) = &self.nvm_map {
-            config = with_map(config, given)?;
+            config = with_map(config, given, Side::Second)?;
         }
         let end = PhysAddr(first.capacity().0);
         let from = self.nvm_from.unwrap_or(end);
@@ -95,24 +95,28 @@ impl NvmArgs {
 
 /// The memory that an option is about.
 #[derive(Clone, Copy)]
-enum Side {
+pub(super) enum Side {
     First,
     Second,
 }
 
 impl Side {
-    fn devices(self) -> &'static str {
-        match self {
-            Self::First => "--memory",
-            Self::Second => "--nvm",
+    /// Returns the option of a setting. Both memories share those of the controllers.
+    pub(super) fn option(self, setting: Setting) -> String {
+        match (self, setting) {
+            (Self::Second, Setting::Devices) => "--nvm".to_owned(),
+            (Self::Second, Setting::Channels | Setting::Ranks | Setting::Map) => {
+                format!("--nvm-{setting}")
+            }
+            _ => format!("--{setting}"),
         }
     }
 
-    fn ranks(self) -> &'static str {
-        match self {
-            Self::First => "--ranks",
-            Self::Second => "--nvm-ranks",
-        }
+    /// Checks the memory of these options.
+    pub(super) fn check(self, config: &MemoryConfig) -> Result<(), InputError> {
+        config.check().map_err(|(setting, refusal)| {
+            refusal.written_in("command line").key(self.option(setting))
+        })
     }
 }
 
@@ -123,10 +127,11 @@ fn built(
     ranks: Option<u32>,
     side: Side,
 ) -> Result<MemoryConfig, InputError> {
-    let specs = devices.split('+').map(|one| spec(one, side.devices()).map(Arc::new));
+    let specs =
+        devices.split('+').map(|one| spec(one, &side.option(Setting::Devices)).map(Arc::new));
     let specs = specs.collect::<Result<Vec<_>, _>>()?;
     let refused = |reason: String, help: &str| {
-        Refusal::new(reason, help).written_in("command line").key(side.ranks())
+        Refusal::new(reason, help).written_in("command line").key(side.option(Setting::Ranks))
     };
     let ranks = match (specs.as_slice(), ranks) {
         (_, Some(0)) => return Err(refused("no ranks".to_owned(), "at least one")),

@@ -6,9 +6,9 @@ use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::Named;
 use memweir_core::{Cycles, PhysAddr};
 use memweir_dram::MemoryConfig;
-use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, Scheduler};
+use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, Scheduler, Setting};
 
-use super::devices::{DeviceArgs, NvmArgs};
+use super::devices::{DeviceArgs, NvmArgs, Side};
 use crate::render::text::counted;
 use crate::shared::map;
 use crate::value::{named, parsed};
@@ -88,16 +88,16 @@ impl MemoryArgs {
     pub(super) fn systems(&self) -> Result<Vec<(PhysAddr, MemoryConfig)>, InputError> {
         let mut first = self.devices.config()?;
         if let Some(given) = &self.map {
-            first = with_map(first, given)?;
+            first = with_map(first, given, Side::First)?;
         }
         let self_refresh = self.self_refresh.map(Cycles);
-        self.control(&mut first, self_refresh)?;
+        self.control(&mut first, self_refresh, Side::First)?;
         let mut systems = vec![(PhysAddr(0), first)];
         if let Some((from, mut second)) = self.nvm.config(&systems[0].1)? {
             second.refresh = systems[0].1.refresh;
             // Memories without refresh have no self-refresh.
             let refreshed = second.spec().refresh_interval().is_some();
-            self.control(&mut second, self_refresh.filter(|_| refreshed))?;
+            self.control(&mut second, self_refresh.filter(|_| refreshed), Side::Second)?;
             systems.push((from, second));
         }
         Ok(systems)
@@ -108,6 +108,7 @@ impl MemoryArgs {
         &self,
         config: &mut MemoryConfig,
         self_refresh_after: Option<Cycles>,
+        side: Side,
     ) -> Result<(), InputError> {
         config.scheduler = self.scheduler;
         if let Some(AgeLimit(limit)) = self.age_limit {
@@ -118,15 +119,26 @@ impl MemoryArgs {
         (config.low_watermark, config.high_watermark) = (self.watermarks.low, self.watermarks.high);
         config.power =
             PowerPolicy { power_down_after: self.power_down.map(Cycles), self_refresh_after };
-        config.validate().map_err(|refusal: Refusal| refusal.written_in("command line"))
+        side.check(config)
     }
 }
 
 /// The memory with a built-in layout of its address map, or with the map of a file.
-pub(super) fn with_map(config: MemoryConfig, given: &str) -> Result<MemoryConfig, InputError> {
+pub(super) fn with_map(
+    config: MemoryConfig,
+    given: &str,
+    side: Side,
+) -> Result<MemoryConfig, InputError> {
+    let path = Path::new(given);
     match MapLayout::named(given) {
         Ok(layout) => Ok(config.with_layout(layout)),
-        Err(_) => Ok(MemoryConfig { map: map::read(Path::new(given))?, ..config }),
+        // A word is a name, unless there is such a file.
+        Err(refusal) if !given.contains(['.', '/']) && !path.exists() => {
+            let help = format!("{}; or a file with a map", refusal.help.unwrap_or_default());
+            let refusal = Refusal::new(refusal.reason, help);
+            Err(refusal.written_in("command line").key(side.option(Setting::Map)))
+        }
+        Err(_) => Ok(MemoryConfig { map: map::read(path)?, ..config }),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::ArgGroup;
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::InputError;
 use memweir_core::{Cycles, Nanos, PhysAddr, Picos};
@@ -32,6 +33,8 @@ use crate::value::parsed;
 
 /// Options of `memweir dram replay`.
 #[derive(Debug, clap::Args)]
+#[command(group = several("over_time", ["timeline", "svg"]))]
+#[command(group = several("command_files", ["commands", "nvm_commands"]))]
 pub(crate) struct Args {
     /// The trace (`-`: standard input)
     #[arg(value_name = "TRACE")]
@@ -79,6 +82,7 @@ pub(crate) struct Args {
     pub(super) nvm_commands: Option<PathBuf>,
     /// Format of the files of commands: `memweir`, or `drampower` with a file for each channel
     #[arg(long, value_name = "FORMAT", default_value = "memweir", help_heading = "Output")]
+    #[arg(requires = "command_files")]
     pub(super) commands_format: CommandsFormat,
     /// Write one row per memory and interval, the warm-up included, as Parquet or CSV by the ending
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -88,11 +92,16 @@ pub(crate) struct Args {
     pub(super) svg: Option<PathBuf>,
     /// Length of an interval of `--timeline` and `--svg` in the time of the memory, 100ns or more
     #[arg(long, value_name = "TIME", default_value = "10us", help_heading = "Output")]
-    #[arg(value_parser = over_time::interval)]
+    #[arg(value_parser = over_time::interval, requires = "over_time")]
     pub(super) interval: Nanos,
     /// Write the result as JSON (`-`: to standard output instead of the report)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(super) json: Option<PathBuf>,
+}
+
+/// Options of which another one needs at least one.
+fn several(name: &'static str, options: [&'static str; 2]) -> ArgGroup {
+    ArgGroup::new(name).args(options).multiple(true)
 }
 
 impl Args {

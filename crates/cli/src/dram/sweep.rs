@@ -107,8 +107,10 @@ pub(super) fn execute(args: &Args) -> Result<Outcome, Failure> {
 fn grid(args: &Args) -> Result<Grid, Failure> {
     let on_command_line = |refusal: Refusal| refusal.written_in("command line").key("--sweep");
     let grid = Grid::new(args.sweep.clone()).map_err(on_command_line)?;
+    let given: Vec<OsString> = std::env::args_os().collect();
     for sweep in grid.sweeps() {
-        check(&sweep.path.to_string()).map_err(on_command_line)?;
+        let option = sweep.path.to_string();
+        check(&option).and_then(|()| check_alone(&option, &given)).map_err(on_command_line)?;
     }
     Ok(grid)
 }
@@ -177,6 +179,22 @@ fn check(option: &str) -> Result<(), Refusal> {
             Err(Refusal::new(reason, suggestion(option, names.iter().copied())))
         }
     }
+}
+
+/// Refuses a swept option that the command line `given` has a value for, too, unless the command
+/// requires one.
+fn check_alone(option: &str, given: &[OsString]) -> Result<(), Refusal> {
+    let is_option = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(option))
+    };
+    let command = Point::command();
+    let mut optional = command.get_arguments().filter(|arg| !arg.is_required_set());
+    if optional.any(|arg| arg.get_long() == Some(option)) && given.iter().any(is_option) {
+        let reason = format!("`{option}` has values here and another by `--{option}`");
+        return Err(Refusal::new(reason, "leave out one"));
+    }
+    Ok(())
 }
 
 impl Prepared {
@@ -301,6 +319,16 @@ mod tests {
             assert!(check(option).is_err(), "{option}");
         }
         assert!(check("modes").is_err_and(|r| r.help.is_some_and(|help| help.contains("`mode`"))));
+    }
+
+    #[test]
+    fn a_swept_option_is_not_given_beside_the_sweep() {
+        let given = ["replay", "t.mwt", "--memory=hbm2", "--page", "open", "--mode=sat"];
+        let given = given.map(OsString::from);
+        assert!(check_alone("page", &given).unwrap_err().reason.contains("another by `--page`"));
+        assert!(check_alone("mode", &given).is_err());
+        assert!(check_alone("queue", &given).is_ok());
+        assert!(check_alone("memory", &given).is_ok(), "it is required");
     }
 
     #[test]

@@ -122,7 +122,8 @@ impl Watch {
     /// Holds the commands against the rules, too.
     pub(super) fn checked(self, config: &MemoryConfig) -> Result<Self, Failure> {
         let checker = Checker::new(config);
-        let checker = checker.map_err(|refusal| refusal.written_in("command line"))?;
+        let checker =
+            checker.map_err(|refusal| refusal.written_in("command line").key("--check"))?;
         Ok(Self { checker: Some(checker), ..self })
     }
 

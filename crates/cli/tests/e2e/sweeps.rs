@@ -264,7 +264,7 @@ fn options_of_a_replay_are_swept() {
     let trace: String =
         (0..2_000).map(|line| format!("LD {:#x}\n", line * 4096 + line * 64)).collect();
     world.file("t.txt", &trace);
-    let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--page", "open"];
+    let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400"];
     let sweep = ["--sweep", "page=open,closed", "--sweep", "mode=sat,mlp:4", "--out", "points"];
     for shard in ["1/2", "2/2"] {
         stdout(world.memweir().args(replay).args(sweep).args(["--shard", shard]));

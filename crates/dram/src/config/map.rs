@@ -82,7 +82,7 @@ impl MemoryConfig {
     }
 
     /// Returns the number of functions of each role that the system needs.
-    fn wanted(&self) -> Result<[(Role, u32); 5], Refusal> {
+    pub(super) fn wanted(&self) -> Result<[(Role, u32); 5], Refusal> {
         let organization = &self.spec().organization;
         let channels = match self.map.interleave {
             None => self.channels,

@@ -139,6 +139,45 @@ memweir_core::named! {
     Off = "off",
 }
 
+/// A setting of a memory and its controllers, by the name of its option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// The devices.
+    Devices,
+    /// The number of ranks.
+    Ranks,
+    /// The number of channels.
+    Channels,
+    /// The address map.
+    Map,
+    /// The sizes of the queues.
+    Queue,
+    /// The watermarks of the write queue.
+    Watermarks,
+    /// The page policy.
+    Page,
+    /// The refresh policy.
+    Refresh,
+    /// The idle time before power-down.
+    PowerDown,
+    /// The idle time before self-refresh.
+    SelfRefresh,
+}
+
+memweir_core::named! {
+    pub Setting, "setting":
+    Devices = "memory",
+    Ranks = "ranks",
+    Channels = "channels",
+    Map = "map",
+    Queue = "queue",
+    Watermarks = "watermarks",
+    Page = "page",
+    Refresh = "refresh",
+    PowerDown = "power-down",
+    SelfRefresh = "self-refresh",
+}
+
 /// Idle times after which ranks without waiting requests are put to sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PowerPolicy {
@@ -149,17 +188,15 @@ pub struct PowerPolicy {
 }
 
 impl PowerPolicy {
-    pub(super) fn validate(&self, spec: &MemorySpec) -> Result<(), Refusal> {
+    pub(super) fn validate(&self, spec: &MemorySpec) -> Result<(), (Setting, Refusal)> {
         let wanted = [
-            (self.power_down_after, CommandKind::PowerDownEnter, "power-down"),
-            (self.self_refresh_after, CommandKind::SelfRefreshEnter, "self-refresh"),
+            (self.power_down_after, CommandKind::PowerDownEnter, Setting::PowerDown),
+            (self.self_refresh_after, CommandKind::SelfRefreshEnter, Setting::SelfRefresh),
         ];
-        for (after, command, name) in wanted {
+        for (after, command, setting) in wanted {
             if after.is_some() && !spec.constraints.iter().any(|c| c.from == command) {
-                return Err(Refusal::new(
-                    format!("`{}` has no rules for {name}", spec.name),
-                    "its timing needs tCKE, tXP and tXS",
-                ));
+                let reason = format!("`{}` has no rules for {setting}", spec.name);
+                return Err((setting, Refusal::new(reason, "its timing needs tCKE, tXP and tXS")));
             }
         }
         Ok(())
