@@ -38,6 +38,13 @@ fn every_meter_and_mechanism_is_there_with_a_reason() {
         }
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "looking makes nothing");
+    let manual = include_str!("../../../../docs/json.md");
+    let section = manual.split("\n## ").find(|section| section.starts_with("`doctor --json`"));
+    let fields = serde_json::to_value(&report).unwrap();
+    for field in fields.as_object().unwrap().keys() {
+        let is_named = |text: &str| text.contains(&format!("`{field}"));
+        assert!(section.is_some_and(is_named), "docs/json.md does not describe `{field}`");
+    }
 }
 
 #[test]
