@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memweir_core::input::{DataFile, InputError, Refusal};
 use memweir_core::names::choose;
-use memweir_core::{Bytes, Joules, Nanos, Seconds};
+use memweir_core::{Bytes, Joules, Nanos, PAGE, Seconds};
 use memweir_energy::{
     Activity, BusMemory, Energy, Flash, Medium, POINTS, READINGS, Reading, TABLE_IV, average,
     break_even,
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     #[arg(value_parser = |name: &str| reading(name).map_err(refused))]
     reading: (&'static str, Reading),
     /// Size of the swap area; the three of the paper, with the swap-ins of its Table IV, if absent
-    #[arg(long, value_name = "SIZE", value_parser = size, requires = "swap_ins")]
+    #[arg(long, value_name = "SIZE", value_parser = area, requires = "swap_ins")]
     swap: Option<Bytes>,
     /// Pages that would have been copied in without direct read
     #[arg(long, value_name = "N", requires = "swap")]
@@ -68,6 +68,15 @@ pub(crate) struct Args {
 
 pub(super) fn reading(name: &str) -> Result<(&'static str, Reading), Refusal> {
     choose("reading", name, READINGS.map(|reading| (reading.0, reading)))
+}
+
+/// The size of a swap area.
+fn area(text: &str) -> Result<Bytes, String> {
+    let area = size(text)?;
+    match area.0.is_multiple_of(PAGE.0) {
+        true => Ok(area),
+        false => Err(format!("{area} are no whole pages; write a size such as `256M`")),
+    }
 }
 
 /// The three media.
