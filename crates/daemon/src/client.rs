@@ -35,6 +35,16 @@ pub enum ClientError {
         /// The daemon's socket.
         socket: PathBuf,
     },
+    /// The daemon ended before it replied.
+    #[error(
+        "the daemon at {socket} has ended; its jobs run on, and the next `memweir daemon` with the \
+         same state takes them over",
+        socket = socket.display()
+    )]
+    Gone {
+        /// The daemon's socket.
+        socket: PathBuf,
+    },
     /// The daemon is stopped, or hangs.
     #[error(
         "the daemon at {socket} has said nothing for {patience:?}: it is stopped, or very busy",
@@ -151,10 +161,13 @@ impl Client {
 }
 
 fn failure(socket: &Path, patience: Duration, source: io::Error) -> ClientError {
-    use io::ErrorKind::{ConnectionRefused, NotFound, WouldBlock};
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof, WouldBlock,
+    };
     let socket = socket.to_owned();
     match source.kind() {
         NotFound | ConnectionRefused => ClientError::NoDaemon { socket },
+        BrokenPipe | ConnectionReset | UnexpectedEof => ClientError::Gone { socket },
         WouldBlock => ClientError::Silent { socket, patience },
         _ => ClientError::Connection { socket, source },
     }
@@ -180,6 +193,19 @@ mod tests {
         drop(stream);
         let refused = client.request(&Request::Status {}).unwrap_err();
         assert_eq!(refused.to_string(), "too many connections");
+    }
+
+    #[test]
+    fn a_daemon_that_ends_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut client = Client::connect(&socket).unwrap();
+        drop(listener.accept().unwrap());
+        let ended = client.wait(&vec![]).unwrap_err().to_string();
+        assert!(
+            ended.starts_with(&format!("the daemon at {} has ended; its jobs", socket.display()))
+        );
     }
 
     #[test]
