@@ -8,6 +8,7 @@ use memweir_core::input::InputError;
 use memweir_core::names::Named;
 use memweir_core::{Bytes, LINE_BYTES, Nanos};
 use memweir_linux::hog::Kernel;
+use memweir_linux::tell;
 use memweir_run::hog::{HogOptions, HogReport, Limit, array_size};
 use memweir_run::platform::{Machine, Platform};
 
@@ -76,6 +77,10 @@ impl Common {
             .help(format!("the smallest is {LINE_BYTES} B, one cache line"))
             .into());
         }
+        let given = self.array.zip(here.caches.as_ref());
+        if let Some(notice) = given.and_then(|(array, caches)| in_cache(array, caches.llc.size)) {
+            tell!("{notice}");
+        }
         let default = || array_size(here.caches.as_ref(), cpus.len(), here.memory);
         Ok(HogOptions {
             kernel,
@@ -90,6 +95,17 @@ impl Common {
         output::report(self.json.as_deref(), report, || text(report))?;
         Ok(if report.interrupted { Outcome::Interrupted } else { Outcome::Success })
     }
+}
+
+/// The notice that arrays may stay in the last-level cache.
+fn in_cache(array: Bytes, llc: Bytes) -> Option<String> {
+    (array < llc).then(|| {
+        format!(
+            "an array of {array} is smaller than the last-level cache of {llc}: the bandwidth is in \
+             part that of the cache; `--array {}` passes it by",
+            2 * llc.0
+        )
+    })
 }
 
 fn text(report: &HogReport) -> String {
@@ -121,6 +137,13 @@ fn text(report: &HogReport) -> String {
 mod tests {
     use super::*;
     use memweir_run::hog::InstanceReport;
+
+    #[test]
+    fn arrays_that_fit_into_the_cache_are_told() {
+        let told = in_cache(Bytes(1 << 20), Bytes(32 << 20)).expect("a notice");
+        assert!(told.contains("1 MiB") && told.contains("`--array 67108864`"), "{told}");
+        assert_eq!(in_cache(Bytes(64 << 20), Bytes(32 << 20)), None);
+    }
 
     #[test]
     fn the_text_has_instances_and_their_sum() {
