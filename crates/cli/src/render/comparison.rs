@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use memweir_core::metrics;
 use memweir_run::compare::{ComparedRun, Comparison, ConstantFailure, Difference, Verdict};
+use memweir_run::report::Outcome;
 
 use super::batch;
 use super::text::{Table, interval, known, rate, seconds};
@@ -17,10 +18,13 @@ pub(crate) fn report(comparison: &Comparison) -> String {
         .right(format!("against {}", comparison.baseline), |variant| {
             variant
                 .difference
-                .map_or("-".to_owned(), |d| format!("{:+.2} s ({:+.1} %)", d.mean_s, d.percent))
+                .map_or("-".to_owned(), |d| format!("{} ({:+.1} %)", change(d.mean_s), d.percent))
         })
         .right(interval(comparison.confidence), |variant| {
-            let ends = |d: Difference| format!("{:+.2} to {:+.2} s", d.low_s, d.high_s);
+            let ends = |d: Difference| {
+                let (scale, unit) = unit(d.low_s.abs().max(d.high_s.abs()));
+                format!("{:+.2} to {:+.2} {unit}", d.low_s * scale, d.high_s * scale)
+            };
             variant.difference.map_or("-".to_owned(), ends)
         })
         .right("bandwidth std", |variant| known(variant.bandwidth_std, rate))
@@ -28,6 +32,10 @@ pub(crate) fn report(comparison: &Comparison) -> String {
     let profiles = comparison.runs.first().map(|run| batch::profiles(&run.report.jobs));
     let mut text = profiles.unwrap_or_default();
     text += &table.to_string();
+    let is_interrupted = |run: &ComparedRun| run.report.outcome == Outcome::Interrupted;
+    if let Some(run) = comparison.runs.iter().find(|run| is_interrupted(run)) {
+        let _ = write!(text, "\n\nA signal ended the comparison in round {}.", run.round + 1);
+    }
     if comparison.rounds == 0 {
         return text + "\n\nNo round was completed: nothing is compared.\n";
     }
@@ -80,6 +88,17 @@ fn failed(failure: &ConstantFailure) -> String {
     )
 }
 
+/// The unit that gives seconds two decimals that tell, and how many of it a second has.
+fn unit(largest: f64) -> (f64, &'static str) {
+    if largest > 0.0 && largest < 0.1 { (1e3, "ms") } else { (1.0, "s") }
+}
+
+/// A difference with its sign.
+fn change(value: f64) -> String {
+    let (scale, unit) = unit(value.abs());
+    format!("{:+.2} {unit}", value * scale)
+}
+
 /// A relative standard deviation in percent, if there is one.
 pub(super) fn spread(rsd_percent: Option<f64>) -> String {
     rsd_percent.map_or_else(|| "-".to_owned(), |rsd| format!("{rsd:.1} %"))
@@ -104,12 +123,9 @@ pub(super) fn conclusion(
     difference: Option<Difference>,
 ) -> Option<String> {
     let change = difference.map(|d| {
-        format!(
-            "{:.1} % ({:.2} to {:.2} s)",
-            d.percent.abs(),
-            d.low_s.abs().min(d.high_s.abs()),
-            d.low_s.abs().max(d.high_s.abs())
-        )
+        let (low, high) = (d.low_s.abs().min(d.high_s.abs()), d.low_s.abs().max(d.high_s.abs()));
+        let (scale, unit) = unit(high);
+        format!("{:.1} % ({:.2} to {:.2} {unit})", d.percent.abs(), low * scale, high * scale)
     });
     match (verdict, change) {
         (Verdict::Faster, Some(change)) => {
@@ -176,6 +192,27 @@ mod tests {
             "No difference between random and os was measured: the interval contains zero.",
             "peak-bandwidth is slower than os by 4.1 % (0.50 to 0.90 s).",
         ] {
+            assert!(text.contains(needle), "{needle} is missing in\n{text}");
+        }
+    }
+
+    #[test]
+    fn short_times_have_digits_that_tell_them_apart() {
+        let variant = VariantSummary {
+            mean_s: Some(0.0042),
+            ..variant("random", Verdict::Slower, Some((0.0002, 0.0004)))
+        };
+        let comparison = Comparison {
+            baseline: "os".into(),
+            rounds: 3,
+            confidence: 0.95,
+            void: None,
+            failures: Vec::new(),
+            variants: vec![variant],
+            runs: vec![],
+        };
+        let text = report(&comparison);
+        for needle in ["4.200 ms", "+0.30 ms (", "+0.20 to +0.40 ms", "(0.20 to 0.40 ms)."] {
             assert!(text.contains(needle), "{needle} is missing in\n{text}");
         }
     }

@@ -6,14 +6,16 @@ use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width,
 };
 
-/// Seconds with the digits that matter: `0.004 s`, `3.14 s`, `125 s`.
+/// Seconds with the digits that matter: `4.200 ms`, `0.042 s`, `3.14 s`, `125 s`.
 pub(crate) fn seconds(value: f64) -> String {
     if value >= 100.0 {
         format!("{value:.0} s")
     } else if value >= 1.0 {
         format!("{value:.2} s")
-    } else {
+    } else if value >= 0.01 || value <= 0.0 {
         format!("{value:.3} s")
+    } else {
+        format!("{:.3} ms", value * 1e3)
     }
 }
 
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn numbers_have_the_digits_that_matter() {
-        assert_eq!(seconds(0.0042), "0.004 s");
+        assert_eq!([0.0042, 0.042, 0.0].map(seconds), ["4.200 ms", "0.042 s", "0.000 s"]);
         assert_eq!(seconds(15.678), "15.68 s");
         assert_eq!(seconds(125.4), "125 s");
         assert_eq!(
