@@ -5,7 +5,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::failure::{EXIT_CODES, PROGRAM_EXIT_CODES};
 use crate::{
     calibrate, color, completions, doctor, dram, emulate, fit, hog, hogsim, man, map, page,
-    profile, queue, replay, reproduce, run, sim, store, sweep, top, watch,
+    profile, queue, replay, reproduce, run, sim, store, sweep, top, value, watch,
 };
 
 /// memweir's command line.
@@ -123,7 +123,7 @@ pub(crate) enum Command {
 /// The command line with the parts of its help that come from tables.
 #[must_use]
 pub fn command() -> clap::Command {
-    Cli::command().mut_subcommands(|sub| match sub.get_name() {
+    json_endings(Cli::command()).mut_subcommands(|sub| match sub.get_name() {
         "run" => sub.after_long_help(run::help::after()),
         "submit" | "wait" => sub.after_long_help(queue::WAIT_EXIT_CODES),
         "fit" => sub.after_long_help(format!("{}\n{EXIT_CODES}", fit::AFTER)),
@@ -133,4 +133,13 @@ pub fn command() -> clap::Command {
             .mut_subcommand("run", |run| run.after_long_help(PROGRAM_EXIT_CODES)),
         _ => sub.after_long_help(EXIT_CODES),
     })
+}
+
+/// Makes every `--json` refuse the ending of another format.
+fn json_endings(command: clap::Command) -> clap::Command {
+    let json = |arg: clap::Arg| match arg.get_long() {
+        Some("json") => arg.value_parser(value::json),
+        _ => arg,
+    };
+    command.mut_args(json).mut_subcommands(json_endings)
 }

@@ -12,6 +12,7 @@ use memweir_run::platform::Platform;
 use memweir_watch::{Metrics, MetricsServer};
 
 use crate::failure::Failure;
+use crate::output;
 
 /// Time between two writes of the textfile. Prometheus scrapes less often.
 const TEXTFILE_INTERVAL: Duration = Duration::from_secs(1);
@@ -45,6 +46,7 @@ impl ExportArgs {
     /// Starts the requested exports. Signals that the command waits for must be blocked.
     pub(crate) fn start(&self, metrics: &Metrics) -> Result<Export, Failure> {
         let textfile = self.metrics_textfile.as_deref();
+        output::writable(textfile)?;
         let textfile = textfile.map(|path| Textfile::start(path, metrics.clone())).transpose()?;
         let server = self.metrics_listen.map(|address| {
             let server = MetricsServer::start(address, metrics.clone()).map_err(|error| {

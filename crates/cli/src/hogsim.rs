@@ -65,6 +65,8 @@ enum Load {
 
 /// Runs HogSim and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
+    let results = [&args.write_plan, &args.write_segment, &args.common.json];
+    output::check(results, args.file.as_deref())?;
     let plan = match load(args)? {
         Load::Plan(plan) => plan,
         Load::Segment(segment) => plan_of(&transformed(segment, args), args)?,

@@ -19,7 +19,7 @@ use crate::output;
 use crate::render::profile as render;
 use crate::shared::batch::lost_output;
 use crate::shared::profiling::{QemuArgs, keep, show, signals, spinner};
-use crate::value::{duration, named, parsed};
+use crate::value::{duration, named, parquet, parsed, trace};
 
 /// Options of `memweir profile`.
 #[derive(Debug, clap::Args)]
@@ -62,12 +62,13 @@ pub(crate) struct Args {
     /// Write the lines that the program moves between memory and its last-level cache, with threads
     /// and instruction gaps, for `memweir dram replay`; needs the software meter
     #[arg(long, value_name = "FILE.mwt", conflicts_with = "sample")]
+    #[arg(value_parser = trace)]
     addresses: Option<PathBuf>,
     /// Draw the rate at 1 ms and at 100 ms
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]
     svg: Option<PathBuf>,
     /// Write one row per interval
-    #[arg(long, value_name = "FILE.parquet")]
+    #[arg(long, value_name = "FILE.parquet", value_parser = parquet)]
     recording: Option<PathBuf>,
     /// Write the report as JSON (`-`: to standard output instead of the text)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -94,10 +95,10 @@ impl From<ProfileError> for Failure {
 /// Profiles the program and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.svg, &args.recording, &args.json, &args.addresses], [])?;
-    let input = input_of(io::stdin())?;
     if let Some(store) = args.store.as_deref().filter(|store| store.exists()) {
         Store::read(Some(store))?;
     }
+    let input = input_of(io::stdin())?;
     let directory = std::env::current_dir()
         .map_err(|error| Failure::Machine(format!("the working directory: {error}")))?;
     let program = options::program(&args.command[0], &directory)

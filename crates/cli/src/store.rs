@@ -38,7 +38,7 @@ enum Action {
         #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]
         svg: Option<PathBuf>,
         /// Write it as a Parquet recording
-        #[arg(long, value_name = "FILE.parquet")]
+        #[arg(long, value_name = "FILE.parquet", value_parser = crate::value::parquet)]
         recording: Option<PathBuf>,
     },
     /// Remove profiles
@@ -54,6 +54,9 @@ enum Action {
 
 /// Lists, shows or removes.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
+    if let Action::Show { svg, recording, .. } = &args.action {
+        output::check([svg, recording], [])?;
+    }
     let store = Store::read(args.store.as_deref())?;
     match args.action {
         Action::List { json } => list(&store, json)?,
@@ -81,6 +84,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
 }
 
 fn list(store: &Store, json: Option<PathBuf>) -> Result<(), Failure> {
+    output::writable(json.as_deref())?;
     let entries = store.list()?;
     if let Some(path) = &json {
         let profiles: Vec<_> = entries.iter().map(Listed::from).collect();

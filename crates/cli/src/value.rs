@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use jiff::SignedDuration;
 use memweir_core::cache::CacheGeometry;
-use memweir_core::names::Named;
+use memweir_core::names::{Named, by_ending};
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
 use memweir_run::options::{self, Cores, Refusal};
 
@@ -135,18 +135,48 @@ pub(crate) fn quantum(text: &str) -> Result<Nanos, String> {
     memweir_run::options::quantum(span.as_millis_f64()).map_err(refused)
 }
 
-/// The file of a plot. A name without an ending, such as a device's, is taken as it is.
-pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
+/// The file of an output that has one format, to which its ending must belong. `what` is the
+/// content: `a plot`. A name without an ending, such as a device's, is taken as it is.
+fn file(text: &str, what: &str, ending: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if is_stdout(Some(&path)) {
-        return Err("a plot goes into a file; end its name in .svg".to_owned());
+    if path.extension().is_some() {
+        by_ending(&path, what, [(ending, ())]).map_err(refused)?;
     }
-    match path.extension() {
-        Some(ending) if !ending.eq_ignore_ascii_case("svg") => {
-            Err(format!("plots are SVG, not {}; end the name in .svg", ending.display()))
-        }
-        _ => Ok(path),
+    Ok(path)
+}
+
+/// The file of a plot.
+pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
+    let path = file(text, "a plot", "svg")?;
+    match is_stdout(Some(&path)) {
+        true => Err("a plot goes into a file; end its name in .svg".to_owned()),
+        false => Ok(path),
     }
+}
+
+/// The file of a result in JSON, or `-`.
+pub(crate) fn json(text: &str) -> Result<PathBuf, String> {
+    file(text, "JSON", "json")
+}
+
+/// The file of records in JSON, one per line.
+pub(crate) fn json_lines(text: &str) -> Result<PathBuf, String> {
+    file(text, "a record per line", "jsonl")
+}
+
+/// The file of a recording.
+pub(crate) fn parquet(text: &str) -> Result<PathBuf, String> {
+    file(text, "a recording", "parquet")
+}
+
+/// The file of an address map, a service curve or a calibration.
+pub(crate) fn toml(text: &str) -> Result<PathBuf, String> {
+    file(text, "TOML", "toml")
+}
+
+/// The file of a trace of addresses.
+pub(crate) fn trace(text: &str) -> Result<PathBuf, String> {
+    file(text, "a trace of addresses", "mwt")
 }
 
 #[cfg(test)]
@@ -206,6 +236,17 @@ mod tests {
     fn a_plot_has_a_file() {
         assert_eq!(svg("x.svg"), Ok(PathBuf::from("x.svg")));
         assert!(svg("-").unwrap_err().contains("goes into a file"));
+    }
+
+    #[test]
+    fn an_ending_that_an_output_cannot_have_is_refused() {
+        for taken in ["x.json", "x.JSON", "-", "/dev/null", "a.b/x"] {
+            assert_eq!(json(taken), Ok(PathBuf::from(taken)));
+        }
+        assert_eq!(json("x.csv"), Err("JSON cannot be written as `.csv`; valid: json".to_owned()));
+        for parser in [svg, parquet, toml, trace] {
+            assert!(parser("x.json").unwrap_err().contains("cannot be written as `.json`"));
+        }
     }
 
     #[test]

@@ -51,11 +51,16 @@ pub fn decompressed(input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Se
     open(input).map(|opened| opened.input)
 }
 
+/// Returns true if the ending of `path` is that of a compressed file.
+#[must_use]
+pub fn has_compressed_ending(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
+}
+
 /// Returns the name of a file without the ending of its compression.
 pub(super) fn bare(path: &Path) -> &Path {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    match (ending, path.file_stem()) {
-        (Some(ending), Some(stem)) if ENDINGS.contains(&ending) => Path::new(stem),
+    match path.file_stem() {
+        Some(stem) if has_compressed_ending(path) => Path::new(stem),
         _ => path,
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::InputError;
 use memweir_run::files::Replacement;
-use memweir_trace::{Format, Side, Totals, Trace, Writer};
+use memweir_trace::{Format, Side, Totals, Trace, Writer, has_compressed_ending};
 
 use super::caches::{CacheArgs, describe};
 use super::replay::warn_of_truncation;
@@ -50,8 +50,29 @@ fn written(text: &str) -> Result<Format, String> {
     }
 }
 
+impl Args {
+    /// Returns the format of OUT.
+    fn format(&self) -> Result<Format, InputError> {
+        let refuse = |reason: String, help: &str| {
+            InputError::new("command line", reason).key("OUT").help(help)
+        };
+        let name = self.output.display();
+        if has_compressed_ending(&self.output) {
+            let help = "leave out the ending, and compress the file afterwards";
+            return Err(refuse(format!("`{name}` would not be compressed"), help));
+        }
+        match (self.to, Format::of_ending(&self.output)) {
+            (Some(to), Some(ending)) if to != ending => {
+                let reason = format!("`{name}` names the format {ending}, not {to}");
+                Err(refuse(reason, "leave out `--to`, or end the name otherwise"))
+            }
+            (to, ending) => Ok(to.or(ending).unwrap_or(Format::Memweir)),
+        }
+    }
+}
+
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    let format = args.to.or_else(|| Format::of_ending(&args.output)).unwrap_or(Format::Memweir);
+    let format = args.format()?;
     let trace = Trace::open(&args.input, args.from)?;
     // ChampSim has caches of its own.
     let mut trace = match format {

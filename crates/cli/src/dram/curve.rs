@@ -57,6 +57,7 @@ pub(crate) struct Args {
     threads: Option<NonZeroUsize>,
     /// Write the curve, as machine files of `memweir sim` name it: `curve = "FILE"`
     #[arg(long, value_name = "FILE.toml", help_heading = "Output")]
+    #[arg(value_parser = crate::value::toml)]
     out: Option<PathBuf>,
     /// Draw latency against bandwidth
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]

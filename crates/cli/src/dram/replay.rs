@@ -120,7 +120,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         let help = "`--json FILE` writes the result of one replay; or add `--sweep OPTION=VALUES`";
         return Err(error.help(help).into());
     }
-    output::check([&args.json, &args.timeline, &args.svg], [&*args.trace])?;
+    let results = [&args.json, &args.timeline, &args.svg, &args.commands, &args.nvm_commands];
+    output::check(results, [&*args.trace])?;
     args.timeline.as_deref().map(over_time::format).transpose()?;
     let systems = args.memory.systems()?;
     let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;

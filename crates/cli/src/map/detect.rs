@@ -14,7 +14,7 @@ use memweir_map::synthetic::Noise;
 
 use crate::failure::{Failure, Outcome};
 use crate::render::progress;
-use crate::value::duration;
+use crate::value::{duration, toml};
 use crate::{interrupt, output};
 use oracle::Source;
 use report::Report;
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     budget: Option<Nanos>,
     /// Where a found map goes
-    #[arg(long, short, value_name = "FILE.toml")]
+    #[arg(long, short, value_name = "FILE.toml", value_parser = toml)]
     output: Option<PathBuf>,
     /// Write the result as JSON (without FILE or with `-`: to standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]

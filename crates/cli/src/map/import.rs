@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::shared::map;
-use crate::value::named;
+use crate::value::{named, toml};
 
 /// Options of `memweir map import`.
 #[derive(Debug, clap::Args)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// Where the map goes, instead of standard output
-    #[arg(long, short, value_name = "FILE.toml")]
+    #[arg(long, short, value_name = "FILE.toml", value_parser = toml)]
     output: Option<PathBuf>,
     /// Write the functions and what was left out as JSON (`-`: to standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -43,7 +43,7 @@ struct Summary<'a> {
 
 /// Imports the map.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json, &args.output], [&*args.file])?;
     let text = map::text_of(&args.file)?;
     let mut imported = import(&args.file.display().to_string(), &text, args.format)?;
     if let Some(name) = &args.name {

@@ -32,7 +32,7 @@ pub(crate) struct Args {
 
 /// Shows the map.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json, &args.svg], [&*args.map])?;
     let map = map::read(&args.map)?;
     let view = |page: &Bytes| view::page_view(&map, *page, args.cache.as_ref());
     let pages: Vec<PageView> = view::PAGES.iter().map(view).collect();

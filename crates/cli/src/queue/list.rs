@@ -47,6 +47,7 @@ struct Listed {
 
 /// Lists the jobs.
 pub(crate) fn queue(args: &QueueArgs) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
     let which = if args.all { Listing::All } else { Listing::Unfinished };
     let jobs = args.connection.open()?.jobs(&Request::Queue { which })?;
     match &args.json {
@@ -60,6 +61,7 @@ pub(crate) fn queue(args: &QueueArgs) -> Result<Outcome, Failure> {
 
 /// Shows the daemon.
 pub(crate) fn status(args: &StatusArgs) -> Result<Outcome, Failure> {
+    output::writable(args.json.as_deref())?;
     let reply = args.connection.open()?.request(&Request::Status {})?;
     let Reply::Status(status) = reply else {
         return Err(Failure::Fault(format!("the daemon replied {reply:?}")));

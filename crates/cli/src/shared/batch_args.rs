@@ -12,7 +12,7 @@ use memweir_run::options::{BatchOptions, OnExit, OnFailure, RunOptions};
 
 use crate::failure::Failure;
 use crate::output;
-use crate::value::named;
+use crate::value::{json_lines, named};
 
 /// Where the jobs come from.
 #[derive(Debug, clap::Args)]
@@ -104,7 +104,7 @@ pub(crate) struct Comparing {
     #[arg(value_parser = confidence)]
     confidence: Option<f64>,
     /// Append each run of a comparison to a file as it ends, one JSON object per line
-    #[arg(long, value_name = "FILE", help_heading = "Comparing")]
+    #[arg(long, value_name = "FILE.jsonl", value_parser = json_lines, help_heading = "Comparing")]
     pub(crate) results: Option<PathBuf>,
 }
 
@@ -152,7 +152,8 @@ pub(crate) struct Results {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     timeline: Option<PathBuf>,
     /// Write every decision as it is made, for `memweir replay`
-    #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "compare")]
+    #[arg(long, value_name = "FILE.jsonl", value_parser = json_lines, help_heading = "Output")]
+    #[arg(conflicts_with = "compare")]
     record: Option<PathBuf>,
     /// Draw bandwidth and who ran when
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]

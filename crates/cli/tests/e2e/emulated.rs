@@ -229,8 +229,8 @@ fn policies_are_compared_and_decisions_replayed() {
     let compared = emulate(&world, &[&["--compare", "os,round-robin"], &jobs[..]].concat());
     assert_eq!(compared["machine"]["cores"], 2);
     assert_eq!(compared["variants"][1]["variant"], "round-robin");
-    emulate(&world, &[&["--policy", "ideal-average", "--record", "d.json"], &jobs[..]].concat());
-    world.memweir().args(["replay", "d.json"]).assert().success();
+    emulate(&world, &[&["--policy", "ideal-average", "--record", "d.jsonl"], &jobs[..]].concat());
+    world.memweir().args(["replay", "d.jsonl"]).assert().success();
 }
 
 #[test]

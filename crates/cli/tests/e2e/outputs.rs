@@ -73,8 +73,10 @@ fn a_full_disk_for_results_ends_with_4_and_loses_nothing_else() {
 #[test]
 fn files_that_cannot_be_made_end_with_4_before_anything_runs() {
     let world = World::new();
-    for option in ["--timeline", "--record", "--json"] {
-        let run = ["run", "--policy", "os", option, "absent/x.csv", "--", "touch", "ran"];
+    for (option, file) in
+        [("--timeline", "absent/x.csv"), ("--record", "absent/x"), ("--json", "absent/x")]
+    {
+        let run = ["run", "--policy", "os", option, file, "--", "touch", "ran"];
         let output = output(&world, &run);
         assert_eq!(output.status.code(), Some(4), "{option}: {output:?}");
         assert!(!world.has("ran"), "{option}");
@@ -250,6 +252,27 @@ fn jobs_that_always_fail_alike_are_compared_and_take_one_line() {
     assert_eq!(of_failures, 1, "{printed}");
     assert!(printed.contains("and 3 more ended with exit code 26 in every run"), "{printed}");
     assert!(!printed.contains("void"), "{printed}");
+}
+
+#[test]
+fn the_directory_of_a_result_is_not_made() {
+    let world = World::new();
+    let profile = ["profile", "--no-store", "--recording", "absent/x.parquet", "--", "true"];
+    let cases: [&[&str]; 8] = [
+        &["dram", "list", "--json", "absent/x.json"],
+        &["map", "show", "map.toml", "--svg", "absent/x.svg"],
+        &["map", "import", "map.toml", "-o", "absent/x.toml"],
+        &["store", "list", "--json", "absent/x.json"],
+        &["store", "show", "a", "--svg", "absent/x.svg"],
+        &["hogsim", "plan", "--write-plan", "absent/x"],
+        &["watch", "--metrics-textfile", "absent/x.prom"],
+        &profile,
+    ];
+    for arguments in cases {
+        let message = refusal(world.memweir().args(arguments), 4);
+        assert!(message.contains("cannot write absent/x"), "{arguments:?}: {message}");
+        assert!(!world.has("absent"), "{arguments:?}");
+    }
 }
 
 #[test]

@@ -248,6 +248,6 @@ fn a_batch_that_is_refused_leaves_no_metrics() {
     let world = World::new();
     world.file("jobs.toml", JOBS);
     let arguments = ["run", "--metrics-textfile", "x.prom", "--platform", "none.toml", "jobs.toml"];
-    refusal(world.memweir().args(arguments), 3);
+    refusal(world.memweir().args(arguments), 2);
     assert!(!world.has("x.prom"));
 }

@@ -115,7 +115,27 @@ fn refusals_say_what_would_be_right() {
     let scenario = "policies = \"os\"\n[[tasks]]\nname = \"a\"\nbandwidth = 1e9\nwork_s = 1\n";
     world.file("s.toml", &format!("machine = \"iabw\"\n{scenario}"));
     let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400"];
-    let cases: [(&[&str], &[&str], &str); 12] = [
+    let convert = ["dram", "convert", "t.txt"];
+    let curve = ["dram", "curve", "--memory", "ddr4-2400"];
+    let cases: [(&[&str], &[&str], &str); 22] = [
+        (&convert, &["x.bin.gz"], "OUT: `x.bin.gz` would not be compressed"),
+        (&convert, &["x.mwt", "--to", "bin"], "names the format memweir, not bin"),
+        (&curve, &["--out", "x.json"], "TOML cannot be written as `.json`"),
+        (&["dram", "list"], &["--json", "x.csv"], "JSON cannot be written as `.csv`"),
+        (
+            &replay,
+            &["--map", "plian"],
+            "--map: unknown layout `plian`\n  help: did you mean `plain`",
+        ),
+        (&replay, &["--queue", "0"], "--queue: a read queue of 0"),
+        (&replay, &["--channels", "3"], "--channels: no bits choose among 3 channels"),
+        (&replay, &["--interval", "1us"], "--timeline"),
+        (&replay, &["--commands-format", "drampower"], "--commands"),
+        (
+            &replay,
+            &["--page", "open", "--sweep", "page=open,closed", "--out", "d"],
+            "--sweep: `page` has values here and another by `--page`",
+        ),
         (&replay, &["--sweep", "page=open,closed", "--check"], "leave out `--sweep`"),
         (&replay, &["--shard", "1/2", "--check"], "leave out `--shard` and `--resume`"),
         (&replay, &["--list-points", "--check"], "leave out `--list-points`"),
@@ -150,26 +170,6 @@ fn refusals_say_what_would_be_right() {
     assert!(!said.contains("no meter serves"), "{said}");
 }
 
-#[test]
-fn options_that_would_have_no_effect_are_refused() {
-    let world = World::new();
-    let refused = |arguments: &[&str]| refusal(world.memweir().args(arguments), 2);
-    for command in [&["run"][..], &["emulate", "--machine", "iabw"]] {
-        for option in [["--repeat", "3"], ["--confidence", "0.9"], ["--results", "r"]] {
-            for other in [&["--policy", "os"][..], &["--record", "d"], &[]] {
-                let message = refused(&[command, other, &option, &["--", "true"]].concat());
-                assert!(message.contains(option[0]), "{message}");
-                assert!(message.contains("--compare"), "{message}");
-            }
-        }
-    }
-    let paging = ["page", "run", "--dram", "1M", "--nvm", "memfd:1G", "--swap", "x", "--", "true"];
-    for (arguments, option) in [
-        (&paging[..], "--swap"),
-        (&["replay", "x", "--policy", "os", "--policy-timeout", "1s"], "--policy-timeout"),
-        (&["hogsim", "x", "--seed", "3"], "--seed"),
-        (&["hogsim", "x", "--burstiness", "0.1"], "--burstiness"),
-        (&["top", "--watch", "--follow"], "--follow"),
 #[test]
 fn wrong_input_files_are_wrong_input_in_every_command() {
     let world = World::new();
@@ -209,6 +209,26 @@ fn wrong_input_files_are_wrong_input_in_every_command() {
     assert!(!world.has("absent"));
 }
 
+#[test]
+fn options_that_would_have_no_effect_are_refused() {
+    let world = World::new();
+    let refused = |arguments: &[&str]| refusal(world.memweir().args(arguments), 2);
+    for command in [&["run"][..], &["emulate", "--machine", "iabw"]] {
+        for option in [["--repeat", "3"], ["--confidence", "0.9"], ["--results", "r"]] {
+            for other in [&["--policy", "os"][..], &["--record", "d"], &[]] {
+                let message = refused(&[command, other, &option, &["--", "true"]].concat());
+                assert!(message.contains(option[0]), "{message}");
+                assert!(message.contains("--compare"), "{message}");
+            }
+        }
+    }
+    let paging = ["page", "run", "--dram", "1M", "--nvm", "memfd:1G", "--swap", "x", "--", "true"];
+    for (arguments, option) in [
+        (&paging[..], "--swap"),
+        (&["replay", "x", "--policy", "os", "--policy-timeout", "1s"], "--policy-timeout"),
+        (&["hogsim", "x", "--seed", "3"], "--seed"),
+        (&["hogsim", "x", "--burstiness", "0.1"], "--burstiness"),
+        (&["top", "--watch", "--follow"], "--follow"),
     ] {
         let message = refused(arguments);
         assert!(message.contains(option), "{message}");
@@ -269,12 +289,10 @@ fn jobs_are_named_in_exactly_one_way() {
 fn results_that_cannot_be_written_are_refused_before_the_batch() {
     let world = World::new();
     let trace = world.path().join("started");
-    for option in ["--json", "--plot"] {
-        let message = refusal(
-            world.memweir().args(["run", option, "absent/x.svg", "--", "touch"]).arg(&trace),
-            4,
-        );
-        assert!(message.contains("absent/x.svg"), "{message}");
+    for (option, file) in [("--json", "absent/x.json"), ("--plot", "absent/x.svg")] {
+        let run = ["run", option, file, "--", "touch"];
+        let message = refusal(world.memweir().args(run).arg(&trace), 4);
+        assert!(message.contains(file), "{message}");
         assert!(!trace.exists());
     }
 }
@@ -283,7 +301,7 @@ fn results_that_cannot_be_written_are_refused_before_the_batch() {
 fn plots_are_svg_and_options_of_commands_stand_behind_dashes() {
     let world = World::new();
     let message = refusal(world.memweir().args(["run", "--plot", "x.png", "--", "true"]), 2);
-    assert!(message.contains("plots are SVG, not png; end the name in .svg"), "{message}");
+    assert!(message.contains("a plot cannot be written as `.png`; valid: svg"), "{message}");
     let message = refusal(world.memweir().args(["run", "--policy", "os", "gzip", "-k", "a"]), 2);
     assert!(message.contains("use '-- CMD -k'"), "{message}");
 }
