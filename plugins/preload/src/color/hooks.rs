@@ -56,7 +56,17 @@ extern "C" fn mremap(
     to: usize,
 ) -> usize {
     // SAFETY: the program's own call.
-    let moved = changing(|| unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) });
+    let call =
+        || changing(|| unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) });
+    let mut moved = call();
+    // The kernel moves several mappings together (Linux 6.17) only if none of them is watched.
+    let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    if moved == Err(Errno(libc::EFAULT)) && flags == fixed && length == old_length {
+        moved = unwatched(old, old_length.next_multiple_of(PAGE), libc::EFAULT, call);
+        if moved.is_err() {
+            watch(old, old_length);
+        }
+    }
     // A mapping that moves is no longer watched. Asking is harmless even if it is not private
     // memory: only private memory can be watched with this mode and moved into.
     if let Ok(start) = moved
@@ -101,21 +111,32 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
     let call = || unsafe { sys!(libc::SYS_ioctl, fd, request, argument) };
     // SAFETY: the program's own call.
     let registered = unsafe { uffd::registered(request, argument) };
-    let (Some((start, length)), Some(control)) = (registered, control::get()) else {
-        return done(call());
-    };
     // The program handles page faults of this range itself, and the kernel allows only one handler.
-    // Between both calls, the helper may search for new mappings and find this one.
+    done(match registered {
+        Some((start, length)) => unwatched(start, length, libc::EBUSY, call),
+        None => call(),
+    })
+}
+
+/// Performs a call that the kernel refuses with `refusal` for a range that is watched. Before the
+/// call, the helper may search for new mappings and watch this one again.
+fn unwatched(
+    start: usize,
+    length: usize,
+    refusal: c_int,
+    call: impl Fn() -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
     const TRIES: usize = 100;
-    let mut result = Err(Errno(libc::EBUSY));
+    let Some(control) = control::get() else { return call() };
+    let mut result = Err(Errno(refusal));
     for _ in 0..TRIES {
         control.ask(Ask::Leave, start, length);
         result = call();
-        if result != Err(Errno(libc::EBUSY)) || !control.is_ready() {
+        if result != Err(Errno(refusal)) || !control.is_ready() {
             break;
         }
     }
-    done(result)
+    result
 }
 
 /// Replaces the functions. To be called once, before the program has threads. Functions that cannot

@@ -42,6 +42,18 @@ fn the_kernel_may_hold_pages_of_a_program() {
     }
 }
 
+#[test]
+fn a_program_may_move_several_mappings_at_once() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let program = compile(&world, include_str!("mremap.c"), "mremap", &[]);
+    let Some(program) = program else { return };
+    same(&world, &[&program]);
+}
+
 /// Reports a skip if this machine does not let the program do what it is here for.
 fn said_by(world: &World, program: &str, refused: &str) {
     let output = Command::new(program).current_dir(world.path()).output().expect("it starts");
