@@ -54,6 +54,23 @@ fn a_program_may_move_several_mappings_at_once() {
     same(&world, &[&program]);
 }
 
+/// Otherwise the stack of a program that has given up root could not grow.
+#[test]
+fn locked_memory_has_no_limit_but_the_hard_one() {
+    if !possible() {
+        return;
+    }
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let script = "ulimit -S -l 64; exec \"$0\" color run --map map.toml --colors 0-3 -- \
+                  sh -c 'ulimit -S -l; ulimit -H -l'";
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", script, MEMWEIR]).current_dir(world.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (soft, hard) = said.trim().split_once('\n').expect("two limits");
+    assert_eq!(soft, hard);
+}
+
 /// Reports a skip if this machine does not let the program do what it is here for.
 fn said_by(world: &World, program: &str, refused: &str) {
     let output = Command::new(program).current_dir(world.path()).output().expect("it starts");
