@@ -1,6 +1,6 @@
 //! Requirements of paging with direct read, found out by trying them: write protection by
-//! userfaultfd, private mappings of a file or device, and searching the page table. Also the file
-//! of counters that the preload library adds to.
+//! userfaultfd, private mappings of a file or device, and searching the page table. Also the mount
+//! options of a tmpfs, and the file of counters that the preload library adds to.
 //!
 //! The conclusions from the answers, and the paging itself, are not here.
 
@@ -16,7 +16,7 @@ use memweir_abi::kernel::userfaultfd::{
     UFFD_FEATURE_WP_UNPOPULATED, UFFDIO_API, UFFDIO_REGISTER, UFFDIO_REGISTER_MODE_WP,
     UFFDIO_WRITEPROTECT, UFFDIO_WRITEPROTECT_MODE_WP,
 };
-use memweir_abi::preload::page::{PAGE_COUNTERS_BYTES, PageCounters};
+use memweir_abi::preload::page::{PAGE_COUNTERS_BYTES, PageCounters, TmpfsOptions};
 use memweir_core::Bytes;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::Signal;
@@ -195,6 +195,38 @@ pub fn room(file: &File) -> io::Result<Bytes> {
     Ok(Bytes(found.blocks_available().saturating_mul(found.fragment_size())))
 }
 
+/// Returns the mount options of the tmpfs that holds `file`; `None` if it is in another file
+/// system.
+///
+/// # Errors
+/// If the kernel does not report them.
+pub fn tmpfs_options(file: &File) -> io::Result<Option<TmpfsOptions>> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+    let mount = info.lines().find_map(|line| line.strip_prefix("mnt_id:")).unwrap_or_default();
+    let mounts = std::fs::read("/proc/self/mountinfo")?;
+    Ok(options_of(&String::from_utf8_lossy(&mounts), mount.trim()))
+}
+
+/// Returns the options of the mount with this id, if it is a tmpfs, from proc_pid_mountinfo(5).
+fn options_of(mounts: &str, id: &str) -> Option<TmpfsOptions> {
+    let line = mounts.lines().find(|line| line.split(' ').next() == Some(id))?;
+    let mut fields = line.split_once(" - ")?.1.split(' ');
+    let options = fields.next().filter(|system| *system == "tmpfs").and(fields.nth(1))?;
+    // A list of nodes has commas too, before digits.
+    let mut starts: Vec<usize> = options.match_indices(',').map(|(at, _)| at + 1).collect();
+    starts.retain(|at| !options[*at..].starts_with(|first: char| first.is_ascii_digit()));
+    let value = |key: &str| {
+        let begins = |at: &usize| options[*at..].strip_prefix(key)?.strip_prefix('=').map(|_| *at);
+        let start = starts.iter().find_map(begins)?;
+        let end = starts.iter().find(|at| **at > start).map_or(options.len(), |at| at - 1);
+        Some(options[start + key.len() + 1..end].to_owned())
+    };
+    Some(TmpfsOptions {
+        huge: value("huge").unwrap_or_default(),
+        policy: value("mpol").unwrap_or_default(),
+    })
+}
+
 /// The counters of a paged program, in memory that vanishes with this process and the program's.
 /// Programs that start after this process has ended do not find it, and are not paged.
 #[derive(Debug)]
@@ -275,6 +307,20 @@ mod tests {
         // The third counter.
         library.write_all_at(&7u64.to_le_bytes(), 16).unwrap();
         assert_eq!(counters.read().unwrap().get(PageCounter::Evictions), 7);
+    }
+
+    #[test]
+    fn a_tmpfs_is_known_by_its_mount_options() {
+        let mounts = "22 1 8:1 / / rw - ext4 /dev/sda rw\n\
+            31 22 0:27 / /dev/shm rw,nosuid shared:7 - tmpfs tmpfs rw,inode64\n\
+            32 22 0:28 / /mnt rw - tmpfs none rw,size=64k,huge=within_size,mpol=bind:0,2-3,noswap\n";
+        let of = |huge: &str, policy: &str| {
+            Some(TmpfsOptions { huge: huge.to_owned(), policy: policy.to_owned() })
+        };
+        assert_eq!(options_of(mounts, "31"), of("", ""));
+        assert_eq!(options_of(mounts, "32"), of("within_size", "bind:0,2-3"));
+        assert_eq!([options_of(mounts, "22"), options_of(mounts, "3")], [None, None]);
+        assert_eq!(options_of("31 nonsense\n", "31"), None);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use memweir_abi::kernel::PAGE_BYTES;
 use memweir_abi::kernel::pagemap::{ENTRY_BYTES, Entry, entry_offset};
 use memweir_abi::preload::page::{
     DirectRead, NvmPlace, PAGE_COUNTERS_BYTES, PAGE_ORDER_VARIABLE, PageCounter, PageCounters,
-    PageOrder, UnpagedPrograms, WhenFull,
+    PageOrder, TmpfsOptions, UnpagedPrograms, WhenFull,
 };
 use memweir_core::Bytes;
 use memweir_core::metrics::hodges_lehmann;
@@ -61,7 +61,7 @@ fn measure() {
 
 /// Measures each access and eviction once.
 fn round() {
-    let alone = NvmPlace::File { path: "/dev/shm".into() };
+    let alone = NvmPlace::Tmpfs(TmpfsOptions::default());
     for place in [NvmPlace::Memfd, alone] {
         warm();
         let what = slots(&place);

@@ -16,7 +16,6 @@ mod stalls;
 #[path = "paged/stress.rs"]
 mod stress;
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::sync::{PoisonError, RwLock};
@@ -24,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use memweir_abi::preload::page::{
     DirectRead, NvmPlace, PAGE_COUNTERS_BYTES, PAGE_ORDER_VARIABLE, PageCounter, PageCounters,
-    PageOrder, Slowdown, UnpagedPrograms, WhenFull,
+    PageOrder, Slowdown, TmpfsOptions, UnpagedPrograms, WhenFull,
 };
 use memweir_core::Bytes;
 use memweir_test_support::rows::record;
@@ -190,35 +189,8 @@ fn no_write_is_lost_where_files_have_huge_pages() {
     if !possible() {
         return;
     }
-    let mount = mount_of_huge_pages().expect("a tmpfs of huge pages");
-    // No other process can name it.
-    let path = format!("/proc/{}/fd/{}", std::process::id(), mount.as_raw_fd());
-    let nvm = NvmPlace::File { path: path.into() };
+    let nvm = NvmPlace::Tmpfs(TmpfsOptions { huge: "always".to_owned(), ..Default::default() });
     stressed("stress", PageOrder { nvm, ..order(stress::BUDGET) });
-}
-
-/// Mounts a tmpfs that makes huge pages of large writes; it ends with the descriptor.
-fn mount_of_huge_pages() -> std::io::Result<OwnedFd> {
-    const SET_STRING: libc::c_uint = 1;
-    const CREATE: libc::c_uint = 6;
-    let checked = |result: libc::c_long| match result {
-        -1 => Err(std::io::Error::last_os_error()),
-        number => Ok(number as i32),
-    };
-    let none = std::ptr::null::<libc::c_char>();
-    // SAFETY: the names end with zero bytes; each descriptor is new and ours.
-    unsafe {
-        let context = checked(libc::syscall(libc::SYS_fsopen, c"tmpfs".as_ptr(), 0))?;
-        let context = OwnedFd::from_raw_fd(context);
-        let configure = |command: libc::c_uint, key: *const _, value: *const _| {
-            let number = context.as_raw_fd();
-            checked(libc::syscall(libc::SYS_fsconfig, number, command, key, value, 0))
-        };
-        configure(SET_STRING, c"huge".as_ptr(), c"always".as_ptr())?;
-        configure(CREATE, none, none)?;
-        let mount = checked(libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 0, 0))?;
-        Ok(OwnedFd::from_raw_fd(mount))
-    }
 }
 
 #[test]
@@ -279,14 +251,13 @@ fn pages_lie_in_files_of_a_tmpfs_and_on_nodes() {
         return;
     }
     let places = [
-        NvmPlace::File { path: "/dev/shm".into() },
-        NvmPlace::File { path: "/dev/shm/new".into() },
+        NvmPlace::Tmpfs(TmpfsOptions::default()),
+        NvmPlace::Tmpfs(TmpfsOptions { policy: "bind:0".to_owned(), ..Default::default() }),
         NvmPlace::Node { node: 0 },
     ];
     for nvm in places {
         evicted("fill", PageOrder { nvm, ..order(24) });
     }
-    assert!(!std::path::Path::new("/dev/shm/new").exists());
 }
 
 #[test]

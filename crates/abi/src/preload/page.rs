@@ -8,7 +8,9 @@ pub use counters::{
     BUCKETS, PAGE_COUNTERS_BYTES, PageCounter, PageCounters, PageProcess, PagedState, Timed,
     bucket_of, process_word, timed_word,
 };
-pub use order::{DirectRead, NvmPlace, PageOrder, Slowdown, UnpagedPrograms, WhenFull};
+pub use order::{
+    DirectRead, NvmPlace, PageOrder, Slowdown, TmpfsOptions, UnpagedPrograms, WhenFull,
+};
 
 /// Variable of the environment that holds the [`PageOrder`].
 pub const PAGE_ORDER_VARIABLE: &str = "MEMWEIR_PAGE";

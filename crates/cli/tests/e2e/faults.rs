@@ -3,11 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{MEMWEIR, SPIN, World, json, root, wait_until};
+use crate::support::{MEMWEIR, SPIN, SmallDisk, World, json, root, wait_until};
 
 /// Two jobs that must take turns on one core cannot use more CPU time than passes.
 fn takes_turns(world: &World, script: &str) {
@@ -141,27 +140,15 @@ fn without_permission_for_cgroups_signals_block_the_jobs() {
 #[test]
 fn a_full_disk_for_logs_fails_the_job_that_writes_and_no_other() {
     let world = World::new();
-    let logs = world.path().join("logs");
-    std::fs::create_dir(&logs).expect("a directory");
-    let options = Some("size=64k");
-    if let Err(error) = mount(Some("tmpfs"), &logs, Some("tmpfs"), MsFlags::empty(), options) {
-        return memweir_test_support::skip!(
-            Privilege,
-            "a small file system cannot be mounted here: {error}"
-        );
-    }
-    let report = std::panic::catch_unwind(|| {
-        json(
-            world
-                .memweir()
-                .args(["run", "--policy", "round-robin", "--logs", "logs", "--json", "-", "--"])
-                .args(["dd", "if=/dev/zero", "bs=64k", "count=64"])
-                .args([":::", "sh", "-c", SPIN]),
-            1,
-        )
-    });
-    umount2(&logs, MntFlags::MNT_DETACH).expect("umount");
-    let report = report.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let Some(_logs) = SmallDisk::mount(&world, "logs", "size=64k") else { return };
+    let report = json(
+        world
+            .memweir()
+            .args(["run", "--policy", "round-robin", "--logs", "logs", "--json", "-", "--"])
+            .args(["dd", "if=/dev/zero", "bs=64k", "count=64"])
+            .args([":::", "sh", "-c", SPIN]),
+        1,
+    );
     assert_ne!(report["jobs"][0]["exit_code"], 0, "{report}");
     assert_eq!(report["jobs"][1]["exit_code"], 0, "{report}");
 }

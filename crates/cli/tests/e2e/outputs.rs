@@ -3,11 +3,10 @@
 use std::process::Output;
 
 use memweir_test_support::foreign_link;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, refusal, root, send, wait_until};
+use crate::support::{SPIN, SmallDisk, World, json, refusal, root, send, wait_until};
 
 fn output(world: &World, arguments: &[&str]) -> Output {
     world.memweir().args(arguments).output().expect("memweir runs")
@@ -17,36 +16,17 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A full disk at `full` in the world while this lives.
-struct FullDisk(std::path::PathBuf);
-
-impl FullDisk {
-    fn mount(world: &World) -> Option<Self> {
-        let path = world.path().join("full");
-        std::fs::create_dir(&path).expect("a directory");
-        let options = Some("size=4k");
-        if let Err(error) = mount(Some("tmpfs"), &path, Some("tmpfs"), MsFlags::empty(), options) {
-            memweir_test_support::skip!(
-                Privilege,
-                "a small file system cannot be mounted here: {error}"
-            );
-            return None;
-        }
-        std::fs::write(path.join("filler"), [0; 4096]).expect("one page");
-        Some(Self(path))
-    }
-}
-
-impl Drop for FullDisk {
-    fn drop(&mut self) {
-        umount2(&self.0, MntFlags::MNT_DETACH).expect("it is mounted");
-    }
+/// A full disk at `full` in the world while the result lives.
+fn full_disk(world: &World) -> Option<SmallDisk> {
+    let disk = SmallDisk::mount(world, "full", "size=4k")?;
+    std::fs::write(disk.0.join("filler"), [0; 4096]).expect("one page");
+    Some(disk)
 }
 
 #[test]
 fn a_full_disk_for_results_ends_with_4_and_loses_nothing_else() {
     let world = World::new();
-    let Some(disk) = FullDisk::mount(&world) else { return };
+    let Some(disk) = full_disk(&world) else { return };
     let run = |option: &str, file: &str| {
         let path = disk.0.join(file).display().to_string();
         let run = ["run", "--policy", "os", option, &path, "--", "sh", "-c", SPIN];
@@ -135,7 +115,7 @@ fn a_store_is_neither_behind_a_link_of_another_user_nor_made_by_a_reader() {
 #[test]
 fn every_file_that_a_full_disk_loses_is_named_and_leaves_nothing() {
     let world = World::new();
-    let Some(disk) = FullDisk::mount(&world) else { return };
+    let Some(disk) = full_disk(&world) else { return };
     let run = |options: &[&str], files: &[&str]| {
         let mut arguments = vec!["run".to_owned()];
         for (option, file) in options.iter().zip(files) {
@@ -168,7 +148,7 @@ fn every_file_that_a_full_disk_loses_is_named_and_leaves_nothing() {
 #[test]
 fn profiles_for_a_batch_are_not_made_for_files_that_cannot_be_written() {
     let world = World::new();
-    let Some(_disk) = FullDisk::mount(&world) else { return };
+    let Some(_disk) = full_disk(&world) else { return };
     for lost in [["--timeline", "absent/x.csv"], ["--store", "full/store"]] {
         let run = [&["run", "--profile-first"], &lost[..], &["--", "true"]].concat();
         let output = output(&world, &run);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{MEMWEIR, World, exists, refusal, send, wait_until};
+use crate::support::{MEMWEIR, SmallDisk, World, exists, refusal, send, wait_until};
 
 /// Returns true if programs can be paged here; reports a skip if not.
 pub(crate) fn possible() -> bool {
@@ -512,6 +512,26 @@ fn a_full_nvm_holds_no_writers() {
     assert!(held < 0.1 * report["seconds"].as_f64().unwrap(), "held for {held} s: {report}");
     assert_eq!(report["dram_overshoot_causes"][0], "nvm-full", "{report}");
     assert!(report["energy"].is_object() && report["times"].is_object(), "{report}");
+}
+
+/// Between the pages that leave, it touches others for the first time, for which the kernel puts
+/// pages into NVM.
+#[test]
+fn a_full_tmpfs_ends_no_program() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    let Some(_disk) = SmallDisk::mount(&world, "nvm", "size=16m") else { return };
+    let program = "x = bytearray(64 << 20)\n\
+                   for first in (0, 4096):\n for i in range(first, len(x), 8192): x[i] = 1\n\
+                   print(sum(x[::4096]))";
+    let mut run = world.memweir();
+    run.args(["page", "run", "--dram", "16M", "--nvm", "file:nvm", "--", "python3", "-c", program]);
+    let output = run.assert().code(0).get_output().clone();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "16384\n");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("the NVM of 16 MiB was full"), "{said}");
 }
 
 /// A program that fills memory and then waits for a word that never comes.

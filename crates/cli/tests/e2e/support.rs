@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
 use memweir_test_support::heed_signals;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -208,6 +209,32 @@ pub(crate) fn exists(program: &str) -> bool {
         memweir_test_support::skip!(Program, "{program} is not installed");
     }
     found
+}
+
+/// A tmpfs of a limited size in a world, as long as this lives.
+pub(crate) struct SmallDisk(pub(crate) PathBuf);
+
+impl SmallDisk {
+    /// Mounts it at `name`; reports a skip where that is not possible.
+    pub(crate) fn mount(world: &World, name: &str, options: &str) -> Option<Self> {
+        let path = world.path().join(name);
+        std::fs::create_dir(&path).expect("a directory");
+        let (tmpfs, flags) = (Some("tmpfs"), MsFlags::empty());
+        if let Err(error) = mount(tmpfs, &path, tmpfs, flags, Some(options)) {
+            memweir_test_support::skip!(
+                Privilege,
+                "a small file system cannot be mounted here: {error}"
+            );
+            return None;
+        }
+        Some(Self(path))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        umount2(&self.0, MntFlags::MNT_DETACH).expect("it is mounted");
+    }
 }
 
 /// Returns true if the emulator is missing; reports a skip then.

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use memweir_abi::preload::page::TmpfsOptions;
 use memweir_core::Bytes;
+use memweir_linux::host::{CAP_SYS_ADMIN, effective_capabilities};
 use memweir_linux::memories::{DaxDevice, Memories, available, free_on};
 use memweir_linux::paging::{self, Obstacle};
 
@@ -16,6 +18,8 @@ pub struct FileFinding {
     pub is_dax: bool,
     /// Bytes that may still be written to it.
     pub room: Bytes,
+    /// Its mount options, if it is a tmpfs.
+    pub tmpfs: Option<TmpfsOptions>,
     /// Result of trying to protect its pages.
     pub protection: Result<(), Obstacle>,
 }
@@ -33,6 +37,8 @@ pub trait Surroundings {
     /// # Errors
     /// The step that failed.
     fn try_memfd(&self) -> Result<(), Obstacle>;
+    /// Returns true if this process may mount file systems.
+    fn may_mount(&self) -> bool;
     /// Examines `directory` with a nameless file, to which pages would go.
     ///
     /// # Errors
@@ -67,12 +73,18 @@ impl Surroundings for Here {
         paging::try_memfd()
     }
 
+    fn may_mount(&self) -> bool {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        effective_capabilities(&status) & CAP_SYS_ADMIN != 0
+    }
+
     fn try_directory(&self, directory: &Path) -> io::Result<FileFinding> {
         let file = tempfile::tempfile_in(directory)?;
         file.set_len(4096)?;
         Ok(FileFinding {
             is_dax: paging::is_dax(&file).unwrap_or(false),
             room: paging::room(&file)?,
+            tmpfs: paging::tmpfs_options(&file)?,
             protection: paging::try_protection(&file),
         })
     }

@@ -20,11 +20,11 @@ pub const SMALLEST_NVM: Bytes = Bytes(2 << 20);
 pub enum Nvm {
     /// Shared memory without a file: DRAM that stands in for NVM.
     Memfd(Bytes),
-    /// The tmpfs that holds a directory, or the directory of a file.
+    /// A tmpfs like the one that holds a directory, or the directory of a file.
     File {
         /// The directory or file.
         path: PathBuf,
-        /// Size of the area; all that is left if absent.
+        /// Size of the area; all that is left in that file system if absent.
         size: Option<Bytes>,
     },
     /// A NUMA node of slow memory.
@@ -124,25 +124,35 @@ fn file(
         )
         .into());
     }
+    let other = |reason: String| {
+        Refusal::new(
+            reason,
+            "name a directory of a tmpfs (`mount -t tmpfs -o size=4G tmpfs DIR`), or page to `node:N` or \
+             `memfd:SIZE`",
+        )
+    };
     match &found.protection {
         Err(obstacle) if matches!(obstacle.step, Step::Protect | Step::Map) => {
-            return Err(Refusal::new(
-                format!(
-                    "{shown} is on a file system whose private mappings cannot be protected from writes by \
-                     userfaultfd: {obstacle}"
-                ),
-                "name a directory of a tmpfs (`mount -t tmpfs -o size=4G tmpfs DIR`), or page to `node:N` or \
-                 `memfd:SIZE`",
-            )
+            return Err(other(format!(
+                "{shown} is on a file system whose private mappings cannot be protected from writes by \
+                 userfaultfd: {obstacle}"
+            ))
             .into());
         }
         _ => protection(found.protection, &shown.to_string())?,
     }
-    let path = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let options = found.tmpfs.ok_or_else(|| other(format!("{shown} is not on a tmpfs")))?;
+    if !here.may_mount() {
+        return Err(MissingFeature::new(
+            "evicted pages are in a tmpfs of their own, which CAP_SYS_ADMIN alone can mount",
+            "run as root, or page to `memfd:SIZE`",
+        )
+        .into());
+    }
     let place = format!("file:{shown}");
     let has = format!("{shown} has room for");
     let size = within(size.unwrap_or(found.room), found.room, &has, &place)?;
-    Ok((NvmPlace::File { path }, size))
+    Ok((NvmPlace::Tmpfs(options), size))
 }
 
 fn node(number: u32, here: &impl Surroundings) -> Result<(usize, Bytes, Bytes), Refusal> {

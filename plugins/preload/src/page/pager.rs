@@ -24,14 +24,15 @@ mod store;
 mod urgency;
 
 use std::ffi::{CStr, CString};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::Ordering;
 
 use memweir_abi::kernel::userfaultfd::{
     UFFD_FEATURE_EVENT_FORK, UFFD_FEATURE_MINOR_SHMEM, UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
     UFFD_FEATURE_WP_UNPOPULATED,
 };
-use memweir_abi::preload::page::{DirectRead, NvmPlace, PageCounter, PageOrder, Slowdown};
+use memweir_abi::preload::page::{
+    DirectRead, NvmPlace, PageCounter, PageOrder, Slowdown, TmpfsOptions,
+};
 use memweir_policy::paging::{LearnsBy, Node, VictimEntry};
 
 use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
@@ -60,7 +61,7 @@ const RARELY: u64 = 200_000;
 #[derive(Clone, Copy)]
 enum Place {
     Memfd,
-    File(&'static CStr),
+    Tmpfs { huge: &'static CStr, policy: &'static CStr },
     Node(u32),
 }
 
@@ -95,9 +96,11 @@ impl Start {
         let place = match &order.nvm {
             NvmPlace::Memfd => Place::Memfd,
             NvmPlace::Node { node } => Place::Node(*node),
-            NvmPlace::File { path } => {
-                let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-                Place::File(Box::leak(path.into_boxed_c_str()))
+            NvmPlace::Tmpfs(TmpfsOptions { huge, policy }) => {
+                let kept = |text: &str| -> Option<&'static CStr> {
+                    Some(Box::leak(CString::new(text).ok()?.into_boxed_c_str()))
+                };
+                Place::Tmpfs { huge: kept(huge)?, policy: kept(policy)? }
             }
         };
         let processors = std::thread::available_parallelism().map_or(1, usize::from);

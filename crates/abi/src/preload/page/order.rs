@@ -1,9 +1,6 @@
 //! The order to page a program, as text: `key=value` separated by `;`.
 
-use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use memweir_core::Bytes;
@@ -16,17 +13,23 @@ use crate::preload::fields::Fields;
 pub enum NvmPlace {
     /// Shared memory without a file: DRAM that stands in for a slower memory.
     Memfd,
-    /// Unnamed files of the tmpfs that holds `path`, a directory or a file in one. Other file
-    /// systems do not allow write-protection of pages.
-    File {
-        /// The directory or file.
-        path: PathBuf,
-    },
+    /// Unnamed files of a tmpfs of their own. Other file systems do not allow write-protection of
+    /// pages.
+    Tmpfs(TmpfsOptions),
     /// Shared memory on a NUMA node of slow memory.
     Node {
         /// The node's number.
         node: u32,
     },
+}
+
+/// Mount options that decide where and how a tmpfs allocates pages; empty for the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TmpfsOptions {
+    /// `huge`: the use of huge pages.
+    pub huge: String,
+    /// `mpol`: the memory policy.
+    pub policy: String,
 }
 
 /// Effect of a read of an evicted page (drswap section III-B).
@@ -100,24 +103,12 @@ pub struct PageOrder {
     pub counters: String,
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn bytes_of(text: &str) -> Option<Vec<u8>> {
-    let pair = |at| text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
-    (0..text.len()).step_by(2).map(pair).collect()
-}
-
 impl fmt::Display for PageOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "dram={};nvm=", self.dram.0)?;
         match &self.nvm {
             NvmPlace::Memfd => f.write_str("memfd")?,
-            // A path holds any byte, including the separators.
-            NvmPlace::File { path } => {
-                write!(f, "file:{}", hexadecimal(path.as_os_str().as_bytes()))?;
-            }
+            NvmPlace::Tmpfs(TmpfsOptions { huge, policy }) => write!(f, "tmpfs:{huge}:{policy}")?,
             NvmPlace::Node { node } => write!(f, "node:{node}")?,
         }
         write!(
@@ -137,9 +128,10 @@ impl Fields<'_> {
         let wrong = || self.refuse("nvm");
         match self.need("nvm")?.split_once(':') {
             None if self.need("nvm")? == "memfd" => Ok(NvmPlace::Memfd),
-            Some(("file", path)) => {
-                let path = bytes_of(path).filter(|path| !path.is_empty()).ok_or_else(wrong)?;
-                Ok(NvmPlace::File { path: OsString::from_vec(path).into() })
+            Some(("tmpfs", options)) => {
+                let (huge, policy) = options.split_once(':').ok_or_else(wrong)?;
+                let (huge, policy) = (huge.to_owned(), policy.to_owned());
+                Ok(NvmPlace::Tmpfs(TmpfsOptions { huge, policy }))
             }
             Some(("node", node)) => Ok(NvmPlace::Node { node: node.parse().map_err(|_| wrong())? }),
             _ => Err(wrong()),
@@ -182,11 +174,11 @@ mod tests {
     use super::*;
 
     fn places() -> impl Strategy<Value = NvmPlace> {
-        let file = prop::collection::vec(1u8.., 1..40)
-            .prop_map(|path| NvmPlace::File { path: OsString::from_vec(path).into() });
+        let tmpfs = ("[a-z_]{0,11}", "[a-z]{0,6}=?[a-z]{0,6}:?[0-9,-]{0,9}")
+            .prop_map(|(huge, policy)| NvmPlace::Tmpfs(TmpfsOptions { huge, policy }));
         prop_oneof![
             Just(NvmPlace::Memfd),
-            file,
+            tmpfs,
             any::<u32>().prop_map(|node| NvmPlace::Node { node }),
         ]
     }
@@ -218,7 +210,7 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in "(dram|nvm|file:|node:|=|;|[0-9a-f.]|,|-){0,60}") {
+        fn any_text_is_read_or_refused(text in "(dram|nvm|tmpfs:|node:|=|;|[0-9a-f.]|,|-){0,60}") {
             let _ = text.parse::<PageOrder>();
         }
     }

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     dram: Bytes,
     /// Where evicted pages live: `memfd:SIZE` (DRAM that stands in), `node:N[:SIZE]` (a NUMA node
-    /// of slow memory) or `file:PATH[:SIZE]` (the tmpfs of a directory or file)
+    /// of slow memory) or `file:PATH[:SIZE]` (like the tmpfs of a directory or file)
     #[arg(long, value_name = "SPEC", value_parser = nvm)]
     pub(super) nvm: Option<Nvm>,
     /// Let the kernel page it, if it can (the patches in kernel/direct-read-swap), to the swap

@@ -1,5 +1,6 @@
 use std::io;
 
+use memweir_abi::preload::page::TmpfsOptions;
 use memweir_linux::memories::{Backing, DaxDevice};
 
 use super::*;
@@ -11,6 +12,8 @@ struct Fake {
     memfd: Option<(Step, i32)>,
     file: Option<(Step, i32)>,
     is_dax: bool,
+    is_disk: bool,
+    is_user: bool,
     device: Option<(Step, i32)>,
     system_ram: bool,
 }
@@ -45,12 +48,17 @@ impl Surroundings for Fake {
         answer(self.memfd)
     }
 
+    fn may_mount(&self) -> bool {
+        !self.is_user
+    }
+
     fn try_directory(&self, directory: &Path) -> io::Result<FileFinding> {
         if directory != Path::new("/mnt") {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let protection = answer(self.file);
-        Ok(FileFinding { is_dax: self.is_dax, room: Bytes(GIB), protection })
+        let (protection, room) = (answer(self.file), Bytes(GIB));
+        let tmpfs = (!self.is_disk).then(TmpfsOptions::default);
+        Ok(FileFinding { is_dax: self.is_dax, room, tmpfs, protection })
     }
 
     fn try_device(&self, device: &Path) -> io::Result<Result<(), Obstacle>> {
@@ -99,7 +107,7 @@ fn says(nvm: &Nvm, here: &Fake, parts: &[&str]) {
 fn places_have_the_size_that_is_asked_for_or_all_there_is() {
     let here = Fake::default();
     assert_eq!(memfd(GIB).check(&here), Ok((NvmPlace::Memfd, Bytes(GIB))));
-    let mnt = NvmPlace::File { path: "/mnt".into() };
+    let mnt = NvmPlace::Tmpfs(TmpfsOptions::default());
     assert_eq!(file("/mnt/nvm", None).check(&here), Ok((mnt.clone(), Bytes(GIB))));
     assert_eq!(file("/mnt/nvm", Some(GIB / 2)).check(&here), Ok((mnt, Bytes(GIB / 2))));
     let second = NvmPlace::Node { node: 2 };
@@ -138,6 +146,10 @@ fn file_systems_that_cannot_be_protected_are_refused() {
     says(&file("/mnt", None), &dax, &["input: ", "DAX file system", "node:N"]);
     let disk = Fake { file: Some((Step::Protect, EINVAL)), ..Fake::default() };
     says(&file("/mnt", None), &disk, &["input: ", "cannot be protected", "mount -t tmpfs"]);
+    let other = Fake { is_disk: true, ..Fake::default() };
+    says(&file("/mnt", None), &other, &["input: /mnt is not on a tmpfs", "mount -t tmpfs"]);
+    let user = Fake { is_user: true, ..Fake::default() };
+    says(&file("/mnt", None), &user, &["machine: ", "CAP_SYS_ADMIN", "memfd:SIZE"]);
     let closed = Fake { file: Some((Step::Open, EPERM)), ..Fake::default() };
     says(&file("/mnt", None), &closed, &["machine: ", "CAP_SYS_PTRACE"]);
 }

@@ -1,6 +1,8 @@
 //! The files whose pages are the slots: one of single pages, and one of huge pages for chunks that
 //! were full when they were converted. A slot has the same offset in both.
 
+use std::ffi::CStr;
+
 use crate::page::pager::Place;
 use crate::page::slots::FILE_BYTES;
 use crate::sys::{self, Errno, sys};
@@ -20,12 +22,11 @@ pub(super) struct Files {
 impl Files {
     /// Creates the files: they have no names, so nothing is left of them however the processes end.
     pub(super) fn create(place: Place) -> Result<Self, Errno> {
-        let huge = match place {
-            Place::Memfd | Place::Node(_) => huge_file().ok(),
-            // The file lies where the user wants it, with the mount options of that file system.
-            Place::File(_) => None,
+        let (single, huge) = match place {
+            Place::Memfd | Place::Node(_) => (memfd()?, in_tmpfs(c"always", c"").ok()),
+            // All pages follow the mount options that the user chose.
+            Place::Tmpfs { huge, policy } => (in_tmpfs(huge, policy)?, None),
         };
-        let single = create(place)?;
         // A tmpfs reports its page size as the preferred block size.
         let may_be_large = status(single).is_none_or(|status| status.st_blksize as usize > PAGE);
         Ok(Self { single, may_be_large, huge })
@@ -42,23 +43,17 @@ impl Files {
     }
 }
 
-fn create(place: Place) -> Result<i32, Errno> {
-    let fd = match place {
-        Place::Memfd | Place::Node(_) => {
-            // SAFETY: creates a descriptor.
-            unsafe { sys!(libc::SYS_memfd_create, c"memweir-nvm".as_ptr(), libc::MFD_CLOEXEC) }?
-                as i32
-        }
-        Place::File(path) => nameless(path.to_bytes())?,
-    };
+fn memfd() -> Result<i32, Errno> {
+    // SAFETY: creates a descriptor.
+    let fd = unsafe { sys!(libc::SYS_memfd_create, c"memweir-nvm".as_ptr(), libc::MFD_CLOEXEC) }?;
     // SAFETY: the file is new, and no other code uses it.
     unsafe { sys!(libc::SYS_ftruncate, fd, FILE_BYTES) }?;
-    Ok(fd)
+    Ok(fd as i32)
 }
 
-/// Creates a file in a private file system, which takes huge pages whatever the machine's setting
-/// is.
-fn huge_file() -> Result<i32, Errno> {
+/// Creates a file in a tmpfs of its own, with these mount options; empty for the default. Nobody
+/// else can fill it, which would end the program at its next page fault (SIGBUS).
+fn in_tmpfs(huge: &CStr, policy: &CStr) -> Result<i32, Errno> {
     const SET_STRING: usize = 1;
     const CREATE: usize = 6;
     const CLOSE_ON_EXEC: usize = 1;
@@ -66,8 +61,9 @@ fn huge_file() -> Result<i32, Errno> {
     let mount = unsafe {
         let context = sys!(libc::SYS_fsopen, c"tmpfs".as_ptr(), CLOSE_ON_EXEC)?;
         // Without a size there is no limit; the amount of data is limited elsewhere.
-        let made = [(c"huge", c"always"), (c"size", c"0")]
+        let made = [(c"huge", huge), (c"mpol", policy), (c"size", c"0")]
             .iter()
+            .filter(|(_, value)| !value.is_empty())
             .try_for_each(|(key, value)| {
                 let (key, value) = (key.as_ptr(), value.as_ptr());
                 sys!(libc::SYS_fsconfig, context, SET_STRING, key, value, 0).map(drop)
@@ -88,30 +84,6 @@ fn huge_file() -> Result<i32, Errno> {
     };
     sys::close(mount as i32);
     file
-}
-
-/// Creates a nameless file in the directory, or in that of the file.
-fn nameless(path: &[u8]) -> Result<i32, Errno> {
-    let mut name = [0u8; libc::PATH_MAX as usize];
-    let room = name.get_mut(..path.len()).ok_or(Errno(libc::ENAMETOOLONG))?;
-    room.copy_from_slice(path);
-    let open = |name: &[u8]| {
-        let flags = libc::O_TMPFILE | libc::O_RDWR | libc::O_CLOEXEC;
-        // SAFETY: the name ends with a zero byte.
-        unsafe { sys!(libc::SYS_openat, libc::AT_FDCWD, name.as_ptr(), flags, 0o600) }
-            .map(|fd| fd as i32)
-    };
-    match open(&name) {
-        Err(Errno(libc::ENOTDIR | libc::ENOENT)) => {
-            let end = path.iter().rposition(|byte| *byte == b'/');
-            match end {
-                None => name[..2].copy_from_slice(b".\0"),
-                Some(end) => name[end + 1] = 0,
-            }
-            open(&name)
-        }
-        opened => opened,
-    }
 }
 
 /// Returns the bytes that the file occupies.
