@@ -1,6 +1,7 @@
 //! Turns a map and the requested colors into the order for the preload library.
 
 use memweir_abi::preload::{Delivery, MAX_PRELOAD_COLORS, Order, Shortage};
+use memweir_core::Bytes;
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring, Span};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::Refusal;
@@ -61,6 +62,30 @@ impl Request {
             limit_pages: self.limit_pages,
             counters,
         })
+    }
+
+    /// Refuses a pool that no search can fill with `available` memory: a search holds half of that,
+    /// in which all bank colors have equal shares.
+    ///
+    /// # Errors
+    /// The largest pool.
+    pub(crate) fn pool_fits(&self, order: &Order, available: Bytes) -> Result<(), Refusal> {
+        let page = 1 << BASE_PAGE_BITS;
+        let share = order.colors.iter().count() as u64;
+        let most = available.0 / page / 2 * share / u64::from(order.coloring.colors());
+        if self.pool_pages <= most {
+            return Ok(());
+        }
+        Err(Refusal::new(
+            format!(
+                "a pool of {} cannot be gathered: of the {available} of memory that are available, \
+                 half can be searched, and the colors {} have {} of that",
+                Bytes(self.pool_pages * page),
+                self.colors,
+                Bytes(most * page),
+            ),
+            format!("`--pool {}M` is the most", (most * page) >> 20),
+        ))
     }
 }
 
@@ -157,8 +182,6 @@ fn meet(
 
 #[cfg(test)]
 mod tests {
-    use memweir_core::Bytes;
-
     use super::*;
 
     fn request(colors: &str) -> Request {
@@ -185,6 +208,19 @@ mod tests {
         let mut twice = request("0");
         twice.map.functions.push(twice.map.functions[0]);
         assert!(twice.order(String::new()).is_err());
+    }
+
+    #[test]
+    fn a_pool_that_memory_cannot_have_is_refused_with_the_most() {
+        let fits = |pool_pages, colors| {
+            let request = Request { pool_pages, ..request(colors) };
+            let order = request.order(String::new()).unwrap();
+            request.pool_fits(&order, Bytes(8 << 30)).map_err(|refusal| refusal.help)
+        };
+        // A quarter of the colors, in half of 8 GiB.
+        assert_eq!(fits(1 << 18, "0-7"), Ok(()));
+        assert_eq!(fits((1 << 18) + 1, "0-7"), Err(Some("`--pool 1024M` is the most".into())));
+        assert_eq!(fits(1 << 20, "0-31"), Ok(()));
     }
 
     #[test]

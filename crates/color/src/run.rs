@@ -5,7 +5,7 @@ use std::path::Path;
 
 use memweir_abi::preload::{Delivery, ORDER_VARIABLE, Order};
 use memweir_linux::host::{CAP_SYS_ADMIN, effective_capabilities, kernel_release};
-use memweir_linux::{guardian, preload};
+use memweir_linux::{guardian, memories, preload};
 
 use crate::compaction::Quiet;
 use crate::counters::{CountersFile, Totals};
@@ -39,6 +39,9 @@ impl Colored {
         let mut counters = CountersFile::create()
             .map_err(|e| machine(format!("no place for counters: {e}"), RUNTIME_DIRECTORY))?;
         let order = request.order(counters.path().display().to_string())?;
+        if let Some(available) = memories::available() {
+            request.pool_fits(&order, available)?;
+        }
         privileged()?;
         let release = kernel_release(Path::new("/")).unwrap_or_default();
         let order = Order { delivery: delivery(request.delivery, &release)?, ..order };

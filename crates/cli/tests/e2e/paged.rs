@@ -1,6 +1,8 @@
 //! `memweir page run`: real programs with a quarter of their memory give the same output,
 //! impossible requests are refused before anything starts, and nothing stays behind.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
@@ -269,6 +271,22 @@ fn refuses_before_anything_starts() {
     refused(2, &["--dram", "64M", "--nvm", "memfd:64K"], &["64 KiB of NVM", "2 MiB"]);
     refused(2, &["--dram", "64M", "--nvm", "file:/sys"], &["/sys", "tmpfs"]);
     refused(2, &["--dram", "64M", "--nvm", "file:/nowhere/at/all"], &["/nowhere/at", "tmpfs"]);
+    world.file("data", "x");
+    let direct = File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_DIRECT)
+        .open(world.path().join("data"));
+    // Some file systems have no direct I/O.
+    if let Ok(direct) = direct {
+        let mut run = Command::new(MEMWEIR);
+        run.args(["page", "run", "--dram", "64M", memfd[0], memfd[1], "--", "touch", "started"]);
+        run.current_dir(world.path()).stdin(direct);
+        let output = run.output().expect("memweir starts");
+        assert_eq!(output.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("descriptor 0 is a file open with O_DIRECT"), "{said}");
+        assert!(!world.has("started"), "{said}");
+    }
     // A device that maps nothing stands in for one that refuses private mappings.
     refused(
         2,

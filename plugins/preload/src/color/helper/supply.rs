@@ -4,7 +4,7 @@
 use super::Start;
 use crate::color::choice::{Set, set_of};
 use crate::color::pool::Pool;
-use crate::{memory, sys};
+use crate::{launch, memory, sys};
 
 /// Fewest pages that a search looks for.
 pub(super) const LEAST: usize = 256;
@@ -87,7 +87,9 @@ impl Supply {
         // Pages that the search holds will be freed and do not count.
         let limit = start.limit_pages;
         let full = limit > 0 && memory::own_pages().saturating_sub(self.pool.held) >= limit;
+        // The first search is before the helper waits for the end of its program.
         let more = !full
+            && launch::same_program(start.control, start.main)
             && self.leaves_room(start)
             && self.pool.step(&start.palette, &set, start.counters);
         if !more {
@@ -163,7 +165,33 @@ fn rest_after(search: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use memweir_abi::preload::{Delivery, Order, Shortage};
+    use memweir_core::address_map::AddressMap;
+
     use super::*;
+    use crate::color::counters::Counters;
+    use crate::control;
+
+    #[test]
+    fn a_search_ends_with_its_program() {
+        let map = include_str!("../../../../../crates/core/data/maps/i7-860.toml");
+        let order = Order {
+            coloring: AddressMap::parse("i7-860.toml", map).unwrap().coloring(12),
+            colors: "0-31".parse().unwrap(),
+            cache: None,
+            shortage: Shortage::Spill,
+            delivery: Delivery::Recycle,
+            pool_pages: 0,
+            limit_pages: 0,
+            counters: String::new(),
+        };
+        let start = Start::of(&order, control::create().unwrap(), Counters::NONE).unwrap();
+        let gone = Start { main: i32::MAX, ..start };
+        // SAFETY: zero is valid for all fields, which are numbers.
+        let mut supply = unsafe { Box::<Supply>::new_zeroed().assume_init() };
+        supply.pool.begin(4 * LEAST).unwrap();
+        assert!(supply.step(&start) && !supply.step(&gone));
+    }
 
     #[test]
     fn the_pool_grows_with_the_program() {
