@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -69,6 +70,51 @@ fn locked_memory_has_no_limit_but_the_hard_one() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (soft, hard) = said.trim().split_once('\n').expect("two limits");
     assert_eq!(soft, hard);
+}
+
+/// Returns the output of a python program in colors. A request without an answer would make it wait
+/// for ever.
+fn said_in_colors(script: &str) -> String {
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let mut run = world.memweir();
+    run.args(["color", "run", "--map", "map.toml", "--colors", "0-3", "--", "python3", "-c"]);
+    let output = run.arg(script).timeout(Duration::from_secs(60)).output().expect("memweir runs");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_child_whose_helper_has_not_started_drops_memory() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let script = "import mmap, os\n\
+        m = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE); m[:] = b'x' * len(m)\n\
+        for i in range(5):\n\
+        \x20   child = os.fork()\n\
+        \x20   if child == 0: m.madvise(mmap.MADV_DONTNEED); os._exit(m[0])\n\
+        \x20   print(os.waitpid(child, 0)[1], m[0])";
+    assert_eq!(said_in_colors(script), "0 120\n".repeat(5));
+}
+
+#[test]
+fn a_program_goes_on_without_its_helper() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    // A program that this process was before may have left a helper that is dead.
+    let script = "import glob, mmap, os\n\
+        def is_helper(stat):\n\
+        \x20   name, rest = stat.split('(', 1)[1].rsplit(') ', 1)\n\
+        \x20   state, parent = rest.split()[:2]\n\
+        \x20   return (name, parent) == ('memweir-color', str(os.getpid())) and state != 'Z'\n\
+        for path in glob.glob('/proc/[0-9]*/stat'):\n\
+        \x20   try: stat = open(path).read()\n\
+        \x20   except OSError: continue\n\
+        \x20   if is_helper(stat): os.kill(int(stat.split()[0]), 9); print('killed')\n\
+        m = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE); m[:] = b'x' * len(m)\n\
+        m.resize(1 << 21); print(m[0], m[1 << 20])";
+    assert_eq!(said_in_colors(script), "killed\n120 0\n");
 }
 
 /// Reports a skip if this machine does not let the program do what it is here for.
