@@ -1,5 +1,6 @@
 //! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`.
 
+use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -135,48 +136,57 @@ pub(crate) fn quantum(text: &str) -> Result<Nanos, String> {
     memweir_run::options::quantum(span.as_millis_f64()).map_err(refused)
 }
 
-/// The file of an output that has one format, to which its ending must belong. `what` is the
-/// content: `a plot`. A name without an ending, such as a device's, is taken as it is.
-fn file(text: &str, what: &str, ending: &str) -> Result<PathBuf, String> {
+/// Endings of the formats of memweir's results, and of those into which others compress files.
+const FORMATS: [&str; 11] =
+    ["csv", "gz", "json", "jsonl", "mwt", "parquet", "prom", "svg", "toml", "xz", "zst"];
+
+/// The file of an output that has one format. An ending of another format is refused; a name that
+/// ends otherwise is taken as it is.
+fn file<const N: usize>(text: &str, what: &str, endings: [&str; N]) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if path.extension().is_some() {
-        by_ending(&path, what, [(ending, ())]).map_err(refused)?;
+    let is_known = |ending: &OsStr| FORMATS.iter().any(|known| ending.eq_ignore_ascii_case(known));
+    if path.extension().is_some_and(is_known) {
+        by_ending(&path, what, endings.map(|ending| (ending, ()))).map_err(refused)?;
     }
     Ok(path)
 }
 
-/// The file of a plot.
+/// The file of a plot. Of all endings it can only be this one, since plots are often asked for in
+/// other formats; a name without any, such as a device's, is taken as it is.
 pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
-    let path = file(text, "a plot", "svg")?;
-    match is_stdout(Some(&path)) {
-        true => Err("a plot goes into a file; end its name in .svg".to_owned()),
-        false => Ok(path),
+    let path = PathBuf::from(text);
+    if is_stdout(Some(&path)) {
+        return Err("a plot goes into a file; end its name in .svg".to_owned());
     }
+    if path.extension().is_some() {
+        by_ending(&path, "a plot", [("svg", ())]).map_err(refused)?;
+    }
+    Ok(path)
 }
 
 /// The file of a result in JSON, or `-`.
 pub(crate) fn json(text: &str) -> Result<PathBuf, String> {
-    file(text, "JSON", "json")
+    file(text, "JSON", ["json"])
 }
 
 /// The file of records in JSON, one per line.
 pub(crate) fn json_lines(text: &str) -> Result<PathBuf, String> {
-    file(text, "a record per line", "jsonl")
+    file(text, "a record per line", ["jsonl", "json"])
 }
 
 /// The file of a recording.
 pub(crate) fn parquet(text: &str) -> Result<PathBuf, String> {
-    file(text, "a recording", "parquet")
+    file(text, "a recording", ["parquet"])
 }
 
 /// The file of an address map, a service curve or a calibration.
 pub(crate) fn toml(text: &str) -> Result<PathBuf, String> {
-    file(text, "TOML", "toml")
+    file(text, "TOML", ["toml"])
 }
 
 /// The file of a trace of addresses.
 pub(crate) fn trace(text: &str) -> Result<PathBuf, String> {
-    file(text, "a trace of addresses", "mwt")
+    file(text, "a trace of addresses", ["mwt"])
 }
 
 #[cfg(test)]
@@ -240,9 +250,10 @@ mod tests {
 
     #[test]
     fn an_ending_that_an_output_cannot_have_is_refused() {
-        for taken in ["x.json", "x.JSON", "-", "/dev/null", "a.b/x"] {
+        for taken in ["x.json", "x.JSON", "run.12", "-", "/dev/null", "a.csv/x"] {
             assert_eq!(json(taken), Ok(PathBuf::from(taken)));
         }
+        assert!(json_lines("x.json").is_ok());
         assert_eq!(json("x.csv"), Err("JSON cannot be written as `.csv`; valid: json".to_owned()));
         for parser in [svg, parquet, toml, trace] {
             assert!(parser("x.json").unwrap_err().contains("cannot be written as `.json`"));
