@@ -61,7 +61,9 @@ pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
 
 fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Drawn {
     let color = series.color;
-    match series.style {
+    // A line through a single point has no length; a step goes on to the end of the axis.
+    let is_lone = series.points.len() == 1 && series.style != Style::Steps;
+    match if is_lone { Style::Dots } else { series.style } {
         Style::Dots => {
             let radius = if series.points.len() > FEW_DOTS { 2 } else { 4 };
             let fill = color.mix(0.55).filled();

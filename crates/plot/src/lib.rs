@@ -100,13 +100,13 @@ pub struct Series {
 /// Drawing style of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// A line from point to point.
+    /// A line from point to point; a dot if there is only one.
     Line,
-    /// A dashed line from point to point.
+    /// A dashed line from point to point; a dot if there is only one.
     Dashes,
     /// A filled step function: each value holds until the next point.
     Steps,
-    /// A step function without a fill, which ends at its last point.
+    /// A step function without a fill, which ends at its last point; a dot if there is only one.
     StepLine,
     /// Single points.
     Dots,
@@ -341,6 +341,22 @@ mod tests {
         {
             assert!(svg.contains(needle), "{needle} is missing");
         }
+    }
+
+    #[test]
+    fn a_line_of_one_point_is_a_dot() {
+        let dots = |style, points: &[(f64, f64)]| {
+            let points = points.to_vec();
+            let series = Series { name: String::new(), points, style, color: PALETTE[0] };
+            let panels = vec![Panel::Chart(Chart { series: vec![series], ..Chart::default() })];
+            let figure = Figure { title: String::new(), subtitle: String::new(), panels };
+            figure.to_svg().unwrap().matches("<circle").count()
+        };
+        for style in [Style::Line, Style::Dashes, Style::StepLine] {
+            assert_eq!(dots(style, &[(1.0, 2.0)]), 1, "{style:?}");
+            assert_eq!(dots(style, &[(1.0, 2.0), (2.0, 2.0)]), 0, "{style:?}");
+        }
+        assert_eq!(dots(Style::Steps, &[(1.0, 2.0)]), 0);
     }
 
     #[test]

@@ -129,11 +129,17 @@ fn chart(title: &str, lines: &[Line<'_>], quantity: &Quantity, x_end: f64) -> Ch
     }
 }
 
-/// Returns the points of a line. A short last interval would end it in a spike; it is left out
-/// unless it is the only one.
+/// Returns the points of a line: the starts of its intervals, and the end of a single one. A short
+/// last interval would end it in a spike; it is left out unless it is the only one.
 fn points(line: &Line<'_>, value: fn(&Row<'_>) -> Option<f64>) -> Vec<(f64, f64)> {
     let is_whole = |row: &Row<'_>| row.length == line.requests.length() || row.start.0 == 0;
-    line.rows().filter(is_whole).filter_map(|row| Some((micros(row.start), value(&row)?))).collect()
+    let rows = line.rows().filter(is_whole);
+    let drawn: Vec<_> = rows.filter_map(|row| Some((value(&row)?, row))).collect();
+    let end = match &drawn[..] {
+        [(value, row)] => Some((micros(row.start + row.length), *value)),
+        _ => None,
+    };
+    drawn.iter().map(|(value, row)| (micros(row.start), *value)).chain(end).collect()
 }
 
 fn micros(time: Picos) -> f64 {
@@ -151,5 +157,32 @@ pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
     match interval.0 {
         100.. => Ok(interval),
         _ => Err(format!("`{text}` is too short: an interval lasts 100ns or more")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::{Cycles, Direction, PhysAddr};
+    use memweir_dram::request::{Completion, Request, RowOutcome, Source};
+
+    use super::*;
+
+    #[test]
+    fn a_run_shorter_than_an_interval_is_a_line_across_the_chart() {
+        let mut requests = Intervals::new(Picos(10_000_000));
+        let request =
+            Request { address: PhysAddr(0), direction: Direction::Read, source: Source(0), tag: 0 };
+        let (done, outcome) = (Cycles(0), RowOutcome::Hit);
+        let completion = Completion { request, accepted: done, done, outcome, blamed: None };
+        requests.count(Picos(1_000_000), &completion, Picos(40_000));
+        let line = Line { name: "dram", requests: &requests, end: Picos(2_000_000) };
+        let panels = panels(&[Group { name: "", lines: vec![line] }]);
+        let points = panels.iter().map(|panel| match panel {
+            Panel::Chart(chart) => chart.series[0].points.clone(),
+            other => panic!("{other:?}"),
+        });
+        // 64 bytes in 2 us.
+        let expected = [0.032, 100.0, 40.0].map(|value| vec![(0.0, value), (2.0, value)]);
+        assert_eq!(points.collect::<Vec<_>>(), expected);
     }
 }
