@@ -60,6 +60,7 @@ mod tests;
 mod timing;
 
 pub use constraint::{Constraint, Level, Scope};
+pub(crate) use currents::with_an_open_bank;
 pub use currents::{ArrayEnergy, Currents, Rail};
 pub use link::Link;
 pub use organization::Organization;

@@ -1,6 +1,6 @@
 //! Converts counts and cycles into picojoules, for one device.
 
-use crate::spec::{Currents, MemorySpec, Rail};
+use crate::spec::{Currents, MemorySpec, Rail, with_an_open_bank};
 
 use super::rank::Counts;
 use super::report::{EnergyKind, EnergyReport};
@@ -9,7 +9,7 @@ use super::report::{EnergyKind, EnergyReport};
 struct Device<'a> {
     clock_ns: f64,
     spec: &'a MemorySpec,
-    banks: f64,
+    banks: u32,
 }
 
 impl Device<'_> {
@@ -23,7 +23,7 @@ pub(super) fn draw(spec: &MemorySpec, counts: &Counts, report: &mut EnergyReport
     let device = Device {
         clock_ns: spec.clock.as_f64() / 1e3,
         spec,
-        banks: f64::from(spec.organization.banks_of_rank()),
+        banks: spec.organization.banks_of_rank(),
     };
     let devices = f64::from(spec.organization.devices());
     if let Some(currents) = &spec.currents {
@@ -39,8 +39,7 @@ pub(super) fn draw(spec: &MemorySpec, counts: &Counts, report: &mut EnergyReport
 
 /// Returns the current with one open bank, and the part of it that all open banks share.
 fn active(device: &Device<'_>, currents: &Currents, rail: &Rail) -> (f64, f64) {
-    let shared = rail.idd2n + currents.bank_share * (rail.idd3n - rail.idd2n);
-    (shared + (rail.idd3n - shared) / device.banks, shared)
+    with_an_open_bank([rail.idd2n, rail.idd3n], currents.bank_share, device.banks)
 }
 
 /// Adds background energies. `scale` is volts times devices; V mA ns are pJ.

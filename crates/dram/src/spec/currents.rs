@@ -39,6 +39,13 @@ pub struct Currents {
     pub bank_share: f64,
 }
 
+/// Returns the current of standby with one of `banks` open, and the part of it that all open banks
+/// share, from IDD2N and IDD3N.
+pub(crate) fn with_an_open_bank([closed, open]: [f64; 2], share: f64, banks: u32) -> (f64, f64) {
+    let shared = closed + share * (open - closed);
+    (shared + (open - shared) / f64::from(banks), shared)
+}
+
 /// Energy that the cells of an NVM draw for each bit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ArrayEnergy {

@@ -5,6 +5,7 @@ use memweir_core::medium::MediumKind;
 use memweir_core::medium::data::{latency, source};
 use memweir_core::{BytesPerSec, Cycles, Picos};
 
+use super::currents::with_an_open_bank;
 use super::family::{FAMILIES, Family, rules, value_of};
 use super::{ArrayEnergy, Constraint, Currents, Link, MemorySpec, Organization, Rail, Timing};
 
@@ -61,7 +62,8 @@ impl MemorySpec {
             burst: formula(&family.burst)?,
             bank_refresh: family.bank_refresh,
             constraints: constraints(&mut root, &family, &organization, &timing)?,
-            currents: root.map("currents", currents)?,
+            currents: root
+                .map("currents", |value| currents(value, organization.banks_of_rank()))?,
             array: root.map("array", array)?,
             link: root.map("link", link)?,
             organization,
@@ -174,32 +176,34 @@ fn constraints(
     Ok(all)
 }
 
-fn currents(value: Value<'_>) -> Result<Currents, InputError> {
+fn currents(value: Value<'_>, banks: u32) -> Result<Currents, InputError> {
     let mut section = value.section()?;
     section.only(&["bank_share", "rails"])?;
     let share = section.map("bank_share", |value| value.number_in(0.0..=1.0, "share"))?;
-    let rails = section.require("rails")?.sections()?;
-    Ok(Currents {
-        bank_share: share.unwrap_or(1.0),
-        rails: rails.into_iter().map(rail).collect::<Result<_, _>>()?,
-    })
+    let bank_share = share.unwrap_or(1.0);
+    let rails = section.require("rails")?.sections()?.into_iter();
+    let rails = rails.map(|section| rail(section, bank_share, banks)).collect::<Result<_, _>>()?;
+    Ok(Currents { bank_share, rails })
 }
 
-fn rail(mut section: Section<'_>) -> Result<Rail, InputError> {
+fn rail(mut section: Section<'_>, bank_share: f64, banks: u32) -> Result<Rail, InputError> {
     section.only(&[
         "name", "volts", "idd0", "idd2n", "idd2p", "idd3n", "idd3p", "idd4r", "idd4w", "idd5b",
         "idd6",
     ])?;
-    let mut current =
-        |name: &str| section.require(name)?.number_in(0.0..=10_000.0, "current in mA");
-    let (idd0, idd2n, idd2p) = (current("idd0")?, current("idd2n")?, current("idd2p")?);
-    let (idd3n, idd3p) = (current("idd3n")?, current("idd3p")?);
-    let (idd4r, idd4w) = (current("idd4r")?, current("idd4w")?);
-    let mut perhaps = |name: &str| {
-        let current = section.map(name, |value| value.number_in(0.0..=10_000.0, "current in mA"));
-        current.map(Option::unwrap_or_default)
-    };
-    let (idd5b, idd6) = (perhaps("idd5b")?, perhaps("idd6")?);
+    let mut taken = |name: &str| current(&section.require(name)?);
+    let (idd2n, idd2p) = (taken("idd2n")?, taken("idd2p")?);
+    let (idd3n, idd3p) = (taken("idd3n")?, taken("idd3p")?);
+    let (one, _) = with_an_open_bank([idd2n, idd3n], bank_share, banks);
+    let few = |value| above(&value, one.max(idd2n), "standby with one open bank or none");
+    let all = |value| above(&value, idd3n, "standby with all banks open");
+    let (idd0, idd4r) = (few(section.require("idd0")?)?, all(section.require("idd4r")?)?);
+    let idd4w = all(section.require("idd4w")?)?;
+    let idd5b = section.map("idd5b", |value| match current(&value)? {
+        0.0 => Ok(0.0),
+        _ => all(value),
+    })?;
+    let idd6 = section.map("idd6", |value| current(&value))?;
     Ok(Rail {
         name: section.require("name")?.string()?.to_owned(),
         volts: section.require("volts")?.number_in(0.1..=20.0, "voltage")?,
@@ -210,9 +214,24 @@ fn rail(mut section: Section<'_>) -> Result<Rail, InputError> {
         idd3p,
         idd4r,
         idd4w,
-        idd5b,
-        idd6,
+        idd5b: idd5b.unwrap_or_default(),
+        idd6: idd6.unwrap_or_default(),
     })
+}
+
+fn current(value: &Value<'_>) -> Result<f64, InputError> {
+    value.number_in(0.0..=10_000.0, "current in mA")
+}
+
+/// Parses the current of a command, of which the model subtracts that of the `background`, known to
+/// a rounding error.
+fn above(value: &Value<'_>, background: f64, name: &str) -> Result<f64, InputError> {
+    let current = current(value)?;
+    if current >= background - 1e-9 {
+        return Ok(current);
+    }
+    let reason = format!("{current} mA is less than {name}, {background:.1} mA");
+    Err(value.refuse(reason).help("a command would draw negative energy"))
 }
 
 fn array(value: Value<'_>) -> Result<ArrayEnergy, InputError> {

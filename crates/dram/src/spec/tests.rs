@@ -71,6 +71,27 @@ fn refuses_what_is_wrong_with_line_and_key() {
 }
 
 #[test]
+fn refuses_commands_that_would_draw_negative_energy() {
+    // 34 mA with closed banks and 43 with open ones, of which half is for the first of 16:
+    // 38.5 + 4.5 / 16.
+    for (from, to, key, background) in [
+        ("idd0 = 48", "idd0 = 38.7", "idd0: 38.7 mA is less than", "38.8 mA"),
+        ("idd4r = 135", "idd4r = 42", "idd4r: 42 mA is less than", "all banks open, 43.0 mA"),
+        ("idd4w = 123", "idd4w = 42", "idd4w: 42 mA is less than", "all banks open, 43.0 mA"),
+        ("idd5b = 250", "idd5b = 42", "idd5b: 42 mA is less than", "all banks open, 43.0 mA"),
+        ("idd2n = 34", "idd2n = 49", "idd0: 48 mA is less than", "or none, 49.0 mA"),
+        ("idd3n = 43", "idd3n = 140", "currents.rails[0].idd0", "or none, 90.3 mA"),
+    ] {
+        let refused = refusal(from, to);
+        assert!(refused.contains(key) && refused.contains(background), "{refused}");
+        assert!(refused.starts_with("x.toml:"), "{refused}");
+    }
+    for (from, to) in [("idd0 = 48", "idd0 = 38.8"), (", idd5b = 250", "")] {
+        assert!(MemorySpec::parse("x.toml", &H.replace(from, to)).is_ok(), "{to}");
+    }
+}
+
+#[test]
 fn a_device_may_add_constraints() {
     let own =
         "constraint = [{ level = \"bank\", from = \"write\", to = \"read\", wait = \"tWR\" }]\n";
