@@ -21,12 +21,15 @@ pub mod study;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use memweir_bank::experiment::Machine;
 use memweir_bank::experiment::ProgramSpec;
 use memweir_bank::fit::Characteristics;
 use memweir_bank::synthetic::Structure;
 use memweir_core::Nanos;
 use memweir_core::input::{InputError, Refusal, Replacement, Value};
+use memweir_flow::workload::mix::instance_name;
 use memweir_policy::colors::{CacheUse, ColorAssignment, names};
 
 use crate::fidelity::Fidelity;
@@ -98,6 +101,8 @@ pub struct BankScenario {
     /// The programs, each with a core or hardware thread for each of its threads unless they are a
     /// batch.
     pub programs: Vec<Wanted>,
+    /// Name of each program in results; of equal names, the later ones are numbered.
+    pub names: Vec<String>,
     /// The partitions to compare, the baseline first; none for a batch.
     pub partitions: Vec<Partition>,
     /// The policies to compare, if the programs are a batch.
@@ -160,6 +165,7 @@ impl BankScenario {
         Ok(Self {
             cache_use: root.map("cache_use", cache_use)?.unwrap_or_default(),
             warm: root.map("warm", |v| v.boolean())?.unwrap_or(true),
+            names: own_names(&programs),
             machine_name,
             machine,
             programs,
@@ -168,6 +174,16 @@ impl BankScenario {
             seed,
         })
     }
+}
+
+/// Returns a name for each program that no other has.
+fn own_names(programs: &[Wanted]) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let name = |wanted: &Wanted| {
+        let mut names = (1..).map(|number| instance_name(&wanted.spec.name, number));
+        names.find(|name| taken.insert(name.clone())).expect("there are more numbers than programs")
+    };
+    programs.iter().map(name).collect()
 }
 
 fn partitions(value: &Value<'_>, custom: &CustomAssignments) -> Result<Vec<Partition>, InputError> {

@@ -211,8 +211,8 @@ impl Batch<'_> {
     }
 
     fn outcome(&self, policy: &str, ends: &[End], quanta: Vec<Quantum>) -> BatchRun {
-        let job = |((spec, alone), end): (&Ready, &End)| BatchJob {
-            program: spec.name.clone(),
+        let job = |((_, alone), end): (&Ready, &End)| BatchJob {
+            program: alone.run.program.clone(),
             alone_s: alone.run.time_s,
             finish_s: end.finish.as_secs_f64(),
             running_s: end.running.as_secs_f64(),

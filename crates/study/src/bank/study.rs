@@ -286,7 +286,8 @@ impl BankScenario {
         let wanted = &self.programs[program];
         let (spec, fit) = self.fitted(wanted, known)?;
         let run = |spec: &ProgramSpec| {
-            let anywhere = ProgramSpec { thread_colors: Vec::new(), ..spec.colored(None) };
+            let name = self.names[program].clone();
+            let anywhere = ProgramSpec { name, thread_colors: Vec::new(), ..spec.colored(None) };
             let execution = self.machine.execute(&[anywhere], self.conditions())?;
             Ok(ProgramRun::of(&execution, self.machine.clock).swap_remove(0))
         };
@@ -355,10 +356,11 @@ impl BankScenario {
         let programs: Vec<ProgramSpec> = ready
             .iter()
             .zip(&colors)
-            .map(|((spec, _), colors)| {
+            .map(|((spec, alone), colors)| {
                 let own = matches!(partition, Partition::Given);
                 let thread_colors = if own { spec.thread_colors.clone() } else { Vec::new() };
-                ProgramSpec { thread_colors, ..spec.colored(colors.clone()) }
+                let name = alone.run.program.clone();
+                ProgramSpec { name, thread_colors, ..spec.colored(colors.clone()) }
             })
             .collect();
         let conditions = Conditions { interval, ..self.conditions() };

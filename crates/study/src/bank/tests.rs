@@ -114,6 +114,19 @@ impl memweir_dram::Observer for Watched {
 }
 
 #[test]
+fn equal_programs_have_names_of_their_own() {
+    let programs = "programs = [\"444.namd\", { program = \"444.namd\", instances = 2 }, \
+                    { program = \"444.namd\", name = \"444.namd#2\" }]\n";
+    let head = FOUR.split("programs").next().expect("a head");
+    let scenario = format!("{head}{programs}").replace("300_000", "2_000");
+    let names = ["444.namd", "444.namd#2", "444.namd#3", "444.namd#2#2"];
+    let point = run(&scenario, &[]).remove(0);
+    assert_eq!(point.alone.iter().map(|alone| &*alone.run.program).collect::<Vec<_>>(), names);
+    let together = point.partitions[1].outcome.programs.iter();
+    assert_eq!(together.map(|program| &*program.together.program).collect::<Vec<_>>(), names);
+}
+
+#[test]
 fn partitions_keep_programs_out_of_each_others_rows() {
     let point = run(FOUR, &[]).remove(0);
     let [plain, uniform] = &point.partitions[..] else { panic!("two partitions") };
