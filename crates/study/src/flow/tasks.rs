@@ -181,15 +181,20 @@ impl TaskReader<'_> {
             reads: section.map("read_bandwidth", rate)?.unwrap_or_default(),
             writes: section.map("write_bandwidth", rate)?.unwrap_or_default(),
         };
+        let (rate, machine) = (flow.reads + flow.writes, &self.hardware.machine);
+        if rate > machine.core_peak {
+            let peak = machine.core_peak;
+            let reason =
+                format!("{rate} is more than a core of `{}` can move, {peak}", machine.name);
+            return Err(section.refuse(reason).help("less bandwidth, or a larger `core_peak`"));
+        }
         let stall = section.map("stall", |v| v.number_in(0.0..=1.0, "share"))?;
         let instructions = section
             .map("instructions", |v| v.number_in(0.0..=1e15, "rate of instructions per second"))?;
         let mut demand = Demand {
             instructions: instructions.unwrap_or(0.0),
             // The default share of waiting time is the bandwidth over the peak of a core.
-            stall: stall.unwrap_or_else(|| {
-                ((flow.reads.0 + flow.writes.0) / self.hardware.machine.core_peak.0).min(1.0)
-            }),
+            stall: stall.unwrap_or(rate.0 / machine.core_peak.0),
             ..Demand::default()
         };
         demand.flows[0] = flow;

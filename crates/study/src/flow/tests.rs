@@ -449,6 +449,10 @@ fn what_cannot_be_executed_is_refused() {
             "[[tasks]]\nprogram = \"milc\"\nspans = []",
             "s.toml:3: tasks[0]: `program` and `spans` both say",
         ),
+        (
+            "[[tasks]]\nspans = [{ length_s = 1, read_bandwidth = 4e9, write_bandwidth = 1e9 }]",
+            "s.toml:4: tasks[0].spans[0]: 5.0 GB/s is more than a core of `iabw` can move, 4.4 GB/s",
+        ),
         ("[[tasks]]\nprogram = \"milc\"\ndegree = 1", "s.toml:5: tasks[0].degree: unknown key"),
         ("[[tasks]]\nbandwidth = 1e9", "s.toml:3: tasks[0]: `name` is missing"),
         ("[[tasks]]\nname = \"a\"\nbandwidth = 1e12", "s.toml:3: tasks[0]: a mean of"),
