@@ -248,9 +248,8 @@ fn comparisons(
         format_args!(
             "<div class=\"table\"><table>\n<thead><tr><th>Item</th><th>Quantity</th>\
              <th class=\"number\">{heading}</th><th class=\"number\">Here</th><th>Unit</th>\
-             <th class=\"number\">Here / {}</th><th>Kind</th><th>Verdict</th><th>Note</th>\
-             </tr></thead>\n<tbody>\n",
-            heading.to_lowercase()
+             <th class=\"number\">Ratio</th><th>Kind</th><th>Verdict</th><th>Note</th>\
+             </tr></thead>\n<tbody>\n"
         ),
     );
     for line in comparisons {

@@ -199,7 +199,7 @@ fn goals(results: &Results) -> String {
 
 /// The comparisons of a paper, without those that no page lists.
 fn comparisons(results: &Results) -> String {
-    let mut text = "| figure | quantity | paper | here | unit | here / paper | kind | verdict |\n\
+    let mut text = "| figure | quantity | paper | here | unit | ratio | kind | verdict |\n\
                     |---|---|---|---|---|---|---|---|\n"
         .to_owned();
     let listed = |line: &&Comparison| {

@@ -242,7 +242,8 @@ impl Kind {
         match self {
             Self::Magnitude => format!(
                 "The paper prints the size. Ours agrees within a factor of {} if it is an effect, \
-                 {} if it is a level.",
+                 {} if it is a level. The ratio of effects is that of their distances from the \
+                 value without one, such as 1 x.",
                 Band::Effect.factor(),
                 Band::Level.factor(),
             ),
