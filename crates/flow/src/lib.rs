@@ -23,6 +23,7 @@
 //! | [`engine`] | tasks on cores, from event to event |
 //! | [`stretch`] | contention: the stretch of the tasks that run together |
 //! | [`record`] | hooks: timelines and page migration |
+//! | [`migration`] | page migration on a model of each task's pages |
 //! | [`stop`] | a request to end simulations early |
 //! | [`workload`] | programs and batches as data |
 //! | [`optimal`] | the shortest turnaround possible, or a bound below it |
@@ -35,6 +36,7 @@ pub mod experiment;
 pub mod hardware;
 pub mod kernel;
 pub mod machine;
+pub mod migration;
 pub mod optimal;
 pub mod outcome;
 pub mod program;

@@ -66,4 +66,11 @@ pub trait Migrator {
     /// Returns the migrations to make after a quantum of length `elapsed`, given the tasks' records
     /// of it.
     fn migrate(&mut self, elapsed: Nanos, tasks: &[TaskQuantum]) -> Vec<Migration>;
+
+    /// Returns the best placement that a task could have alone on the machine, for which the
+    /// outcome says its time alone; `None` for the one with which it starts.
+    fn alone(&self, task: JobId) -> Option<Placement> {
+        let _ = task;
+        None
+    }
 }

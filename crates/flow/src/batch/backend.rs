@@ -10,13 +10,13 @@ use memweir_policy::{Decision, Ending, JobSpec, Kind, Observation, Running};
 
 use super::jobs::Jobs;
 use super::observe::tasks_of;
-use crate::engine::{Execution, Reading};
+use crate::engine::{Execution, Reading, execution};
 use crate::experiment::{Admission, Experiment, Knowledge, SimError};
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, QuantumOutcome, TaskOutcome};
 use crate::record::{Migrator, Recorder};
 use crate::stop::Stop;
-use crate::task::Placement;
+use crate::task::{Placement, Task};
 
 /// State of a task.
 #[derive(Clone, Debug)]
@@ -194,8 +194,25 @@ impl<'a> SimulatedBatch<'a> {
         Some(Event::Ended { observation, at, ending: Ending::Completed })
     }
 
+    /// Returns the time of each task alone. If pages migrate, the initial placement would take
+    /// longer than one to which they come.
+    fn alone(&self) -> Vec<Nanos> {
+        let Some(migrator) = &self.migrator else {
+            return self.slots.iter().map(|slot| slot.alone.0).collect();
+        };
+        let Experiment { machine, tasks, .. } = self.experiment;
+        let placed = |(task, number): (&Task, u32)| {
+            let placement = migrator.alone(JobId(number)).unwrap_or(task.placement);
+            Task { placement, ..task.clone() }
+        };
+        let tasks: Vec<Task> = tasks.iter().zip(0..).map(placed).collect();
+        let execution = execution(machine, &tasks);
+        (0..tasks.len()).map(|task| execution.alone(task).0).collect()
+    }
+
     pub(super) fn outcome(mut self, ideal_average: Option<BytesPerSec>) -> Outcome {
         let mut served: [Traffic; MAX_MEDIA] = Default::default();
+        let alone = self.alone();
         let mut tasks = Vec::with_capacity(self.slots.len());
         for (place, task) in self.experiment.tasks.iter().enumerate() {
             let reading = self.kernel.execution().read(place);
@@ -210,7 +227,7 @@ impl<'a> SimulatedBatch<'a> {
                 started: slot.started.unwrap_or(slot.finish.saturating_sub(running)),
                 finish: slot.finish,
                 running,
-                alone: slot.alone.0,
+                alone: alone[place],
                 counts: reading.counts,
                 quanta: slot.quanta,
             });

@@ -4,6 +4,7 @@ use memweir_core::Nanos;
 use memweir_core::input::Refusal;
 use memweir_flow::batch::Simulation;
 use memweir_flow::experiment::{Experiment, SimError};
+use memweir_flow::migration::Pager;
 use memweir_flow::optimal::hindsight::{self, HINDSIGHT};
 use memweir_flow::optimal::planned::{self, PLANNED};
 use memweir_flow::optimal::{self, Effort, lower_bound, optimal};
@@ -12,7 +13,7 @@ use memweir_flow::record::Recorder;
 use memweir_flow::stop::Stop;
 
 use super::log::LogSpec;
-use super::migration::{MigrationSpec, Pager};
+use super::migration::MigrationSpec;
 use super::queueing::Queueing;
 use super::report::{self, Run, TaskRun};
 use super::workload::Prepared;

@@ -1,17 +1,13 @@
-//! Page migration in a scenario: the policies of `memweir-policy` on a model of each task's pages.
-//!
-//! A task's memory is divided into extents of pages of similar popularity, by the Zipf distribution
-//! of its program. The traffic of a task in a quantum is distributed over its extents; the policy
-//! decides which extents move; the engine copies them and charges the copies.
+//! Page migration in a scenario ([`memweir_flow::migration`]).
 
 use memweir_core::input::{InputError, Section, Value};
-use memweir_core::{Bytes, JobId, Lines, MAX_MEDIA, Media, MediumId, Nanos, Traffic};
-use memweir_flow::machine::{Machine, View};
-use memweir_flow::record::{Migration, Migrator, PageCopy, TaskQuantum};
-use memweir_flow::task::{Placement, Task};
+use memweir_core::{Bytes, Nanos};
+use memweir_flow::machine::Machine;
+use memweir_flow::migration::{EXTENTS, Pager, TaskPages};
+use memweir_flow::task::Task;
 use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::pages::Popularity;
-use memweir_policy::migration::{Extent, HotPageRules, HotPages, MigrationView, Move};
+use memweir_policy::migration::{HotPageRules, HotPages};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -31,9 +27,6 @@ pub(super) const KEYS: [&str; 10] = [
     "hysteresis",
     "budget_mib",
 ];
-
-/// Extents of one task: enough to give a policy a choice, few enough to consider each.
-const EXTENTS: usize = 64;
 
 /// Initial placement of pages, and their migration.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,11 +117,8 @@ impl MigrationSpec {
                 if self.start == Start::Address {
                     order.shuffle(&mut random);
                 }
-                let mut pages = TaskPages::new(popularity, self.elsewhere);
-                for extent in &order[..(fits * EXTENTS as f64) as usize] {
-                    pages.memory[*extent] = 0;
-                }
-                pages
+                let inside = &order[..(fits * EXTENTS as f64) as usize];
+                TaskPages::new(popularity, inside, self.elsewhere)
             })
             .collect()
     }
@@ -136,16 +126,7 @@ impl MigrationSpec {
     /// Returns the pager that moves the pages while the tasks run, if they move.
     pub(super) fn migrator(&self, machine: &Machine, pages: Vec<TaskPages>) -> Option<Pager> {
         let Mover::HotPages(rules) = self.mover else { return None };
-        let view = View::new(machine);
-        Some(Pager {
-            policy: HotPages::new(rules),
-            media: view.media().clone(),
-            medium: (0..machine.memories.len()).map(|memory| view.medium(0, memory)).collect(),
-            dram: self.dram,
-            interval: self.interval,
-            since: Nanos::ZERO,
-            pages,
-        })
+        Some(Pager::new(machine, HotPages::new(rules), self.dram, self.interval, pages))
     }
 }
 
@@ -164,140 +145,6 @@ fn rules(section: &mut Section<'_>) -> Result<HotPageRules, InputError> {
 
 fn bytes_of_mib(mib: f64) -> Bytes {
     Bytes((mib * f64::from(1 << 20)) as u64)
-}
-
-/// The extents of one task.
-#[derive(Clone, Debug)]
-pub struct TaskPages {
-    /// Size of each extent.
-    size: Bytes,
-    /// Shares of the reads, the most popular extent first.
-    reads: Vec<f64>,
-    /// Shares of the writes, in the same order.
-    writes: Vec<f64>,
-    /// Index of the memory of each extent.
-    memory: Vec<usize>,
-    /// Traffic of the task since the last decision.
-    moved: Traffic,
-}
-
-impl TaskPages {
-    fn new(popularity: &Popularity, elsewhere: usize) -> Self {
-        let shares = |hotness: f64| popularity.shares(hotness, EXTENTS);
-        Self {
-            size: Bytes((popularity.footprint.0 / EXTENTS as u64).max(1)),
-            reads: shares(popularity.read_hotness),
-            writes: shares(popularity.write_hotness),
-            memory: vec![elsewhere; EXTENTS],
-            moved: Traffic::default(),
-        }
-    }
-
-    /// Returns the shares of the memories that follow from the placement of the extents.
-    pub(super) fn placement(&self) -> Placement {
-        let sums = |shares: &[f64]| {
-            let mut sums = [0.0; MAX_MEDIA];
-            for (share, memory) in shares.iter().zip(&self.memory) {
-                sums[*memory] += share;
-            }
-            sums.map(|sum: f64| sum.min(1.0))
-        };
-        Placement { reads: sums(&self.reads), writes: sums(&self.writes) }
-    }
-
-    /// Returns the part of the traffic that goes to an extent.
-    fn traffic(&self, extent: usize) -> Traffic {
-        let share = |lines: Lines, share: f64| Lines((lines.as_f64() * share).round() as u64);
-        Traffic {
-            reads: share(self.moved.reads, self.reads[extent]),
-            writes: share(self.moved.writes, self.writes[extent]),
-        }
-    }
-}
-
-/// Moves pages according to a migration policy.
-pub(super) struct Pager {
-    policy: HotPages,
-    media: Media,
-    /// Medium of each memory.
-    medium: Vec<MediumId>,
-    dram: Bytes,
-    interval: Nanos,
-    /// Time since the last decision.
-    since: Nanos,
-    /// Pages by task.
-    pages: Vec<TaskPages>,
-}
-
-impl Migrator for Pager {
-    fn migrate(&mut self, elapsed: Nanos, tasks: &[TaskQuantum]) -> Vec<Migration> {
-        for task in tasks {
-            let Traffic { reads, writes } =
-                Traffic { reads: task.counts.reads, writes: task.counts.writes };
-            self.pages[task.task.index()].moved += Traffic { reads, writes };
-        }
-        self.since += elapsed;
-        if self.since < self.interval {
-            return Vec::new();
-        }
-        let moves = self.decide();
-        self.since = Nanos::ZERO;
-        for pages in &mut self.pages {
-            pages.moved = Traffic::default();
-        }
-        self.make(&moves)
-    }
-}
-
-impl Pager {
-    /// Returns the moves that the policy chooses, by numbers of extents over all tasks.
-    fn decide(&mut self) -> Vec<Move> {
-        let of_task = |(task, pages): (usize, &TaskPages)| {
-            (0..EXTENTS)
-                .map(|number| Extent {
-                    job: JobId(task as u32),
-                    number: number as u32,
-                    size: pages.size,
-                    medium: self.medium[pages.memory[number]],
-                    traffic: pages.traffic(number),
-                })
-                .collect::<Vec<_>>()
-        };
-        let extents: Vec<Extent> = self.pages.iter().enumerate().flat_map(of_task).collect();
-        let view = MigrationView {
-            elapsed: self.since,
-            extents: &extents,
-            dram_capacity: self.dram,
-            media: &self.media,
-        };
-        let mut moves = Vec::new();
-        self.policy.decide(&view, &mut moves);
-        moves
-    }
-
-    /// Performs the moves and returns the copies to make for each task.
-    fn make(&mut self, moves: &[Move]) -> Vec<Migration> {
-        let mut migrations: Vec<Migration> = Vec::new();
-        for one in moves {
-            let (task, extent) = (one.extent / EXTENTS, one.extent % EXTENTS);
-            let Some(to) = self.medium.iter().position(|medium| *medium == one.to) else {
-                continue;
-            };
-            let pages = &mut self.pages[task];
-            let from = std::mem::replace(&mut pages.memory[extent], to);
-            let copy = PageCopy { from, to, bytes: pages.size };
-            let placement = pages.placement();
-            let task = JobId(task as u32);
-            match migrations.iter_mut().find(|migration| migration.task == task) {
-                Some(migration) => {
-                    migration.placement = placement;
-                    migration.copies.push(copy);
-                }
-                None => migrations.push(Migration { task, placement, copies: vec![copy] }),
-            }
-        }
-        migrations
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
 use memweir_core::{Nanos, Priority};
 use memweir_flow::hardware::Hardware;
+use memweir_flow::migration::TaskPages;
 use memweir_flow::program::Program;
 use memweir_flow::task::{Placement, Task};
 use memweir_flow::workload::catalog::Entry;
@@ -17,7 +18,6 @@ use rand_chacha::ChaCha8Rng;
 
 use super::Scenario;
 use super::log::LogSpec;
-use super::migration::TaskPages;
 use super::mix::MixSpec;
 use super::pages::Pages;
 use super::report::Certainty;

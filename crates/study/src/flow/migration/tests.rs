@@ -2,7 +2,6 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use memweir_core::Counts;
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
 
@@ -51,7 +50,7 @@ fn dram_holds_what_fits_and_the_placement_follows() {
     let study = study(SCENARIO).expect("correct");
     let prepared = study.points()[0].prepare(0).expect("no mix");
     let pages = &prepared.pages.as_ref().expect("they may move")[0];
-    assert_eq!(pages.memory.iter().filter(|memory| **memory == 0).count(), EXTENTS / 2);
+    assert_eq!(pages.inside(), Bytes(64 << 20));
     let placement = prepared.tasks[0].placement;
     assert_eq!(placement, pages.placement());
     assert!((placement.reads[0] + placement.reads[1] - 1.0).abs() < 1e-9, "{placement:?}");
@@ -78,56 +77,14 @@ fn moving_pays_where_the_wrong_pages_are_in_dram() {
         still.turnaround_s
     );
     assert!(ideal.turnaround_s < moved.turnaround_s, "moving takes time");
+    // Alone, the task has its hottest pages in DRAM.
+    assert!(moved.tasks[0].slowdown >= 1.0, "{moved:?}");
+    assert!((moved.tasks[0].alone_s - ideal.tasks[0].alone_s).abs() < 1e-9, "{moved:?}");
     assert!(
         still.optimum_s.is_some() && moved.optimum_s.is_none(),
         "no bound holds where pages move"
     );
     assert_eq!(moved, run(SCENARIO), "equal scenarios give equal results");
-}
-
-#[test]
-fn what_a_task_moves_is_shared_out_among_its_extents() {
-    let popularity =
-        Popularity { footprint: Bytes(64 << 20), read_hotness: 1.0, write_hotness: 0.0, seed: 1 };
-    let mut pages = TaskPages::new(&popularity, 1);
-    pages.moved = Traffic { reads: Lines(1_000_000), writes: Lines(640_000) };
-    let all: Vec<Traffic> = (0..EXTENTS).map(|extent| pages.traffic(extent)).collect();
-    let sum = |of: fn(&Traffic) -> Lines| all.iter().map(of).sum::<Lines>().0;
-    assert!(sum(|traffic| traffic.reads).abs_diff(1_000_000) <= EXTENTS as u64 / 2);
-    assert_eq!(all[63].writes, Lines(10_000), "writes are even");
-    assert!(all[0].reads > all[63].reads);
-}
-
-#[test]
-fn decisions_come_once_per_interval() {
-    let study = study(SCENARIO).expect("correct");
-    let scenario = &study.points()[0];
-    let pages = scenario.prepare(0).expect("no mix").pages.expect("they may move");
-    let spec = scenario.migration.as_ref().expect("there is one");
-    let mut pager = spec.migrator(&scenario.hardware.machine, pages).expect("it moves");
-    let quantum = |lines| TaskQuantum {
-        progress: Nanos::ZERO,
-        task: JobId(0),
-        chosen: true,
-        running: Nanos::from_millis(100),
-        cpu_time: Nanos::from_millis(100),
-        counts: Counts::new(0, Lines(0), Lines(lines)),
-        predicted: None,
-        placement: Placement::default(),
-        node: 0,
-    };
-    let elapsed = Nanos::from_millis(100);
-    for _ in 0..4 {
-        assert!(pager.migrate(elapsed, &[quantum(10_000_000)]).is_empty());
-    }
-    let migrations = pager.migrate(elapsed, &[quantum(10_000_000)]);
-    assert_eq!(migrations.len(), 1, "all moves of a task are one migration");
-    let copies = &migrations[0].copies;
-    // DRAM is full, so each page that comes in displaces another.
-    let to = |memory: usize| copies.iter().filter(|copy| copy.to == memory).count();
-    assert!(to(0) > 0 && to(0) == to(1), "{copies:?}");
-    assert_eq!(migrations[0].placement, pager.pages[0].placement());
-    assert!(pager.migrate(elapsed, &[quantum(10_000_000)]).is_empty());
 }
 
 #[test]
