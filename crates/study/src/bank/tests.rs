@@ -304,9 +304,9 @@ fn drawn_programs_follow_from_the_seed() {
 #[test]
 fn a_value_that_a_shipped_machine_cannot_have_is_that_of_its_option() {
     let scenario = "machine = \"i7-860\"\npolicies = \"os\"\nprograms = []\n";
-    let set = Replacement::read("machine.memory.read_queue=0", "--set q=0").unwrap();
+    let set = Replacement::read("machine.window=2", "--set w=2").unwrap();
     let refused = BankScenario::read(&text(scenario), &[set]).map(drop).unwrap_err().to_string();
-    assert!(refused.starts_with("--set q=0: memory: a read queue of 0"), "{refused}");
+    assert!(refused.starts_with("--set w=2: a window of 2 is too small for 4"), "{refused}");
 }
 
 #[test]

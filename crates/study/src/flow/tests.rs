@@ -253,7 +253,10 @@ fn what_is_wrong_is_refused_where_it_stands() {
         ("confidence = 1", "confidence: 1 is no level"),
         ("kernel = { slice_ms = 0 }", "kernel.slice_ms: 0 is no time"),
         ("policies = []", "policies: there is no policy"),
-        ("policies = \"hindsigt\"", "unknown policy `hindsigt`\n  help: did you mean `hindsight`"),
+        (
+            "policies = \"hindsigt\"",
+            "policies: unknown policy `hindsigt`\n  help: did you mean `hindsight`",
+        ),
         ("policies = \"planned:x\"", "policies: unknown policy `planned:x`"),
         (
             "overheads = { quantum_switch_us = 1e5 }",
