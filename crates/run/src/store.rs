@@ -251,8 +251,8 @@ impl Store {
         }
     }
 
-    /// Opens the store at `path` as [`read`](Self::read) does, or the user's if it can be used. Adds
-    /// a notice if the user's cannot.
+    /// Opens the store at `path` as [`read`](Self::read) does, or the user's if it can be used.
+    /// Adds a notice if the user's cannot.
     ///
     /// # Errors
     /// If the store at `path` cannot be used.
