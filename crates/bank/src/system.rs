@@ -205,9 +205,9 @@ impl<'a, M: Memory> System<'a, M> {
         });
     }
 
-    /// Brings the programs to where they have been running for long, and fills the shared cache with
-    /// the lines that they would have in it if all ran at the same speed. Takes no simulated time
-    /// and makes no memory request. Leaves out recorded programs.
+    /// Brings the programs to where they have been running for long, and fills the shared cache
+    /// with the lines that they would have in it if all ran at the same speed. Takes no simulated
+    /// time and makes no memory request. Leaves out recorded programs.
     ///
     /// # Errors
     /// If the operating system has no memory left.

@@ -29,8 +29,8 @@ pub struct Comparison {
     /// Input, model or constant that decides the comparison instead of the simulation; for a
     /// repeated one, the place where it is judged.
     pub decided_by: Option<String>,
-    /// Ours over the paper's, where both are numbers that are compared; effects are counted from the
-    /// value without one.
+    /// Ours over the paper's, where both are numbers that are compared; effects are counted from
+    /// the value without one.
     pub ratio: Option<f64>,
     /// Lower and upper end of the ratios that agree.
     pub band: Option<[f64; 2]>,
