@@ -158,13 +158,16 @@ fn run_processes(
     let batch = Batch { jobs: experiment.tasks.iter().map(job).collect() };
     let config = &experiment.scheduler;
     let record = directory.path().join("decisions.jsonl");
+    // An empty file is an empty store.
+    let store = directory.path().join("store");
+    std::fs::write(&store, "").unwrap();
     let options = RunOptions {
         policy: config.policy.clone(),
         predictor: Some(config.predictor),
         quantum: config.quantum,
         media: config.media.clone(),
         seed: config.seed,
-        store: Some(directory.path().join("store")),
+        store: Some(store),
         logs: directory.path().join("logs"),
         record: Some(record.clone()),
         ..RunOptions::default()

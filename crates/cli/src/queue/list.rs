@@ -75,16 +75,22 @@ pub(crate) fn status(args: &StatusArgs) -> Result<Outcome, Failure> {
 
 fn fitted(jobs: &[JobView]) -> Table<&JobView> {
     let now = jiff::Timestamp::now().as_millisecond().cast_unsigned();
-    Table::of(jobs)
+    let mut table = Table::of(jobs)
         .right("job", |job| job.id)
         .left("name", |job| shortened(&job.name, 24))
         .left("user", |job| &*job.user)
         .right("cores", |job| job.cores)
         .left("state", |job| job.state.name())
-        .left("", |job| remark(job, now))
-        .left("expected", |job| job.expected.as_ref().map(expected).unwrap_or_default())
-        .right("limit", |job| job.bandwidth_limit.map(rate).unwrap_or_default())
-        .left("command", |job| shortened(&job.command, 40))
+        .left("", |job| remark(job, now));
+    // A terminal has hardly room for columns without content.
+    if jobs.iter().any(|job| job.expected.is_some()) {
+        let of = |job: &&JobView| job.expected.as_ref().map(expected).unwrap_or_default();
+        table = table.left("expected", of);
+    }
+    if jobs.iter().any(|job| job.bandwidth_limit.is_some()) {
+        table = table.right("limit", |job| job.bandwidth_limit.map(rate).unwrap_or_default());
+    }
+    table.left("command", |job| shortened(&job.command, 40))
 }
 
 /// One line of a list that is too long for a table.

@@ -24,11 +24,14 @@ const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Options with which tests run: 20 ms, round robin, files below `directory`.
 pub(crate) fn options(directory: &Path) -> RunOptions {
+    // An empty file is an empty store.
+    let store = directory.join("store.sqlite");
+    std::fs::File::options().append(true).create(true).open(&store).expect("a file");
     RunOptions {
         policy: "round-robin".to_owned(),
         quantum: memweir_core::Nanos::from_millis(20),
         logs: directory.join("logs"),
-        store: Some(directory.join("store.sqlite")),
+        store: Some(store),
         guardian: guardian::Command {
             program: example(),
             args: vec![OsString::from(GUARDIAN_ARGUMENT)],
