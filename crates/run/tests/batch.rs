@@ -349,8 +349,9 @@ fn a_comparison_with_a_variant_that_cannot_run_starts_nothing() {
 #[test]
 fn a_program_beside_the_batch_is_seen_on_its_cores() {
     let directory = tempfile::tempdir().expect("a directory");
-    let mut spinner =
-        Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell");
+    // The limit ends it if the test fails before.
+    let spin = "ulimit -t 60; while :; do :; done";
+    let mut spinner = Command::new("sh").args(["-c", spin]).spawn().expect("a shell");
     let batch = shell(&["sleep 1"]);
     let report = run(&batch, &options(directory.path()));
     spinner.kill().and_then(|()| spinner.wait()).expect("our own child");
