@@ -89,16 +89,11 @@ fn state(process: Pid) -> char {
 /// Time for which memweir is suspended.
 const SUSPENDED: Duration = Duration::from_millis(500);
 
-/// Suspends memweir, as Ctrl-Z does.
-pub(crate) fn stop(memweir: &Child) {
+/// Suspends memweir, as Ctrl-Z does; nothing may change `beats` from then on.
+fn suspend<T: PartialEq + Debug>(memweir: &Child, beats: impl Fn() -> T) {
     send(memweir, Signal::SIGTSTP);
     let process = Pid::from_raw(memweir.id() as i32);
     wait_until("it stops", || state(process) == 'T');
-}
-
-/// Suspends memweir; nothing may change `beats` from then on.
-fn suspend<T: PartialEq + Debug>(memweir: &Child, beats: impl Fn() -> T) {
-    stop(memweir);
     let before = beats();
     std::thread::sleep(SUSPENDED);
     assert_eq!(beats(), before);
