@@ -151,8 +151,8 @@ fn file<const N: usize>(text: &str, what: &str, endings: [&str; N]) -> Result<Pa
     Ok(path)
 }
 
-/// The file of a plot. Of all endings it can only be this one, since plots are often asked for in
-/// other formats; a name without any, such as a device's, is taken as it is.
+/// The file of a plot. Only this ending is taken, because plots are often asked for in other
+/// formats; a name without an ending, such as a device's, is taken as it is.
 pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if is_stdout(Some(&path)) {

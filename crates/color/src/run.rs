@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use memweir_abi::preload::{Delivery, ORDER_VARIABLE, Order};
-use memweir_linux::host::{CAP_SYS_ADMIN, effective_capabilities, kernel_release};
+use memweir_linux::host::{CAP_SYS_ADMIN, has_capability, kernel_release};
 use memweir_linux::{guardian, memories, preload};
 
 use crate::compaction::Quiet;
@@ -82,8 +82,7 @@ impl Colored {
 
 /// Checks that this process may see page frames.
 pub(crate) fn privileged() -> Result<(), ColorError> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if effective_capabilities(&status) & CAP_SYS_ADMIN != 0 {
+    if has_capability(CAP_SYS_ADMIN) {
         return Ok(());
     }
     Err(machine(

@@ -172,9 +172,8 @@ impl Pager {
 impl Migrator for Pager {
     fn migrate(&mut self, elapsed: Nanos, tasks: &[TaskQuantum]) -> Vec<Migration> {
         for task in tasks {
-            let Traffic { reads, writes } =
+            self.pages[task.task.index()].moved +=
                 Traffic { reads: task.counts.reads, writes: task.counts.writes };
-            self.pages[task.task.index()].moved += Traffic { reads, writes };
         }
         self.since += elapsed;
         if self.since < self.interval {

@@ -18,6 +18,13 @@ pub fn effective_capabilities(status: &str) -> u64 {
     hex.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
 }
 
+/// Returns true if this process has one of these capabilities in effect.
+#[must_use]
+pub fn has_capability(any: u64) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    effective_capabilities(&status) & any != 0
+}
+
 /// Returns the release of the kernel whose `/proc` is below `root`; `None` if it cannot be read.
 #[must_use]
 pub fn kernel_release(root: &Path) -> Option<String> {

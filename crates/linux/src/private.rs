@@ -122,7 +122,8 @@ pub fn create(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a directory, and makes it if it is missing. A symbolic link at the end of `path` is
-/// followed if this user made it. What another user puts there meanwhile is not what is opened.
+/// followed if this user made it. What is checked is what is opened, whatever another user puts
+/// there meanwhile.
 ///
 /// # Errors
 /// The directory cannot be made, or a link of another user is there.

@@ -144,6 +144,11 @@ impl Connection {
 mod tests {
     use super::*;
 
+    /// A server at a free port.
+    fn serving(metrics: Metrics) -> MetricsServer {
+        MetricsServer::start(SocketAddr::from(([127, 0, 0, 1], 0)), metrics).unwrap()
+    }
+
     fn ask(address: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         let head = format!("{request} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -156,8 +161,7 @@ mod tests {
     #[test]
     fn metrics_are_served_until_the_server_is_dropped() {
         let metrics = Metrics::default();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = MetricsServer::start(any, metrics.clone()).unwrap();
+        let server = serving(metrics.clone());
         let address = server.address();
         let answer = ask(address, "GET /metrics");
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
@@ -177,8 +181,7 @@ mod tests {
 
     #[test]
     fn clients_that_say_or_read_nothing_keep_nobody_waiting() {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = MetricsServer::start(any, Metrics::default()).unwrap();
+        let server = serving(Metrics::default());
         let silent = || TcpStream::connect(server.address()).unwrap();
         let held: Vec<_> = (0..CONNECTIONS - 1).map(|_| silent()).collect();
         assert!(ask(server.address(), "GET /metrics").starts_with("HTTP/1.1 200"));
@@ -205,8 +208,7 @@ mod tests {
 
     #[test]
     fn a_request_without_end_is_refused() {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = MetricsServer::start(any, Metrics::default()).unwrap();
+        let server = serving(Metrics::default());
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream.set_read_timeout(Some(TIME_LIMIT / 2)).unwrap();
         let _ = stream.write_all(&[b'x'; 2 * LONGEST_REQUEST]);

@@ -82,7 +82,7 @@ fn fitted(jobs: &[JobView]) -> Table<&JobView> {
         .right("cores", |job| job.cores)
         .left("state", |job| job.state.name())
         .left("", |job| remark(job, now));
-    // A terminal has hardly room for columns without content.
+    // An ordinary terminal has no room for empty columns.
     if jobs.iter().any(|job| job.expected.is_some()) {
         let of = |job: &&JobView| job.expected.as_ref().map(expected).unwrap_or_default();
         table = table.left("expected", of);

@@ -101,8 +101,8 @@ impl Common {
 fn in_cache(array: Bytes, llc: Bytes) -> Option<String> {
     (array < llc).then(|| {
         format!(
-            "an array of {array} is smaller than the last-level cache of {llc}: the bandwidth is in \
-             part that of the cache; `--array {}` passes it by",
+            "an array of {array} is smaller than the last-level cache of {llc}: the bandwidth is \
+             in part that of the cache; `--array {}` passes it by",
             2 * llc.0
         )
     })

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use memweir_abi::preload::page::TmpfsOptions;
 use memweir_core::Bytes;
-use memweir_linux::host::{CAP_SYS_ADMIN, effective_capabilities};
+use memweir_linux::host::{CAP_SYS_ADMIN, has_capability};
 use memweir_linux::memories::{DaxDevice, Memories, available, free_on};
 use memweir_linux::paging::{self, Obstacle};
 
@@ -74,8 +74,7 @@ impl Surroundings for Here {
     }
 
     fn may_mount(&self) -> bool {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        effective_capabilities(&status) & CAP_SYS_ADMIN != 0
+        has_capability(CAP_SYS_ADMIN)
     }
 
     fn try_directory(&self, directory: &Path) -> io::Result<FileFinding> {

@@ -127,15 +127,15 @@ fn file(
     let other = |reason: String| {
         Refusal::new(
             reason,
-            "name a directory of a tmpfs (`mount -t tmpfs -o size=4G tmpfs DIR`), or page to `node:N` or \
-             `memfd:SIZE`",
+            "name a directory of a tmpfs (`mount -t tmpfs -o size=4G tmpfs DIR`), or page to \
+             `node:N` or `memfd:SIZE`",
         )
     };
     match &found.protection {
         Err(obstacle) if matches!(obstacle.step, Step::Protect | Step::Map) => {
             return Err(other(format!(
-                "{shown} is on a file system whose private mappings cannot be protected from writes by \
-                 userfaultfd: {obstacle}"
+                "{shown} is on a file system whose private mappings cannot be protected from \
+                 writes by userfaultfd: {obstacle}"
             ))
             .into());
         }

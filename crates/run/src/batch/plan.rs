@@ -280,16 +280,20 @@ fn cpus(options: &RunOptions) -> Result<(Vec<usize>, bool), RunError> {
 
 /// Checks that the CPUs which jobs name are there, also if no job is bound to them.
 fn check_cpus(batch: &Batch) -> Result<(), RunError> {
-    let allowed = allowed()?;
-    for job in &batch.jobs {
-        if let Some(cpu) = job.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
-            return Err(job
-                .refuse("cpus", format!("there is no CPU {cpu} here"))
-                .help(format!("valid: {allowed:?}"))
-                .into());
-        }
+    Ok(names_only(batch, &allowed()?, |cpu| format!("there is no CPU {cpu} here"))?)
+}
+
+/// Refuses a CPU that a job names and that is not among `cpus`.
+fn names_only(
+    batch: &Batch,
+    cpus: &[usize],
+    reason: fn(usize) -> String,
+) -> Result<(), InputError> {
+    let of = |job: &Job| job.cpus.iter().copied().find(|cpu| !cpus.contains(cpu));
+    match batch.jobs.iter().find_map(|job| Some((job, of(job)?))) {
+        Some((job, cpu)) => Err(job.refuse("cpus", reason(cpu)).help(format!("valid: {cpus:?}"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Checks that binding by hand has at least one job with CPUs, and that all these CPUs are the
@@ -303,14 +307,7 @@ fn check_pinning(batch: &Batch, pinning: Pinning, cpus: &[usize]) -> Result<(), 
         return Err(refuse(format!("`{PINNED}` binds jobs to their `cpus`, and no job has any"))
             .help("give jobs a `cpus = [...]` in the jobs file"));
     }
-    for job in &batch.jobs {
-        if let Some(cpu) = job.cpus.iter().find(|cpu| !cpus.contains(cpu)) {
-            return Err(job
-                .refuse("cpus", format!("CPU {cpu} is not the batch's to use"))
-                .help(format!("valid: {cpus:?}")));
-        }
-    }
-    Ok(())
+    names_only(batch, cpus, |cpu| format!("CPU {cpu} is not the batch's to use"))
 }
 
 /// Names what was asked for and changes nothing, for want of a figure or of cores.
