@@ -53,6 +53,9 @@ pub trait Stream: fmt::Debug + Send {
     /// Starts anew, as the program does when it is executed again.
     fn restart(&mut self);
 
+    /// Goes on to where the stream is that of a program that has been running for long.
+    fn settle(&mut self) {}
+
     /// Returns true if accesses from the start of the stream may warm the caches. A recorded trace
     /// would lose these accesses for the measurement.
     fn warms(&self) -> bool {

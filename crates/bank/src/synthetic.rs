@@ -312,6 +312,14 @@ impl Stream for Synthetic {
 
     fn restart(&mut self) {}
 
+    /// Skips the accesses before the first write-back can come.
+    fn settle(&mut self) {
+        let after = self.structure.write_backs_after.filter(|_| self.structure.stores > 0.0);
+        (0..after.unwrap_or(0)).for_each(|_| {
+            self.next();
+        });
+    }
+
     fn warms(&self) -> bool {
         true
     }
@@ -382,6 +390,18 @@ mod tests {
         let ratio = inside.len() as f64 / streams.len() as f64;
         assert!((ratio - 6.0).abs() < 0.2, "{ratio}");
         assert!((per_kilo_instruction(&accesses) - 35.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_program_that_has_run_for_long_writes_back_from_the_start() {
+        let structure =
+            Structure { stores: 0.25, write_backs_after: Some(1024), ..Structure::default() };
+        let mut program = Synthetic::new(&structure, 0, 1);
+        program.settle();
+        let written = (0..1000).filter(|_| program.next().kind == AccessKind::WriteBack).count();
+        // Of five requests, four are reads and one is the write-back of one of them.
+        assert!((170..230).contains(&written), "{written}");
+        assert!(first(&structure, 1000).iter().all(|access| access.kind == AccessKind::Load));
     }
 
     proptest! {

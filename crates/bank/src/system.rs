@@ -205,13 +205,14 @@ impl<'a, M: Memory> System<'a, M> {
         });
     }
 
-    /// Fills the shared cache with the lines that the programs would have in it if all ran at the
-    /// same speed. Takes no simulated time and makes no memory request. Leaves out recorded
-    /// programs.
+    /// Brings the programs to where they have been running for long, and fills the shared cache
+    /// with the lines that they would have in it if all ran at the same speed. Takes no simulated
+    /// time and makes no memory request. Leaves out recorded programs.
     ///
     /// # Errors
     /// If the operating system has no memory left.
     pub fn warm(&mut self) -> Result<(), Refusal> {
+        self.cores.iter_mut().for_each(Core::settle);
         let Some(lines) = self.caches.shared_lines() else { return Ok(()) };
         let warming: Vec<usize> =
             (0..self.cores.len()).filter(|core| self.cores[*core].warms()).collect();

@@ -206,6 +206,11 @@ impl Core {
         self.stream.next()
     }
 
+    /// Brings the stream to where the program has been running for long.
+    pub(super) fn settle(&mut self) {
+        self.stream.settle();
+    }
+
     /// Returns true if the program can warm the caches.
     pub(super) fn warms(&self) -> bool {
         self.level != Level::Memory && self.stream.warms()
