@@ -131,19 +131,28 @@ fn tenths(line: &Comparison) -> String {
     )
 }
 
-/// Mean gain and worst mix of each policy over all families.
+/// Gains of each policy over all families, and how far the best policy of each mix leads it.
 fn policies(results: &Results) -> String {
     let mut text =
-        "| policy | mean gain over `os` (%) | on its worst mix (%) |\n|---|---:|---:|\n".to_owned();
+        "| policy | mean gain over `os` (%) | on its worst mix (%) | behind the best policy \
+                    of each mix (points) | at most |\n|---|---:|---:|---:|---:|\n"
+            .to_owned();
     let all: Vec<&Comparison> =
         results.comparisons.iter().filter(|l| l.figure == SUMMARY).collect();
     for line in &all {
         let Some((policy, _)) = mean_gain(line) else { continue };
-        let worst = all
-            .iter()
-            .find(|other| other.quantity == format!("gain of `{policy}` on its worst mix"));
-        let (mean, worst) = (tenths(line), worst.map_or_else(String::new, |line| tenths(line)));
-        let _ = writeln!(text, "| `{policy}` | {mean} | {worst} |");
+        let of = |quantity: String| {
+            let found = all.iter().find(|other| other.quantity == quantity);
+            found.map_or_else(String::new, |line| tenths(line))
+        };
+        let _ = writeln!(
+            text,
+            "| `{policy}` | {} | {} | {} | {} |",
+            tenths(line),
+            of(format!("gain of `{policy}` on its worst mix")),
+            of(format!("`{policy}` behind the best policy, mean")),
+            of(format!("`{policy}` behind the best policy, worst mix")),
+        );
     }
     text
 }

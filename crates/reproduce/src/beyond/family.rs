@@ -283,6 +283,14 @@ impl CaseGains {
         (known > least).then(|| 100.0 * gains.iter().map(saved).sum::<f64>() / known)
     }
 
+    /// Points that the gain of a policy is below that of the best policy on each mix, the operating
+    /// system included.
+    pub(super) fn behind_best(&self, policy: &str) -> Vec<f64> {
+        let best =
+            |mix: usize| self.policies.iter().map(|(_, gains)| gains[mix]).fold(0.0, f64::max);
+        self.gains(policy).iter().enumerate().map(|(mix, gain)| best(mix) - gain).collect()
+    }
+
     /// Lowest difference between the gains of our policy and those of another on a mix.
     pub(super) fn behind(&self, other: &str) -> f64 {
         let pairs = self.gains(OURS).iter().zip(self.gains(other));
@@ -313,6 +321,10 @@ pub(super) fn lowest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
+pub(super) fn highest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+}
+
 /// Draws the gains of a family and judges the goals.
 pub(super) fn found(data: &FigureData, gains: &Gains) -> Found {
     let names: Vec<&str> = gains.cases.first().map_or_else(Vec::new, |case| {
@@ -341,11 +353,13 @@ fn table(case: &CaseGains) -> Table {
         "worst",
         "best",
         "mixes slower",
+        "behind best policy (points)",
+        "at most",
         "of best known (%)",
         "of possible (%)",
     ];
     let row = |((name, gains), share): (&(String, Vec<f64>), &Option<f64>)| {
-        let best = gains.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let behind = case.behind_best(name);
         let slower = gains.iter().filter(|gain| **gain < -TOLERATED).count();
         let percent = |share: Option<f64>| match share {
             Some(share) if share >= 0.0 => format!("{share:.0}"),
@@ -355,8 +369,10 @@ fn table(case: &CaseGains) -> Table {
             name.clone(),
             format!("{:.2}", mean(gains)),
             format!("{:.2}", lowest(gains)),
-            format!("{best:.2}"),
+            format!("{:.2}", highest(gains)),
             format!("{slower} of {}", gains.len()),
+            format!("{:.2}", mean(&behind)),
+            format!("{:.2}", highest(&behind)),
             percent(case.share_of_known(gains)),
             percent(share.map(|share| 100.0 * share)),
         ]

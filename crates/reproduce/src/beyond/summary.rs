@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memweir_plot::{Bars, Panel};
 
-use super::family::{CaseGains, Gains, OURS, TOLERATED, lowest, shown};
+use super::family::{CaseGains, Gains, OURS, TOLERATED, highest, lowest, shown};
 use crate::bars;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
@@ -36,6 +36,11 @@ impl Cases<'_> {
         })
     }
 
+    /// Points that a policy is below the best policy on each mix of all cases.
+    fn behind_best(&self, policy: &str) -> Vec<f64> {
+        self.0.iter().flat_map(|(_, case)| case.behind_best(policy)).collect()
+    }
+
     fn bars(&self) -> Bars {
         let set = |value: fn(&[f64]) -> f64| {
             ("", self.by_policy().map(|(_, gains)| value(&gains)).collect())
@@ -47,14 +52,24 @@ impl Cases<'_> {
     fn policy_table(&self) -> Table {
         let row = |(name, gains): (&str, Vec<f64>)| {
             let slower = gains.iter().filter(|gain| **gain < -TOLERATED).count();
+            let behind = self.behind_best(name);
             vec![
                 name.to_owned(),
                 format!("{:.1}", mean(&gains)),
                 format!("{:.1}", lowest(&gains)),
                 format!("{slower} of {}", gains.len()),
+                format!("{:.1}", mean(&behind)),
+                format!("{:.1}", highest(&behind)),
             ]
         };
-        let header = ["policy", "mean gain (%)", "worst mix (%)", "cases slower than os"];
+        let header = [
+            "policy",
+            "mean gain (%)",
+            "worst mix (%)",
+            "cases slower than os",
+            "behind best policy (points)",
+            "at most",
+        ];
         Table {
             caption: "Every policy over all mixes".to_owned(),
             header: header.map(str::to_owned).to_vec(),
@@ -85,11 +100,14 @@ impl Cases<'_> {
     /// Lines of the report for each policy.
     fn rows(&self) -> Vec<(Statement, f64)> {
         let rows = self.by_policy().flat_map(|(name, gains)| {
+            let behind = self.behind_best(name);
             [
-                shown(format!("mean gain of `{name}`"), "all families", mean(&gains)),
-                shown(format!("gain of `{name}` on its worst mix"), "all families", lowest(&gains)),
+                (format!("mean gain of `{name}`"), mean(&gains)),
+                (format!("gain of `{name}` on its worst mix"), lowest(&gains)),
+                (format!("`{name}` behind the best policy, mean"), mean(&behind)),
+                (format!("`{name}` behind the best policy, worst mix"), highest(&behind)),
             ]
         });
-        rows.collect()
+        rows.map(|(quantity, value)| shown(quantity, "all families", value)).collect()
     }
 }
