@@ -6,9 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{MEMWEIR, SmallDisk, World, exists, refusal, send, wait_until};
+use crate::support::{MEMWEIR, SmallDisk, World, compile, exists, refusal, send, wait_until};
 
 /// Returns true if programs can be paged here; reports a skip if not.
 pub(crate) fn possible() -> bool {
@@ -308,13 +308,8 @@ fn programs_that_cannot_be_paged_are_refused() {
     std::fs::copy("/bin/true", &copy).unwrap();
     std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
     assert!(run(copy.to_str().unwrap()).contains("set-user-ID"));
-    if exists("gcc") {
-        let source = world.file("s.c", "int main(void) { return 0; }\n");
-        let binary = world.path().join("static");
-        let built = Command::new("gcc").arg("-static").arg("-o").arg(&binary).arg(source).status();
-        if built.is_ok_and(|status| status.success()) {
-            assert!(run(binary.to_str().unwrap()).contains("it is a static program"));
-        }
+    if let Some(program) = compile(&world, "int main(void) { return 0; }", "static", &["-static"]) {
+        assert!(run(&program).contains("it is a static program"));
     }
     let mut colored = world.memweir();
     colored.env("MEMWEIR_COLOR", "x");
@@ -436,23 +431,13 @@ fn static_program(world: &World) -> bool {
     let source = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
                   int main(void) { char *p = malloc(100 << 20); memset(p, 1, 100 << 20); \
                   usleep(500000); return p[12345] - 1; }\n";
-    let source = world.file("s.c", source);
-    let mut gcc = Command::new("gcc");
-    let built = gcc.arg("-static").arg("-o").arg(world.path().join("static")).arg(source).status();
-    let built = built.is_ok_and(|status| status.success());
-    if !built {
-        memweir_test_support::skip!(Program, "gcc builds no static programs here");
-    }
-    built
+    compile(world, source, "static", &["-static"]).is_some()
 }
 
 #[test]
 fn programs_that_are_not_paged_are_counted_or_refused() {
-    if !(possible() && exists("gcc")) {
-        return;
-    }
     let world = World::new();
-    if !static_program(&world) {
+    if !possible() || !static_program(&world) {
         return;
     }
     let shell = ["sh", "-c", "./static; echo $?"];
@@ -504,6 +489,32 @@ fn memory_that_children_do_not_get_is_paged() {
     assert_eq!(number(&report["counters"], "unpageable_bytes"), 0, "{report}");
     // Of a hundred MiB most would stay if the heap did.
     assert!(number(&report, "nvm_peak_bytes") > 32 << 20, "{report}");
+}
+
+/// No late helper and no other cause is named for what the pager cannot see.
+#[test]
+fn memory_that_libc_did_not_map_is_named() {
+    const SOURCE: &str = r#"
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        enum { LENGTH = 32 << 20 };
+        int main(void) {
+            int both = PROT_READ | PROT_WRITE, own = MAP_PRIVATE | MAP_ANONYMOUS;
+            memset((void *)syscall(SYS_mmap, 0, LENGTH, both, own, -1, 0), 1, LENGTH);
+            sleep(1);
+        }
+    "#;
+    let world = World::new();
+    if !possible() || compile(&world, SOURCE, "own-calls", &[]).is_none() {
+        return;
+    }
+    let (code, _, report) = paged(&world, 8 << 20, &[], &["./own-calls"]);
+    assert_eq!(code, Some(0), "{report}");
+    let unseen = number(&report["counters"], "unseen_bytes");
+    assert!((32 << 20..33 << 20).contains(&unseen), "{report}");
+    assert_eq!(report["dram_overshoot_causes"], json!(["unseen-memory"]), "{report}");
 }
 
 #[test]

@@ -211,6 +211,22 @@ pub(crate) fn exists(program: &str) -> bool {
     found
 }
 
+/// The path of the compiled program; `None` without a compiler.
+pub(crate) fn compile(world: &World, source: &str, name: &str, options: &[&str]) -> Option<String> {
+    if !exists("gcc") {
+        return None;
+    }
+    let file = world.file(&format!("{name}.c"), source);
+    let program = world.path().join(name);
+    let mut gcc = std::process::Command::new("gcc");
+    let status = gcc.args(options).arg("-o").arg(&program).arg(file).status();
+    let compiled = status.is_ok_and(|status| status.success()) && Path::new(&program).exists();
+    if !compiled {
+        memweir_test_support::skip!(Program, "gcc {options:?} does not work here");
+    }
+    compiled.then(|| program.display().to_string())
+}
+
 /// A tmpfs of a limited size in a world, as long as this lives.
 pub(crate) struct SmallDisk(pub(crate) PathBuf);
 

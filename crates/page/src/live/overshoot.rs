@@ -24,6 +24,8 @@ pub enum Cause {
     NvmFull,
     /// The program locked memory, or asked for what only memory without a file has.
     UnpageableMemory,
+    /// Stacks, and memory that the program mapped by system calls of its own.
+    UnseenMemory,
     /// Pages were pinned.
     PinnedPages,
     /// Eviction waited for forked children.
@@ -59,7 +61,9 @@ impl Run<'_> {
         let came_meanwhile = late_micros * self.processors * BYTES_PER_MICRO;
         // The helper can be late in any run, so that it is a cause only of what the known amounts
         // leave unexplained, and only if at least half of that can have come meanwhile.
-        let explained = self.unpaged.0 + counted(PageCounter::UnpageableBytes);
+        let explained = self.unpaged.0
+            + counted(PageCounter::UnpageableBytes)
+            + counted(PageCounter::UnseenBytes);
         let unexplained = (self.peak.0 - self.budget.0).saturating_sub(explained);
         let late = unexplained > tolerated && came_meanwhile >= unexplained / 2;
         let paused = counted(PageCounter::ForkPauseNanos) as f64 / 1e9;
@@ -67,6 +71,7 @@ impl Run<'_> {
             (Cause::UnpagedPrograms, self.unpaged.0 > tolerated),
             (Cause::NvmFull, counted(PageCounter::NvmFull) > 0),
             (Cause::UnpageableMemory, counted(PageCounter::UnpageableBytes) > tolerated),
+            (Cause::UnseenMemory, counted(PageCounter::UnseenBytes) > tolerated),
             (Cause::PinnedPages, counted(PageCounter::Skipped) > 0),
             (Cause::ForkedChildren, paused > SHORT * self.seconds),
             (Cause::LateHelper, late),
@@ -115,6 +120,8 @@ mod tests {
         assert_eq!(causes(80 * MIB, 30 * MIB, &[late]), both);
         let locked = [late, (PageCounter::UnpageableBytes, 39 * MIB)];
         assert_eq!(causes(80 * MIB, 0, &locked), [Cause::UnpageableMemory]);
+        let unseen = [late, (PageCounter::UnseenBytes, 39 * MIB)];
+        assert_eq!(causes(80 * MIB, 0, &unseen), [Cause::UnseenMemory]);
     }
 
     #[test]

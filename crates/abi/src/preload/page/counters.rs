@@ -116,6 +116,9 @@ table! {
         /// Largest address space of one process that has to stay in DRAM because the program locked
         /// it or requested a feature of memory without a file, in bytes.
         UnpageableBytes = "unpageable_bytes",
+        /// Most bytes of one process in DRAM, while the budget was exceeded, that the helper does
+        /// not know as evictable: of stacks, and of what system calls of the program's own mapped.
+        UnseenBytes = "unseen_bytes",
     }
 }
 

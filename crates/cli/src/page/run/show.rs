@@ -108,6 +108,11 @@ fn because(cause: Cause, report: &Report) -> String {
              what only memory without a file has (MADV_WIPEONFORK, MADV_MERGEABLE, MADV_DONTDUMP)",
             Bytes(counted("unpageable_bytes"))
         ),
+        Cause::UnseenMemory => format!(
+            "up to {} were in stacks, or were mapped by system calls that the program does not make \
+             through libc (Go)",
+            Bytes(counted("unseen_bytes"))
+        ),
         Cause::PinnedPages => {
             format!("{} times a page was locked or pinned", count(counted("skipped")))
         }

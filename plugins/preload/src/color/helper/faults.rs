@@ -47,7 +47,7 @@ impl Helper {
                 let _ = sys::lock_on_fault(from, length);
                 let (end, plain) = (from + length, Mapping::default());
                 let mapping = Mapping { start: from, end, readable: true, writable: true, ..plain };
-                self.upkeep.sweep(start, &mut self.placer, Reason::New, mapping);
+                self.upkeep.sweep(start, &mut self.placer, Reason::New, mapping, (from, end));
                 self.upkeep.know(from, end);
             }
             ask if ask == Ask::Leave as u32 => {

@@ -15,6 +15,13 @@ use crate::{memory, sys};
 
 /// Number of ranges that can be recorded as watched.
 const KNOWN: usize = 8192;
+/// Microseconds between two sweeps of all memory: after a change, and as long as nothing changes.
+const SOON: u64 = 10_000;
+const LATER: u64 = 2_000_000;
+/// A sweep of all memory goes on later after so many microseconds, because page faults wait for it.
+const SLICE: u64 = 1000;
+/// Bytes of memory that are swept between two looks at the clock.
+const PIECE: usize = 4096 * PAGE;
 
 /// The state of the program's memory at the last look, and the time of the next. All zero at first.
 #[repr(C)]
@@ -25,15 +32,24 @@ pub(super) struct Upkeep {
     frames: [u64; 512],
     size_seen: [u64; 2],
     vmstat_seen: u64,
+    /// The next sweep of all memory, or of its rest, and the microseconds from that to the one
+    /// after it.
     sweep_due: u64,
-    /// Microseconds between sweeps for pages that could not be mended; zero if there are none.
-    fork_pause: u64,
+    sweep_pause: u64,
+    /// The address at which it begins.
+    swept: usize,
 }
 
 impl Upkeep {
     /// Looks only at moves of pages by the kernel from now on.
     pub(super) fn begin(&mut self) {
         self.vmstat_seen = memory::moved_by_kernel();
+        self.sweep_from(sys::micros() + SOON);
+    }
+
+    /// Makes a sweep of all memory due at this time, and further ones soon after it.
+    fn sweep_from(&mut self, due: u64) {
+        (self.sweep_due, self.sweep_pause, self.swept) = (due, SOON, 0);
     }
 
     /// Records that the pages of a range were checked, unless there is no room.
@@ -58,28 +74,27 @@ impl Upkeep {
         let now_forks = start.control.forks.swap(0, Ordering::Relaxed);
         if now_forks > 0 {
             placer.forked = true;
-            self.fork_pause = 10_000;
-            self.sweep_due = begun;
+            self.sweep_from(begun);
         }
-        if placer.take_unfinished() && self.fork_pause == 0 {
-            self.fork_pause = 10_000;
-        }
+        let unfinished = placer.take_unfinished();
         let moved = memory::moved_by_kernel();
         let size = memory::sizes();
+        if (unfinished || size != self.size_seen) && self.sweep_pause >= LATER {
+            self.sweep_from(begun + SOON);
+        }
+        let due = begun >= self.sweep_due;
         if moved != self.vmstat_seen {
             self.vmstat_seen = moved;
             // Otherwise pages would be replaced by pool pages that were moved, too.
             placer.supply.pool.look_again(&start.palette, &set_of(start.control, 0));
             self.rescan(start, placer, Reason::Drift);
-        } else if self.fork_pause > 0 && begun >= self.sweep_due {
-            self.rescan(start, placer, Reason::Fork);
-            let took = sys::micros() - begun;
-            self.fork_pause = (self.fork_pause * 2).max(took * 50).min(2_000_000);
-            self.sweep_due = begun + self.fork_pause;
         } else if size != self.size_seen {
             self.rescan(start, placer, Reason::New);
-        } else {
+        } else if !due {
             return None;
+        }
+        if due {
+            self.sweep_slice(start, placer);
         }
         self.size_seen = size;
         Some(sys::micros() - begun)
@@ -89,22 +104,17 @@ impl Upkeep {
     /// mappings, or everything.
     pub(super) fn rescan(&mut self, start: &Start, placer: &mut Placer, reason: Reason) {
         placer.maps.read();
-        let doorbells = start.control.doorbells.load(Ordering::Relaxed);
         let mut at = 0;
         let mut fresh = 0;
         while let Some((mapping, next)) = placer.maps.next(at) {
             at = next;
-            if !mapping.anonymous || mapping.start == doorbells || placer.owns(mapping) {
+            if !watch(start, placer, mapping) {
                 continue;
             }
             let (from, to) = (mapping.start, mapping.end);
-            if placer.uffd.register(from, to - from).is_err() {
-                continue;
-            }
-            let _ = sys::lock_on_fault(from, to - from);
             let seen = self.knows(from, to);
             if (!seen || reason != Reason::New) && mapping.writable {
-                self.sweep(start, placer, reason, mapping);
+                self.sweep(start, placer, reason, mapping, (from, to));
             }
             // A range becomes known only after it was read and checked completely.
             if !seen {
@@ -117,21 +127,50 @@ impl Upkeep {
         }
     }
 
-    /// Moves pages of other colors in the mapping into the requested colors.
+    /// Goes on with a sweep of all memory, which finds what changes no count: pages that a write
+    /// copied after a fork, and mappings that system calls of the program's own put in the place of
+    /// others.
+    fn sweep_slice(&mut self, start: &Start, placer: &mut Placer) {
+        let begun = sys::micros();
+        let reason = if placer.forked { Reason::Fork } else { Reason::New };
+        placer.maps.read();
+        let mut at = 0;
+        while let Some((mapping, next)) = placer.maps.next(at) {
+            at = next;
+            if mapping.end <= self.swept || !watch(start, placer, mapping) || !mapping.writable {
+                continue;
+            }
+            self.swept = self.swept.max(mapping.start);
+            while self.swept < mapping.end {
+                let piece = (self.swept, mapping.end.min(self.swept.saturating_add(PIECE)));
+                self.sweep(start, placer, reason, mapping, piece);
+                self.swept = piece.1;
+                if sys::micros() >= begun + SLICE {
+                    return;
+                }
+            }
+        }
+        self.swept = 0;
+        self.sweep_due = begun + self.sweep_pause;
+        self.sweep_pause = (self.sweep_pause * 2).min(LATER);
+    }
+
+    /// Moves pages of other colors into the requested colors, in this range of the mapping.
     pub(super) fn sweep(
         &mut self,
         start: &Start,
         placer: &mut Placer,
         reason: Reason,
         mapping: Mapping,
+        (from, to): (usize, usize),
     ) {
         if start.delivery == Delivery::Recycle {
-            return sweep_entries(start, placer, reason, mapping);
+            return sweep_entries(start, placer, reason, mapping, (from, to));
         }
         let mut found = [Found::default(); 32];
-        let mut at = mapping.start;
-        while at < mapping.end {
-            let scanned = placer.pagemap.scan(at, mapping.end, &mut found);
+        let mut at = from;
+        while at < to {
+            let scanned = placer.pagemap.scan(at, to, &mut found);
             let Ok((count, end)) = scanned else { return };
             for range in found.iter().take(count) {
                 self.sweep_range(start, placer, *range, reason, mapping);
@@ -167,10 +206,30 @@ impl Upkeep {
     }
 }
 
+/// Makes the helper responsible for the pages of a mapping; returns false if they are none of its
+/// business.
+fn watch(start: &Start, placer: &Placer, mapping: Mapping) -> bool {
+    let doorbells = start.control.doorbells.load(Ordering::Relaxed);
+    let (at, length) = (mapping.start, mapping.end - mapping.start);
+    if !mapping.anonymous || at == doorbells || placer.owns(mapping) {
+        return false;
+    }
+    let watched = placer.uffd.register(at, length).is_ok();
+    if watched {
+        let _ = sys::lock_on_fault(at, length);
+    }
+    watched
+}
+
 /// Does the same as [`sweep`](Upkeep::sweep) on kernels that cannot search the page table.
-fn sweep_entries(start: &Start, placer: &mut Placer, reason: Reason, mapping: Mapping) {
+fn sweep_entries(
+    start: &Start,
+    placer: &mut Placer,
+    reason: Reason,
+    mapping: Mapping,
+    (mut at, to): (usize, usize),
+) {
     let mut entries = [Entry(0); PAGE / 8];
-    let (mut at, to) = (mapping.start, mapping.end);
     while at < to {
         let pages = ((to - at) / PAGE).min(entries.len());
         let known = placer.pagemap.entries(at, &mut entries[..pages]);

@@ -109,6 +109,40 @@ impl Memory {
         self.add_found(range, pages, Pagemap::scan_present)
     }
 
+    /// Returns the bytes in DRAM of private memory outside of the known ranges: of stacks, and of
+    /// what the program mapped by system calls of its own.
+    pub(super) fn present_unseen(&mut self) -> usize {
+        let (mut at, mut bytes) = (0, 0);
+        self.list.read();
+        while let Some((mapping, next)) = self.list.next(at) {
+            at = next;
+            let mut rest = vmas::span(mapping);
+            while mapping.anonymous && !rest.is_empty() {
+                let unseen = self.monitor.ranges(|ranges| ranges.known.first_out(rest));
+                bytes += self.present_bytes(unseen);
+                rest.start = unseen.end;
+            }
+        }
+        bytes
+    }
+
+    fn present_bytes(&self, range: Span) -> usize {
+        let mut found = [Found::default(); 64];
+        let (mut at, mut bytes) = (range.start, 0);
+        while at < range.end {
+            // A mapping may be gone meanwhile.
+            let scanned = self.pagemap.scan_present(at, range.end, &mut found);
+            let Ok((count, end)) = scanned else { break };
+            let present = found[..count].iter().filter(|found| !found.is_file());
+            bytes += present.map(|found| (found.end - found.start) as usize).sum::<usize>();
+            if end <= at {
+                break;
+            }
+            at = end;
+        }
+        bytes
+    }
+
     fn add_found(&self, range: Span, pages: &mut Pages, scan: Scan) -> Option<()> {
         let mut found = [Found::default(); 64];
         let mut at = range.start;

@@ -137,6 +137,11 @@ impl Pressure {
         self.rest.begin(sys::micros(), micros, self.total.resident, self.budget.batch());
     }
 
+    /// Returns true if the budget was exceeded when memory was last measured.
+    pub(super) const fn is_exceeded(&self) -> bool {
+        self.total.resident > self.budget.pages
+    }
+
     /// Records that pages were evicted.
     pub(super) fn evicted(&mut self) {
         self.rest.forget();

@@ -32,8 +32,11 @@ impl Evictor {
             return;
         }
         self.scan(pressure, memory);
-        let unpageable = memory.monitor.ranges(|ranges| ranges.excluded.length());
-        memory.tally.most(PageCounter::UnpageableBytes, unpageable as u64);
+        let excluded = memory.monitor.ranges(|ranges| ranges.excluded.length());
+        memory.tally.most(PageCounter::UnpageableBytes, excluded as u64);
+        if pressure.is_exceeded() {
+            memory.tally.most(PageCounter::UnseenBytes, memory.present_unseen() as u64);
+        }
         let now = sys::micros();
         self.scan_due = now + ((now - begun) * SHARE).max(50_000);
     }
