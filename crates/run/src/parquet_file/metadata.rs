@@ -52,8 +52,8 @@ pub(super) fn check_pages(column: &[u8]) -> Option<()> {
         let (mut id, mut bytes, mut in_file, mut values) = (0, 0, 0, 0);
         while let Some(kind) = input.field(&mut id)? {
             match id {
-                PAGE_BYTES => bytes = input.varint()? / 2,
-                PAGE_BYTES_IN_FILE => in_file = input.varint()? / 2,
+                PAGE_BYTES => bytes = input.integer()?,
+                PAGE_BYTES_IN_FILE => in_file = input.integer()?,
                 PAGE_DICTIONARY => values = input.number(DICTIONARY_VALUES)?,
                 _ => input.skip(kind, DEPTH)?,
             }
@@ -93,8 +93,15 @@ impl Compact<'_> {
         if head == 0 {
             return Some(None);
         }
-        *id = if head >> 4 == 0 { self.varint()? / 2 } else { *id + u64::from(head >> 4) };
-        Some(Some(head & 0xf))
+        *id = if head >> 4 == 0 { self.integer()? } else { *id + u64::from(head >> 4) };
+        (*id <= i16::MAX as u64).then_some(Some(head & 0xf))
+    }
+
+    /// Reads an integer that no whole file has negative. The Parquet reader drops bits of it that
+    /// have no room in 32, and may then find a field or a number here that this would not.
+    fn integer(&mut self) -> Option<u64> {
+        let value = self.varint()?;
+        (value % 2 == 0 && value <= u32::MAX.into()).then_some(value / 2)
     }
 
     fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
@@ -145,13 +152,12 @@ impl Compact<'_> {
         Some(flat)
     }
 
-    /// Reads a structure, and returns the integer in one of its fields, zero if it has none. It is
-    /// not negative in a whole file, and in a damaged one large.
+    /// Reads a structure, and returns the integer in one of its fields, zero if it has none.
     fn number(&mut self, wanted: u64) -> Option<u64> {
         let (mut id, mut number) = (0, 0);
         while let Some(kind) = self.field(&mut id)? {
             match id {
-                _ if id == wanted => number = self.varint()? / 2,
+                _ if id == wanted => number = self.integer()?,
                 _ => self.skip(kind, DEPTH)?,
             }
         }
@@ -176,6 +182,19 @@ mod tests {
         assert_eq!(is_flat(&metadata(1)), Some(true));
         assert_eq!(is_flat(&metadata(2)), Some(false), "a child that is not there");
         assert_eq!(is_flat(&metadata(0)), Some(false), "a column beside the root");
+    }
+
+    /// The Parquet reader takes 5 + 65,536 for the field 5, the children, and minus one for
+    /// billions of them.
+    #[test]
+    fn numbers_that_do_not_fit_are_damaged() {
+        let whole = metadata(1);
+        let column = |field: &[u8]| [&whole[..whole.len() - 2], field, &[0, 0]].concat();
+        assert_eq!(is_flat(&column(&[0x05, 10, 0])), Some(true), "no children");
+        assert_eq!(is_flat(&column(&[0x05, 10, 2])), Some(false), "a child");
+        assert_eq!(is_flat(&column(&[0x05, 0x8a, 0x80, 0x08, 2])), None, "another field 5");
+        assert_eq!(is_flat(&column(&[0x05, 10, 1])), None, "minus one child");
+        assert_eq!(is_flat(&column(&[0x05, 10, 0x80, 0x80, 0x80, 0x80, 0x20])), None, "billions");
     }
 
     #[test]
