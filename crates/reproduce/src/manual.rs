@@ -151,7 +151,7 @@ fn policies(results: &Results) -> String {
             tenths(line),
             of(format!("gain of `{policy}` on its worst mix")),
             of(format!("`{policy}` behind the best policy, mean")),
-            of(format!("`{policy}` behind the best policy, worst mix")),
+            of(format!("`{policy}` behind the best policy, most")),
         );
     }
     text

@@ -102,12 +102,16 @@ impl Cases<'_> {
         let rows = self.by_policy().flat_map(|(name, gains)| {
             let behind = self.behind_best(name);
             [
-                (format!("mean gain of `{name}`"), mean(&gains)),
-                (format!("gain of `{name}` on its worst mix"), lowest(&gains)),
-                (format!("`{name}` behind the best policy, mean"), mean(&behind)),
-                (format!("`{name}` behind the best policy, worst mix"), highest(&behind)),
+                (format!("mean gain of `{name}`"), "%", mean(&gains)),
+                (format!("gain of `{name}` on its worst mix"), "%", lowest(&gains)),
+                (format!("`{name}` behind the best policy, mean"), "points", mean(&behind)),
+                (format!("`{name}` behind the best policy, most"), "points", highest(&behind)),
             ]
         });
-        rows.map(|(quantity, value)| shown(quantity, "all families", value)).collect()
+        let shown = |(quantity, unit, value): (String, &str, f64)| {
+            let (line, value) = shown(quantity, "all families", value);
+            (Statement { unit: unit.to_owned(), ..line }, value)
+        };
+        rows.map(shown).collect()
     }
 }
