@@ -110,6 +110,13 @@ impl MemoryConfig {
         Bytes(rank * self.ranks.len() as u64 * u64::from(self.controllers()))
     }
 
+    /// Returns the refresh that takes place: none of media that need none.
+    #[must_use]
+    pub fn effective_refresh(&self) -> RefreshPolicy {
+        let needed = self.ranks.iter().any(|rank| rank.refresh_interval().is_some());
+        if needed { self.refresh } else { RefreshPolicy::Off }
+    }
+
     /// Refuses configurations that cannot work.
     ///
     /// # Errors

@@ -47,13 +47,16 @@ fn interval(text: &str) -> Result<Duration, String> {
 /// Looks at the process.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
+    if !Path::new(&format!("/proc/{}", args.pid)).exists() {
+        let reason = format!("there is no process {}", args.pid);
+        return Err(InputError::new("command line", reason)
+            .help("name a process that runs")
+            .into());
+    }
     let order = order_of(args.pid);
     let coloring = match (&args.map, &order) {
         (Some(path), _) => map::read(path)?.coloring(12),
         (None, Some(order)) => order.coloring.clone(),
-        (None, None) if !Path::new(&format!("/proc/{}", args.pid)).exists() => {
-            return Err(Failure::Machine(format!("there is no process {}", args.pid)));
-        }
         (None, None) => {
             let reason = format!("process {} was not started by `memweir color run`", args.pid);
             return Err(InputError::new("command line", reason)

@@ -32,8 +32,12 @@ pub(super) fn head(
     let config = &systems[0].1;
     let _ = writeln!(
         text,
-        "controller   {}, {} page, {} refresh, queues of {} reads and {} writes",
-        config.scheduler, config.page, config.refresh, config.read_queue, config.write_queue
+        "controller   {}, {} page, refresh {}, queues of {} reads and {} writes",
+        config.scheduler,
+        config.page,
+        config.effective_refresh(),
+        config.read_queue,
+        config.write_queue
     );
     let about = match trace.header().name.as_str() {
         "" => String::new(),

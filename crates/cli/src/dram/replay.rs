@@ -249,7 +249,7 @@ impl Memory {
             map: config.map.name.clone(),
             scheduler: config.scheduler.name(),
             page: config.page.to_string(),
-            refresh: config.refresh.name(),
+            refresh: config.effective_refresh().name(),
             read_queue: config.read_queue,
             write_queue: config.write_queue,
             watermarks: [config.low_watermark, config.high_watermark],

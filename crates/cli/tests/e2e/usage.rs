@@ -243,7 +243,7 @@ fn wrong_numbers_are_refused_in_words() {
         (&["color", "audit", "abc"][..], 2, "write a whole number"),
         (&["color", "audit", "--watch", "x", "1"], 2, "`x` is no interval"),
         (&["color", "audit", "--watch", "0", "1"], 2, "0.01 to 86400"),
-        (&["color", "audit", "4000000"], 3, "there is no process 4000000"),
+        (&["color", "audit", "4000000"], 2, "there is no process 4000000"),
         (&["hogsim", "--synthetic", "1GB/s", "--burstiness", "x"], 2, "a number such as 0.5"),
         (&["hog", "--array", "16X"], 2, "`16X` is not a size: write"),
         (&["hog", "--array", "100000T"], 3, "no memory for two arrays of"),
