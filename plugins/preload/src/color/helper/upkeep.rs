@@ -47,9 +47,10 @@ impl Upkeep {
         self.sweep_from(sys::micros() + SOON);
     }
 
-    /// Makes a sweep of all memory due at this time, and further ones soon after it.
+    /// Makes a sweep of all memory due at this time, and further ones soon after it. One that is
+    /// under way goes on: a program that forks all the time would never let it end.
     fn sweep_from(&mut self, due: u64) {
-        (self.sweep_due, self.sweep_pause, self.swept) = (due, SOON, 0);
+        (self.sweep_due, self.sweep_pause) = (due, SOON);
     }
 
     /// Records that the pages of a range were checked, unless there is no room.
