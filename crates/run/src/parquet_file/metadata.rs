@@ -12,6 +12,7 @@ mod kind {
     pub(super) const FALSE: u8 = 2;
     pub(super) const BYTE: u8 = 3;
     pub(super) const I16: u8 = 4;
+    pub(super) const I32: u8 = 5;
     pub(super) const I64: u8 = 6;
     pub(super) const BINARY: u8 = 8;
     pub(super) const LIST: u8 = 9;
@@ -27,6 +28,34 @@ const PAGE_BYTES_IN_FILE: u64 = 3;
 const PAGE_DICTIONARY: u64 = 7;
 const DICTIONARY_VALUES: u64 = 1;
 
+/// Kinds of the fields from 1 on of the file's metadata, of an element of its schema, and of the
+/// header of a dictionary. The Parquet reader takes them for granted, so after a field of another
+/// kind it would read other fields than this.
+const FILE_KINDS: [u8; 9] = [
+    kind::I32,
+    kind::LIST,
+    kind::I64,
+    kind::LIST,
+    kind::LIST,
+    kind::BINARY,
+    kind::LIST,
+    kind::STRUCT,
+    kind::BINARY,
+];
+const ELEMENT_KINDS: [u8; 10] = [
+    kind::I32,
+    kind::I32,
+    kind::I32,
+    kind::BINARY,
+    kind::I32,
+    kind::I32,
+    kind::I32,
+    kind::I32,
+    kind::I32,
+    kind::STRUCT,
+];
+const DICTIONARY_KINDS: [u8; 2] = [kind::I32, kind::I32];
+
 /// Deepest nesting of structures and lists. Files have about eight levels.
 const DEPTH: u32 = 16;
 
@@ -36,12 +65,19 @@ pub(super) fn is_flat(metadata: &[u8]) -> Option<bool> {
     let mut input = Compact(metadata);
     let (mut id, mut flat) = (0, false);
     while let Some(kind) = input.field(&mut id)? {
-        match (id, kind) {
-            (FILE_SCHEMA, kind::LIST) => flat = input.side_by_side()?,
+        expect(&FILE_KINDS, id, kind)?;
+        match id {
+            FILE_SCHEMA => flat = input.side_by_side()?,
             _ => input.skip(kind, DEPTH)?,
         }
     }
     Some(flat)
+}
+
+/// Returns `None` if the field is not of the kind that it should be.
+fn expect(kinds: &[u8], id: u64, kind: u8) -> Option<()> {
+    let expected = id.checked_sub(1).and_then(|place| kinds.get(place as usize));
+    expected.is_none_or(|expected| *expected == kind).then_some(())
 }
 
 /// Reads the headers of a column's pages; `None` if they are damaged, or if a dictionary has more
@@ -54,7 +90,7 @@ pub(super) fn check_pages(column: &[u8]) -> Option<()> {
             match id {
                 PAGE_BYTES => bytes = input.integer()?,
                 PAGE_BYTES_IN_FILE => in_file = input.integer()?,
-                PAGE_DICTIONARY => values = input.number(DICTIONARY_VALUES)?,
+                PAGE_DICTIONARY => values = input.number(DICTIONARY_VALUES, &DICTIONARY_KINDS)?,
                 _ => input.skip(kind, DEPTH)?,
             }
         }
@@ -144,18 +180,19 @@ impl Compact<'_> {
     /// Reads the schema, and returns true if it has a root, and columns without columns below it.
     fn side_by_side(&mut self) -> Option<bool> {
         let (count, _) = self.list()?;
-        let root = self.number(ELEMENT_CHILDREN)?;
+        let root = self.number(ELEMENT_CHILDREN, &ELEMENT_KINDS)?;
         let mut flat = root + 1 == count;
         for _ in 1..count {
-            flat &= self.number(ELEMENT_CHILDREN)? == 0;
+            flat &= self.number(ELEMENT_CHILDREN, &ELEMENT_KINDS)? == 0;
         }
         Some(flat)
     }
 
     /// Reads a structure, and returns the integer in one of its fields, zero if it has none.
-    fn number(&mut self, wanted: u64) -> Option<u64> {
+    fn number(&mut self, wanted: u64, kinds: &[u8]) -> Option<u64> {
         let (mut id, mut number) = (0, 0);
         while let Some(kind) = self.field(&mut id)? {
+            expect(kinds, id, kind)?;
             match id {
                 _ if id == wanted => number = self.integer()?,
                 _ => self.skip(kind, DEPTH)?,
@@ -197,6 +234,17 @@ mod tests {
         assert_eq!(is_flat(&column(&[0x05, 10, 0x80, 0x80, 0x80, 0x80, 0x20])), None, "billions");
     }
 
+    /// To the Parquet reader the precision in field 8 is an integer, and what follows its one byte
+    /// other fields.
+    #[test]
+    fn fields_of_other_kinds_are_damaged() {
+        let whole = metadata(1);
+        let column = |field: &[u8]| [&whole[..whole.len() - 2], field, &[0, 0]].concat();
+        assert_eq!(is_flat(&column(&[0x05, 16, 2])), Some(true));
+        assert_eq!(is_flat(&column(&[0x0c, 16, 0x15, 2, 0])), None);
+        assert_eq!(is_flat(&[&whole[..whole.len() - 1], &[0x0c, 2, 0, 0]].concat()), None);
+    }
+
     #[test]
     fn what_ends_early_is_no_schema() {
         let whole = metadata(1);
@@ -205,8 +253,9 @@ mod tests {
 
     #[test]
     fn lists_of_truth_values_are_refused() {
-        let list =
-            |kind| [&metadata(1)[..metadata(1).len() - 1], &[0x19, 0x20 | kind, 2, 2, 0]].concat();
+        let whole = metadata(1);
+        // In the field 20, which Parquet does not have.
+        let list = |kind| [&whole[..whole.len() - 1], &[0x09, 40, 0x20 | kind, 2, 2, 0]].concat();
         assert_eq!(is_flat(&list(kind::I16)), Some(true));
         assert_eq!(is_flat(&list(kind::TRUE)), None);
     }
@@ -215,7 +264,8 @@ mod tests {
     fn dictionaries_have_fewer_values_than_bytes() {
         // A dictionary page, a data page without content, and what a damaged file claims.
         let page = |values: u8, truths: u8| {
-            let dictionary = [0x15, 4, 0x15, 16, 0x15, 4, 0x4c, 0x15, values * 2, 0x19, truths, 2];
+            let dictionary =
+                [0x15, 4, 0x15, 16, 0x15, 4, 0x4c, 0x15, values * 2, 0x09, 40, truths, 2];
             [&dictionary[..], &[0, 0, 7, 7], &[0x15, 0, 0x15, 0, 0x15, 0, 0]].concat()
         };
         assert_eq!(check_pages(&page(8, 0x15)), Some(()));
