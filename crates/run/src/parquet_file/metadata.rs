@@ -20,6 +20,8 @@ mod kind {
     pub(super) const STRUCT: u8 = 12;
 }
 
+use kind::{BINARY, I32, I64, LIST, STRUCT};
+
 /// Identifiers of fields in the Thrift definition of Parquet.
 const FILE_SCHEMA: u64 = 2;
 const ELEMENT_CHILDREN: u64 = 5;
@@ -29,32 +31,12 @@ const PAGE_DICTIONARY: u64 = 7;
 const DICTIONARY_VALUES: u64 = 1;
 
 /// Kinds of the fields from 1 on of the file's metadata, of an element of its schema, and of the
-/// header of a dictionary. The Parquet reader takes them for granted, so after a field of another
-/// kind it would read other fields than this.
-const FILE_KINDS: [u8; 9] = [
-    kind::I32,
-    kind::LIST,
-    kind::I64,
-    kind::LIST,
-    kind::LIST,
-    kind::BINARY,
-    kind::LIST,
-    kind::STRUCT,
-    kind::BINARY,
-];
-const ELEMENT_KINDS: [u8; 10] = [
-    kind::I32,
-    kind::I32,
-    kind::I32,
-    kind::BINARY,
-    kind::I32,
-    kind::I32,
-    kind::I32,
-    kind::I32,
-    kind::I32,
-    kind::STRUCT,
-];
-const DICTIONARY_KINDS: [u8; 2] = [kind::I32, kind::I32];
+/// headers of a page and of a dictionary. The Parquet reader takes them for granted, so after a
+/// field of another kind it would read other fields than this.
+const FILE: [u8; 9] = [I32, LIST, I64, LIST, LIST, BINARY, LIST, STRUCT, BINARY];
+const ELEMENT: [u8; 10] = [I32, I32, I32, BINARY, I32, I32, I32, I32, I32, STRUCT];
+const PAGE: [u8; 8] = [I32, I32, I32, I32, STRUCT, STRUCT, STRUCT, STRUCT];
+const DICTIONARY: [u8; 2] = [I32, I32];
 
 /// Deepest nesting of structures and lists. Files have about eight levels.
 const DEPTH: u32 = 16;
@@ -65,7 +47,7 @@ pub(super) fn is_flat(metadata: &[u8]) -> Option<bool> {
     let mut input = Compact(metadata);
     let (mut id, mut flat) = (0, false);
     while let Some(kind) = input.field(&mut id)? {
-        expect(&FILE_KINDS, id, kind)?;
+        expect(&FILE, id, kind)?;
         match id {
             FILE_SCHEMA => flat = input.side_by_side()?,
             _ => input.skip(kind, DEPTH)?,
@@ -87,10 +69,11 @@ pub(super) fn check_pages(column: &[u8]) -> Option<()> {
     while !input.0.is_empty() {
         let (mut id, mut bytes, mut in_file, mut values) = (0, 0, 0, 0);
         while let Some(kind) = input.field(&mut id)? {
+            expect(&PAGE, id, kind)?;
             match id {
                 PAGE_BYTES => bytes = input.integer()?,
                 PAGE_BYTES_IN_FILE => in_file = input.integer()?,
-                PAGE_DICTIONARY => values = input.number(DICTIONARY_VALUES, &DICTIONARY_KINDS)?,
+                PAGE_DICTIONARY => values = input.number(DICTIONARY_VALUES, &DICTIONARY)?,
                 _ => input.skip(kind, DEPTH)?,
             }
         }
@@ -180,10 +163,10 @@ impl Compact<'_> {
     /// Reads the schema, and returns true if it has a root, and columns without columns below it.
     fn side_by_side(&mut self) -> Option<bool> {
         let (count, _) = self.list()?;
-        let root = self.number(ELEMENT_CHILDREN, &ELEMENT_KINDS)?;
+        let root = self.number(ELEMENT_CHILDREN, &ELEMENT)?;
         let mut flat = root + 1 == count;
         for _ in 1..count {
-            flat &= self.number(ELEMENT_CHILDREN, &ELEMENT_KINDS)? == 0;
+            flat &= self.number(ELEMENT_CHILDREN, &ELEMENT)? == 0;
         }
         Some(flat)
     }

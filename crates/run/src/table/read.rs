@@ -123,11 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn a_dictionary_longer_than_its_bytes_is_refused_before_it_is_allocated() {
-        let found = "/../../fuzz/found/sweep-rows/dictionary-of-millions";
-        let bytes = std::fs::read(env!("CARGO_MANIFEST_DIR").to_owned() + found).expect("a file");
-        let refused = parquet_from(bytes, "rows.parquet", |_| true).expect_err("damage");
-        let refused = refused.to_string();
-        assert!(refused.contains("the pages are damaged"), "{refused}");
+    fn what_would_allocate_billions_is_refused_before() {
+        for (found, reason) in [
+            ("dictionary-of-millions", "the pages are damaged"),
+            ("children-beyond-numbers", "the metadata is damaged"),
+        ] {
+            let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/found/sweep-rows/");
+            let bytes = std::fs::read(place.to_owned() + found).expect("a file");
+            let refused = parquet_from(bytes, "rows.parquet", |_| true).expect_err("damage");
+            let refused = refused.to_string();
+            assert!(refused.contains(reason), "{refused}");
+        }
     }
 }
