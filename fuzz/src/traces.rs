@@ -14,7 +14,7 @@ use memweir_dram::check::{Checker, text as command_text};
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::spec::MemorySpec;
 use memweir_swap::trace::PageTrace;
-use memweir_trace::{Format, Trace};
+use memweir_trace::{Format, Trace, is_compressed};
 
 use crate::Seeds::{Files, Made, Texts};
 use crate::{Target, made, text};
@@ -87,12 +87,10 @@ fn opened(data: &[u8], format: Option<Format>) -> Option<Trace> {
     Trace::read("fuzz", Box::new(Cursor::new(data.to_vec())), format).ok()
 }
 
-/// First bytes of compressed traces. They are left to [`RECOGNIZED`]: a target for one format would
-/// spend its time in decoders, which take milliseconds for an input.
-const COMPRESSED: [&[u8]; 3] = [b"\xfd7zXZ\0", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd"];
-
+/// Leaves compressed traces to [`RECOGNIZED`]: a target for one format would spend its time in
+/// decoders, which take milliseconds for an input.
 fn drained(data: &[u8], format: Option<Format>) {
-    if format.is_some() && COMPRESSED.iter().any(|start| data.starts_with(start)) {
+    if format.is_some() && is_compressed(data) {
         return;
     }
     let Some(mut trace) = opened(data, format) else { return };

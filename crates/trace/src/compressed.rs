@@ -25,6 +25,12 @@ pub(super) struct Opened {
     pub(super) compressed: bool,
 }
 
+/// Returns true if a file that begins so is one of xz, gzip or Zstandard.
+#[must_use]
+pub fn is_compressed(start: &[u8]) -> bool {
+    start.starts_with(&XZ) || start.starts_with(&GZIP) || start.starts_with(&ZSTD)
+}
+
 /// Decompresses `input` if it is compressed.
 pub(super) fn open(mut input: Box<dyn Read + Send>) -> io::Result<Opened> {
     let mut start = Vec::new();

@@ -29,7 +29,7 @@ use memweir_core::Direction;
 use memweir_core::input::InputError;
 
 use bytes::Bytes;
-pub use compressed::{decompressed, has_compressed_ending};
+pub use compressed::{decompressed, has_compressed_ending, is_compressed};
 pub use format::Format;
 pub use write::Writer;
 
