@@ -24,7 +24,7 @@ pub enum Cause {
     NvmFull,
     /// The program locked memory, or asked for what only memory without a file has.
     UnpageableMemory,
-    /// Stacks, and memory that the program mapped by system calls of its own.
+    /// Static variables, stacks, and memory that the program mapped by system calls of its own.
     UnseenMemory,
     /// Pages were pinned.
     PinnedPages,

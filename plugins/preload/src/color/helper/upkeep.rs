@@ -48,7 +48,7 @@ impl Upkeep {
     }
 
     /// Makes a sweep of all memory due at this time, and further ones soon after it. One that is
-    /// under way goes on: a program that forks all the time would never let it end.
+    /// under way goes on; otherwise none would end in a program that forks all the time.
     fn sweep_from(&mut self, due: u64) {
         (self.sweep_due, self.sweep_pause) = (due, SOON);
     }

@@ -109,8 +109,8 @@ impl Memory {
         self.add_found(range, pages, Pagemap::scan_present)
     }
 
-    /// Returns the bytes in DRAM of private memory outside of the known ranges: of stacks, and of
-    /// what the program mapped by system calls of its own.
+    /// Returns the bytes in DRAM of private memory outside of the known ranges: of static
+    /// variables, of stacks, and of what the program mapped by system calls of its own.
     pub(super) fn present_unseen(&mut self) -> usize {
         let (mut at, mut bytes) = (0, 0);
         self.list.read();
@@ -119,46 +119,37 @@ impl Memory {
             let mut rest = vmas::span(mapping);
             while mapping.anonymous && !rest.is_empty() {
                 let unseen = self.monitor.ranges(|ranges| ranges.known.first_out(rest));
-                bytes += self.present_bytes(unseen);
+                // The mapping may be gone meanwhile.
+                let count = |span: Span| bytes += span.length();
+                let _ = self.each_found(unseen, Pagemap::scan_present, count);
                 rest.start = unseen.end;
             }
         }
         bytes
     }
 
-    fn present_bytes(&self, range: Span) -> usize {
-        let mut found = [Found::default(); 64];
-        let (mut at, mut bytes) = (range.start, 0);
-        while at < range.end {
-            // A mapping may be gone meanwhile.
-            let scanned = self.pagemap.scan_present(at, range.end, &mut found);
-            let Ok((count, end)) = scanned else { break };
-            let present = found[..count].iter().filter(|found| !found.is_file());
-            bytes += present.map(|found| (found.end - found.start) as usize).sum::<usize>();
-            if end <= at {
-                break;
-            }
-            at = end;
-        }
-        bytes
+    fn add_found(&self, range: Span, pages: &mut Pages, scan: Scan) -> Option<()> {
+        let add = |span: Span| {
+            span.pages().for_each(|page| pages.add((page - range.start) / PAGE));
+        };
+        self.tally.check(self.each_found(range, scan, add))
     }
 
-    fn add_found(&self, range: Span, pages: &mut Pages, scan: Scan) -> Option<()> {
+    /// Calls `work` for the parts of the range that the scan finds and that are in no file.
+    fn each_found(&self, range: Span, scan: Scan, mut work: impl FnMut(Span)) -> Result<(), Errno> {
         let mut found = [Found::default(); 64];
         let mut at = range.start;
         while at < range.end {
-            let scanned = scan(self.pagemap, at, range.end, &mut found);
-            let (count, end) = self.tally.check(scanned)?;
+            let (count, end) = scan(self.pagemap, at, range.end, &mut found)?;
             for found in found[..count].iter().filter(|found| !found.is_file()) {
-                let span = Span::new(found.start as usize, found.end as usize);
-                span.pages().for_each(|page| pages.add((page - range.start) / PAGE));
+                work(Span::new(found.start as usize, found.end as usize));
             }
             if end <= at {
                 break;
             }
             at = end;
         }
-        Some(())
+        Ok(())
     }
 
     /// Calls `work` for every part of the range that is in the file, piece by piece.
