@@ -6,21 +6,9 @@
 //! itself for each level of the schema, and passes over lists of billions of truth values without
 //! reading a byte. So this reads them first.
 
-/// Kinds of fields in Thrift's compact protocol.
-mod kind {
-    pub(super) const TRUE: u8 = 1;
-    pub(super) const FALSE: u8 = 2;
-    pub(super) const BYTE: u8 = 3;
-    pub(super) const I16: u8 = 4;
-    pub(super) const I32: u8 = 5;
-    pub(super) const I64: u8 = 6;
-    pub(super) const BINARY: u8 = 8;
-    pub(super) const LIST: u8 = 9;
-    pub(super) const SET: u8 = 10;
-    pub(super) const STRUCT: u8 = 12;
-}
+mod grammar;
 
-use kind::{BINARY, I32, I64, LIST, STRUCT};
+use grammar::{DICTIONARY, ELEMENT, FILE, PAGE, Type, kind};
 
 /// Identifiers of fields in the Thrift definition of Parquet.
 const FILE_SCHEMA: u64 = 2;
@@ -30,15 +18,7 @@ const PAGE_BYTES_IN_FILE: u64 = 3;
 const PAGE_DICTIONARY: u64 = 7;
 const DICTIONARY_VALUES: u64 = 1;
 
-/// Kinds of the fields from 1 on of the file's metadata, of an element of its schema, and of the
-/// headers of a page and of a dictionary. The Parquet reader takes them for granted, so after a
-/// field of another kind it would read other fields than this.
-const FILE: [u8; 9] = [I32, LIST, I64, LIST, LIST, BINARY, LIST, STRUCT, BINARY];
-const ELEMENT: [u8; 10] = [I32, I32, I32, BINARY, I32, I32, I32, I32, I32, STRUCT];
-const PAGE: [u8; 8] = [I32, I32, I32, I32, STRUCT, STRUCT, STRUCT, STRUCT];
-const DICTIONARY: [u8; 2] = [I32, I32];
-
-/// Deepest nesting of structures and lists. Files have about eight levels.
+/// Deepest nesting of structures and lists in a field that Parquet does not have yet.
 const DEPTH: u32 = 16;
 
 /// Returns true if the columns of a file with this metadata lie side by side, below one root;
@@ -47,19 +27,12 @@ pub(super) fn is_flat(metadata: &[u8]) -> Option<bool> {
     let mut input = Compact(metadata);
     let (mut id, mut flat) = (0, false);
     while let Some(kind) = input.field(&mut id)? {
-        expect(&FILE, id, kind)?;
         match id {
-            FILE_SCHEMA => flat = input.side_by_side()?,
-            _ => input.skip(kind, DEPTH)?,
+            FILE_SCHEMA if kind == kind::LIST => flat = input.side_by_side()?,
+            _ => input.value_in(FILE, id, kind)?,
         }
     }
     Some(flat)
-}
-
-/// Returns `None` if the field is not of the kind that it should be.
-fn expect(kinds: &[u8], id: u64, kind: u8) -> Option<()> {
-    let expected = id.checked_sub(1).and_then(|place| kinds.get(place as usize));
-    expected.is_none_or(|expected| *expected == kind).then_some(())
 }
 
 /// Reads the headers of a column's pages; `None` if they are damaged, or if a dictionary has more
@@ -69,12 +42,13 @@ pub(super) fn check_pages(column: &[u8]) -> Option<()> {
     while !input.0.is_empty() {
         let (mut id, mut bytes, mut in_file, mut values) = (0, 0, 0, 0);
         while let Some(kind) = input.field(&mut id)? {
-            expect(&PAGE, id, kind)?;
-            match id {
-                PAGE_BYTES => bytes = input.integer()?,
-                PAGE_BYTES_IN_FILE => in_file = input.integer()?,
-                PAGE_DICTIONARY => values = input.number(DICTIONARY_VALUES, &DICTIONARY)?,
-                _ => input.skip(kind, DEPTH)?,
+            match (id, kind) {
+                (PAGE_BYTES, kind::I32) => bytes = input.integer()?,
+                (PAGE_BYTES_IN_FILE, kind::I32) => in_file = input.integer()?,
+                (PAGE_DICTIONARY, kind::STRUCT) => {
+                    values = input.number(DICTIONARY_VALUES, DICTIONARY)?;
+                }
+                _ => input.value_in(PAGE, id, kind)?,
             }
         }
         if values > bytes {
@@ -106,14 +80,15 @@ impl Compact<'_> {
     }
 
     /// Reads the head of a field: advances `id` to its identifier, and returns its kind, which is
-    /// absent at the end of the structure.
+    /// absent at the end of the structure. Fields are in ascending order, so none is there twice.
     fn field(&mut self, id: &mut u64) -> Option<Option<u8>> {
         let head = self.byte()?;
         if head == 0 {
             return Some(None);
         }
-        *id = if head >> 4 == 0 { self.integer()? } else { *id + u64::from(head >> 4) };
-        (*id <= i16::MAX as u64).then_some(Some(head & 0xf))
+        let before = *id;
+        *id = if head >> 4 == 0 { self.integer()? } else { before + u64::from(head >> 4) };
+        (before < *id && *id <= i16::MAX as u64).then_some(Some(head & 0xf))
     }
 
     /// Reads an integer that no whole file has negative. The Parquet reader drops bits of it that
@@ -123,6 +98,37 @@ impl Compact<'_> {
         (value % 2 == 0 && value <= u32::MAX.into()).then_some(value / 2)
     }
 
+    /// Reads the value of a field of a structure with these fields. In one that Parquet does not
+    /// have, anything may be.
+    fn value_in(&mut self, fields: &[Type], id: u64, kind: u8) -> Option<()> {
+        match id.checked_sub(1).and_then(|place| fields.get(place as usize)) {
+            Some(of) => self.value(of, kind),
+            None => self.skip(kind, DEPTH),
+        }
+    }
+
+    fn value(&mut self, of: &Type, kind: u8) -> Option<()> {
+        match of {
+            Type::Truth if matches!(kind, kind::TRUE | kind::FALSE) => {}
+            Type::Plain(expected) if kind == *expected => self.skip(kind, 0)?,
+            Type::List(of) if kind == kind::LIST => {
+                let (count, kind) = self.list()?;
+                for _ in 0..count {
+                    self.value(of, kind)?;
+                }
+            }
+            Type::Struct(fields) if kind == kind::STRUCT => {
+                let mut id = 0;
+                while let Some(kind) = self.field(&mut id)? {
+                    self.value_in(fields, id, kind)?;
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Reads a value of any type.
     fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
             kind::TRUE | kind::FALSE => {}
@@ -163,22 +169,21 @@ impl Compact<'_> {
     /// Reads the schema, and returns true if it has a root, and columns without columns below it.
     fn side_by_side(&mut self) -> Option<bool> {
         let (count, _) = self.list()?;
-        let root = self.number(ELEMENT_CHILDREN, &ELEMENT)?;
+        let root = self.number(ELEMENT_CHILDREN, ELEMENT)?;
         let mut flat = root + 1 == count;
         for _ in 1..count {
-            flat &= self.number(ELEMENT_CHILDREN, &ELEMENT)? == 0;
+            flat &= self.number(ELEMENT_CHILDREN, ELEMENT)? == 0;
         }
         Some(flat)
     }
 
     /// Reads a structure, and returns the integer in one of its fields, zero if it has none.
-    fn number(&mut self, wanted: u64, kinds: &[u8]) -> Option<u64> {
+    fn number(&mut self, wanted: u64, fields: &[Type]) -> Option<u64> {
         let (mut id, mut number) = (0, 0);
         while let Some(kind) = self.field(&mut id)? {
-            expect(kinds, id, kind)?;
-            match id {
-                _ if id == wanted => number = self.integer()?,
-                _ => self.skip(kind, DEPTH)?,
+            match kind {
+                kind::I32 if id == wanted => number = self.integer()?,
+                _ => self.value_in(fields, id, kind)?,
             }
         }
         Some(number)
@@ -197,6 +202,12 @@ mod tests {
         [&[0x15, 2, 0x19, 0x2c][..], &root, &column, &[0]].concat()
     }
 
+    /// A file whose column has this field in place of the logical type.
+    fn with_column(field: &[u8]) -> Vec<u8> {
+        let whole = metadata(1);
+        [&whole[..whole.len() - 9], field, &[0, 0]].concat()
+    }
+
     #[test]
     fn columns_side_by_side_are_flat() {
         assert_eq!(is_flat(&metadata(1)), Some(true));
@@ -208,24 +219,53 @@ mod tests {
     /// billions of them.
     #[test]
     fn numbers_that_do_not_fit_are_damaged() {
-        let whole = metadata(1);
-        let column = |field: &[u8]| [&whole[..whole.len() - 2], field, &[0, 0]].concat();
-        assert_eq!(is_flat(&column(&[0x05, 10, 0])), Some(true), "no children");
-        assert_eq!(is_flat(&column(&[0x05, 10, 2])), Some(false), "a child");
-        assert_eq!(is_flat(&column(&[0x05, 0x8a, 0x80, 0x08, 2])), None, "another field 5");
-        assert_eq!(is_flat(&column(&[0x05, 10, 1])), None, "minus one child");
-        assert_eq!(is_flat(&column(&[0x05, 10, 0x80, 0x80, 0x80, 0x80, 0x20])), None, "billions");
+        assert_eq!(is_flat(&with_column(&[0x05, 10, 0])), Some(true), "no children");
+        assert_eq!(is_flat(&with_column(&[0x05, 10, 2])), Some(false), "a child");
+        assert_eq!(is_flat(&with_column(&[0x05, 0x8a, 0x80, 0x08, 2])), None, "another field 5");
+        assert_eq!(is_flat(&with_column(&[0x05, 10, 1])), None, "minus one child");
+        assert_eq!(
+            is_flat(&with_column(&[0x05, 10, 0x80, 0x80, 0x80, 0x80, 0x20])),
+            None,
+            "billions"
+        );
     }
 
     /// To the Parquet reader the precision in field 8 is an integer, and what follows its one byte
     /// other fields.
     #[test]
     fn fields_of_other_kinds_are_damaged() {
+        assert_eq!(is_flat(&with_column(&[0x05, 16, 2])), Some(true));
+        assert_eq!(is_flat(&with_column(&[0x0c, 16, 0x15, 2, 0])), None);
+        // The logical type of integers has a width, which is no name.
+        assert_eq!(is_flat(&with_column(&[0x6c, 0xac, 0x13, 64, 0x12, 0, 0])), Some(true));
+        assert_eq!(is_flat(&with_column(&[0x6c, 0xac, 0x18, 1, 64, 0, 0])), None);
         let whole = metadata(1);
-        let column = |field: &[u8]| [&whole[..whole.len() - 2], field, &[0, 0]].concat();
-        assert_eq!(is_flat(&column(&[0x05, 16, 2])), Some(true));
-        assert_eq!(is_flat(&column(&[0x0c, 16, 0x15, 2, 0])), None);
-        assert_eq!(is_flat(&[&whole[..whole.len() - 1], &[0x0c, 2, 0, 0]].concat()), None);
+        let encrypted = [&whole[..whole.len() - 1], &[0x6c, 0x1c, 0, 0, 0]].concat();
+        assert_eq!(is_flat(&encrypted), None);
+    }
+
+    #[test]
+    fn fields_in_another_order_are_damaged() {
+        let whole = metadata(1);
+        let file = |fields: &[u8]| [&whole[..whole.len() - 1], fields, &[0]].concat();
+        assert_eq!(is_flat(&file(&[0x16, 2])), Some(true), "rows");
+        assert_eq!(is_flat(&file(&[0x05, 2, 2])), None, "the version again");
+    }
+
+    /// The Parquet reader would take the offset of the column's pages, after a path that is no
+    /// list, for something else.
+    #[test]
+    fn columns_of_row_groups_are_checked_to_the_end() {
+        let whole = metadata(1);
+        let file = |path: &[u8]| {
+            let column = [&[0x15, 4, 0x19, 0x15, 0][..], path, &[0x15, 0, 0x16, 2, 0]].concat();
+            let group = [&[0x19, 0x1c, 0x26, 8, 0x1c][..], &column, &[0, 0x16, 2, 0]].concat();
+            [&whole[..whole.len() - 1], &[0x29, 0x1c], &group, &[0]].concat()
+        };
+        assert_eq!(is_flat(&file(&[0x19, 0x18, 1, b'c'])), Some(true));
+        assert_eq!(is_flat(&file(&[0x18, 1, b'c'])), None, "a name");
+        assert_eq!(is_flat(&file(&[0x19, 0x15, 2])), None, "a list of numbers");
+        assert_eq!(is_flat(&file(&[0x19, 0x12, 2])), None, "a list of truth values");
     }
 
     #[test]

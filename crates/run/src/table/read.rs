@@ -123,10 +123,11 @@ mod tests {
     }
 
     #[test]
-    fn what_would_allocate_billions_is_refused_before() {
+    fn what_would_take_billions_of_steps_or_bytes_is_refused_before() {
         for (found, reason) in [
             ("dictionary-of-millions", "the pages are damaged"),
             ("children-beyond-numbers", "the metadata is damaged"),
+            ("truths-in-a-row-group", "the metadata is damaged"),
         ] {
             let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/found/sweep-rows/");
             let bytes = std::fs::read(place.to_owned() + found).expect("a file");
