@@ -88,6 +88,7 @@ mod slots;
 mod space;
 mod spans;
 mod start;
+mod statics;
 mod tally;
 mod vmas;
 
@@ -99,7 +100,6 @@ use crate::control::{self, READY};
 use crate::{launch, maps, sys};
 use pager::{Begin, Start};
 use space::Space;
-use spans::Span;
 use tally::Tally;
 
 /// Starts paging. Runs before the program, when libc works and there is only one thread.
@@ -119,7 +119,7 @@ fn start_paging(order: &PageOrder, tally: Tally) -> Option<()> {
     let space = space::create().ok()?;
     let main = sys::process_id();
     let start = Start::of(order, control, space, tally, main)?;
-    know_heap(space);
+    know_first_memory(space);
     let fill = |begin: &mut Begin| begin.start = Some(start);
     // SAFETY: all zero is a helper that has not started; it uses system calls only.
     unsafe { launch::launch(control, main, fill, pager::run) }.ok()?;
@@ -144,11 +144,15 @@ extern "C" fn in_child() {
     }
 }
 
-/// Adds the existing heap to the known ranges.
-fn know_heap(space: &Space) {
+/// Adds the memory that the program has before its first call of libc to the known ranges: its heap
+/// and its static variables.
+fn know_first_memory(space: &Space) {
+    let zeroed = statics::zeroed();
     maps::for_each(|line, mapping| {
-        if line.ends_with(b"[heap]") {
-            space.with(|ranges| ranges.add(Span::new(mapping.start, mapping.end)));
+        let whole = vmas::span(mapping);
+        let own = if line.ends_with(b"[heap]") { whole } else { whole.and(zeroed) };
+        if mapping.anonymous && mapping.writable && !own.is_empty() {
+            space.with(|ranges| ranges.add(own));
         }
     });
 }

@@ -491,6 +491,35 @@ fn memory_that_children_do_not_get_is_paged() {
     assert!(number(&report, "nvm_peak_bytes") > 32 << 20, "{report}");
 }
 
+/// Programs in Fortran keep their arrays in such variables.
+#[test]
+fn static_variables_are_paged() {
+    const SOURCE: &str = r#"
+        #include <stdio.h>
+        enum { PAGES = 12 << 10, WORDS = 512 };
+        static unsigned long memory[PAGES][WORDS];
+        int main(void) {
+            unsigned long sum = 0;
+            for (unsigned round = 1; round < 4; round++)
+                for (unsigned at = 0; at < PAGES; at++) {
+                    sum += memory[at][at % WORDS] * round;
+                    if (at % 8 < 2 * round)
+                        memory[at][at % WORDS] += at;
+                }
+            printf("%lu\n", sum);
+        }
+    "#;
+    let world = World::new();
+    if !possible() || compile(&world, SOURCE, "statics", &[]).is_none() {
+        return;
+    }
+    let plain = Command::new(world.path().join("statics")).output().expect("it runs");
+    let (code, output, report) = paged(&world, 12 << 20, &[], &["./statics"]);
+    assert_eq!((code, output), (Some(0), plain.stdout), "{report}");
+    // Of 36 MiB that are written, most would stay in DRAM if they were not paged.
+    assert!(number(&report, "nvm_peak_bytes") > 20 << 20, "{report}");
+}
+
 /// No late helper and no other cause is named for what the pager cannot see.
 #[test]
 fn memory_that_libc_did_not_map_is_named() {

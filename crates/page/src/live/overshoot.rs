@@ -24,7 +24,8 @@ pub enum Cause {
     NvmFull,
     /// The program locked memory, or asked for what only memory without a file has.
     UnpageableMemory,
-    /// Static variables, stacks, and memory that the program mapped by system calls of its own.
+    /// Static variables of libraries, stacks, and memory that the program mapped by system calls of
+    /// its own.
     UnseenMemory,
     /// Pages were pinned.
     PinnedPages,

@@ -117,8 +117,8 @@ table! {
         /// it or requested a feature of memory without a file, in bytes.
         UnpageableBytes = "unpageable_bytes",
         /// Most bytes of one process in DRAM, while the budget was exceeded, that the helper does
-        /// not know as evictable: of static variables, of stacks, and of what system calls of the
-        /// program's own mapped.
+        /// not know as evictable: of static variables of libraries, of stacks, and of what system
+        /// calls of the program's own mapped.
         UnseenBytes = "unseen_bytes",
     }
 }

@@ -109,8 +109,8 @@ fn because(cause: Cause, report: &Report) -> String {
             Bytes(counted("unpageable_bytes"))
         ),
         Cause::UnseenMemory => format!(
-            "up to {} were static variables or stacks, or were mapped by system calls of the \
-             program's own (Go)",
+            "up to {} were stacks or static variables of libraries, or were mapped by system \
+             calls of the program's own (Go)",
             Bytes(counted("unseen_bytes"))
         ),
         Cause::PinnedPages => {
