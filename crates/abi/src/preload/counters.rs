@@ -77,6 +77,9 @@ counters! {
     /// Recycled pages whose freed frame went elsewhere, so that they got another frame; such pages
     /// are exchanged again.
     Missed = "missed",
+    /// Page-microseconds for which pages were in other colors and could not be moved: pinned,
+    /// shared with a forked process, or without a free page of the requested colors.
+    UnmovedMicros = "unmoved_us",
 }
 
 #[cfg(test)]

@@ -202,7 +202,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let totals = colored.totals();
     let ran = Ran::new(args, status, begun, GivenPages::counted(&totals, &args.colors), warning);
     ran.summarize();
-    tell(args, status, &colored, &totals);
+    tell(args, status, &colored, &ran, &totals);
     if let Some(path) = &args.json {
         output::json(path, &report(ran, &colored, totals))?;
     }
@@ -215,7 +215,7 @@ fn warn() -> Option<String> {
 }
 
 /// Reports what did not go as requested; all else is in the JSON.
-fn tell(args: &Args, status: ExitStatus, colored: &Colored, totals: &Totals) {
+fn tell(args: &Args, status: ExitStatus, colored: &Colored, ran: &Ran, totals: &Totals) {
     let told = [
         (
             Counter::Refused,
@@ -232,6 +232,13 @@ fn tell(args: &Args, status: ExitStatus, colored: &Colored, totals: &Totals) {
         if count > 0 {
             tell!("{} {what}", text::counted(count, noun));
         }
+    }
+    let unmoved = totals.get(Counter::UnmovedMicros) as f64 / 1e6 / ran.seconds;
+    if unmoved >= 0.5 {
+        tell!(
+            "{unmoved:.0} pages on average were in other colors and could not be moved (pinned, or \
+             shared after a fork)"
+        );
     }
     if colored.delivery() == Delivery::Recycle {
         let (placed, missed) = (totals.get(Counter::Placed), totals.get(Counter::Missed));

@@ -40,7 +40,12 @@ fn the_kernel_may_hold_pages_of_a_program() {
             Elusive,
             "no page was held that should have been exchanged: {report}"
         );
+        return;
     }
+    assert!(
+        report["counters"]["unmoved_us"].as_u64() > Some(0),
+        "they are held for long: {report}"
+    );
 }
 
 #[test]

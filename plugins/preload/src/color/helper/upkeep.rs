@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use memweir_abi::preload::Delivery;
+use memweir_abi::preload::{Counter, Delivery};
 
 use super::Start;
 use super::placer::{Placer, Reason};
@@ -38,13 +38,17 @@ pub(super) struct Upkeep {
     sweep_pause: u64,
     /// The address at which it begins.
     swept: usize,
+    /// Pages that it could not move so far, and the end of the last whole sweep.
+    unmoved: u64,
+    sweep_ended: u64,
 }
 
 impl Upkeep {
     /// Looks only at moves of pages by the kernel from now on.
     pub(super) fn begin(&mut self) {
         self.vmstat_seen = memory::moved_by_kernel();
-        self.sweep_from(sys::micros() + SOON);
+        self.sweep_ended = sys::micros();
+        self.sweep_from(self.sweep_ended + SOON);
     }
 
     /// Makes a sweep of all memory due at this time, and further ones soon after it. One that is
@@ -144,7 +148,7 @@ impl Upkeep {
             self.swept = self.swept.max(mapping.start);
             while self.swept < mapping.end {
                 let piece = (self.swept, mapping.end.min(self.swept.saturating_add(PIECE)));
-                self.sweep(start, placer, reason, mapping, piece);
+                self.unmoved += self.sweep(start, placer, reason, mapping, piece);
                 self.swept = piece.1;
                 if sys::micros() >= begun + SLICE {
                     return;
@@ -152,11 +156,14 @@ impl Upkeep {
             }
         }
         self.swept = 0;
+        let since = begun - std::mem::replace(&mut self.sweep_ended, begun);
+        start.counters.add(Counter::UnmovedMicros, std::mem::take(&mut self.unmoved) * since);
         self.sweep_due = begun + self.sweep_pause;
         self.sweep_pause = (self.sweep_pause * 2).min(LATER);
     }
 
-    /// Moves pages of other colors into the requested colors, in this range of the mapping.
+    /// Moves pages of other colors into the requested colors, in this range of the mapping. Returns
+    /// the number of those that it could not move.
     pub(super) fn sweep(
         &mut self,
         start: &Start,
@@ -164,23 +171,24 @@ impl Upkeep {
         reason: Reason,
         mapping: Mapping,
         (from, to): (usize, usize),
-    ) {
+    ) -> u64 {
         if start.delivery == Delivery::Recycle {
             return sweep_entries(start, placer, reason, mapping, (from, to));
         }
         let mut found = [Found::default(); 32];
-        let mut at = from;
+        let (mut at, mut unmoved) = (from, 0);
         while at < to {
             let scanned = placer.pagemap.scan(at, to, &mut found);
-            let Ok((count, end)) = scanned else { return };
+            let Ok((count, end)) = scanned else { break };
             for range in found.iter().take(count) {
-                self.sweep_range(start, placer, *range, reason, mapping);
+                unmoved += self.sweep_range(start, placer, *range, reason, mapping);
             }
             if end <= at {
-                return;
+                break;
             }
             at = end;
         }
+        unmoved
     }
 
     fn sweep_range(
@@ -190,9 +198,9 @@ impl Upkeep {
         range: Found,
         reason: Reason,
         mapping: Mapping,
-    ) {
+    ) -> u64 {
         let (from, to) = (range.start as usize, range.end as usize);
-        let mut at = from;
+        let (mut at, mut unmoved) = (from, 0);
         while at < to {
             let pages = ((to - at) / PAGE).min(self.frames.len());
             let known = placer.pagemap.frames(at, &mut self.frames[..pages]);
@@ -200,10 +208,12 @@ impl Upkeep {
                 self.frames[..known].iter().enumerate().filter(|(_, frame)| **frame != 0)
             {
                 let frame = (!range.is_zero()).then_some(*frame);
-                put_right(start, placer, at + i * PAGE, frame, reason, mapping);
+                let page = at + i * PAGE;
+                unmoved += u64::from(!put_right(start, placer, page, frame, reason, mapping));
             }
             at += pages * PAGE;
         }
+        unmoved
     }
 }
 
@@ -229,24 +239,28 @@ fn sweep_entries(
     reason: Reason,
     mapping: Mapping,
     (mut at, to): (usize, usize),
-) {
+) -> u64 {
     let mut entries = [Entry(0); PAGE / 8];
+    let mut unmoved = 0;
     while at < to {
         let pages = ((to - at) / PAGE).min(entries.len());
         let known = placer.pagemap.entries(at, &mut entries[..pages]);
         let own = |entry: &Entry| entry.frame() != 0 && !entry.is_file();
         for (i, entry) in entries[..known].iter().enumerate().filter(|(_, e)| own(e)) {
             let frame = (!placer.is_zero(*entry)).then_some(entry.frame());
-            put_right(start, placer, at + i * PAGE, frame, reason, mapping);
+            let page = at + i * PAGE;
+            unmoved += u64::from(!put_right(start, placer, page, frame, reason, mapping));
         }
         if known == 0 {
-            return;
+            break;
         }
         at += known * PAGE;
     }
+    unmoved
 }
 
-/// Mends the page if its frame has none of the colors requested there. `frame` is `None` for
+/// Mends the page if its frame has none of the colors requested there; returns true if it has one
+/// of them then. `frame` is `None` for
 /// the shared page of zeros, because the kernel chooses the page that replaces it at a write.
 fn put_right(
     start: &Start,
@@ -255,11 +269,10 @@ fn put_right(
     frame: Option<u64>,
     reason: Reason,
     mapping: Mapping,
-) {
+) -> bool {
     let set = chosen(start.control, page, 0);
-    if !frame.is_some_and(|frame| start.palette.is_of(frame, &set)) {
-        placer.mend(start, page, &set, reason, mapping);
-    }
+    frame.is_some_and(|frame| start.palette.is_of(frame, &set))
+        || placer.mend(start, page, &set, reason, mapping)
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@ use crate::uffd::{PAGE, copy_page};
 
 impl Placer {
     /// Puts the content of `page` into a page of the set. Between the two moves the page is away: a
-    /// thread that touches it waits, as for any page fault, and mappings must not change.
+    /// thread that touches it waits, as for any page fault, and mappings must not change. Returns
+    /// true if the page is of the set afterwards.
     pub(in crate::color::helper) fn mend(
         &mut self,
         start: &Start,
@@ -19,16 +20,17 @@ impl Placer {
         set: &Set,
         reason: Reason,
         mapping: Mapping,
-    ) {
+    ) -> bool {
         let Some(colored) = self.supply.take(start, set) else {
             // There may be one later.
             self.unfinished = true;
-            return;
+            return false;
         };
         if !start.control.close_gate() {
             start.counters.add(Counter::Busy, 1);
             self.unfinished = true;
-            return self.supply.pool.drop_page(colored);
+            self.supply.pool.drop_page(colored);
+            return false;
         }
         let mended = match start.delivery {
             Delivery::Move => {
@@ -39,7 +41,7 @@ impl Placer {
                 if moved == Err(Errno(libc::EBUSY)) && self.forked {
                     let _ = self.exchange.exchange(page, None, mapping, &mut self.supply.pool);
                 }
-                moved
+                moved.map(|()| true)
             }
             Delivery::Recycle => self.exchange_over(start, page, colored, set, mapping),
         };
@@ -50,14 +52,15 @@ impl Placer {
         start.control.open_gate();
         start.counters.add(
             match (mended, reason) {
-                (Ok(()), Reason::New) => Counter::Adopted,
-                (Ok(()), Reason::Fork) => Counter::MendedAfterFork,
-                (Ok(()), Reason::Drift) => Counter::MendedDrift,
-                (Ok(()), Reason::Missed) => Counter::Placed,
+                (Ok(_), Reason::New) => Counter::Adopted,
+                (Ok(_), Reason::Fork) => Counter::MendedAfterFork,
+                (Ok(_), Reason::Drift) => Counter::MendedDrift,
+                (Ok(_), Reason::Missed) => Counter::Placed,
                 (Err(_), _) => Counter::Busy,
             },
             1,
         );
+        mended == Ok(true)
     }
 
     /// Moves the page away, copies it, and moves the copy to its place.
@@ -94,7 +97,7 @@ impl Placer {
         away.map(drop)
     }
 
-    /// Puts the content of `page` into a recycled page.
+    /// Puts the content of `page` into a recycled page. Returns false if that became another one.
     fn exchange_over(
         &mut self,
         start: &Start,
@@ -102,19 +105,20 @@ impl Placer {
         colored: usize,
         set: &Set,
         mapping: Mapping,
-    ) -> Result<(), Errno> {
+    ) -> Result<bool, Errno> {
         let pool = &mut self.supply.pool;
         let done = self.exchange.exchange(page, Some(colored), mapping, pool);
-        if done.is_err() {
+        if let Err(errno) = done {
             pool.put_back(colored, 1);
             self.unfinished = true;
-            return done;
+            return Err(errno);
         }
         let frame = self.pagemap.entry(page).frame();
-        if frame != 0 && !start.palette.is_of(frame, set) {
+        let hit = frame == 0 || start.palette.is_of(frame, set);
+        if !hit {
             start.counters.add(Counter::Missed, 1);
             self.unfinished = true;
         }
-        Ok(())
+        Ok(hit)
     }
 }
