@@ -46,22 +46,21 @@ struct Core {
     last: Option<usize>,
     /// Its clock, in nanoseconds.
     clock: f64,
-    /// Work on this core in this epoch, including earlier work that is paid for in it.
-    epoch: Work,
-    /// Debt of the threads that have ended on it.
+    /// Debt of the threads that have ended on it, and the work of theirs that it paid for in this
+    /// epoch.
     debt: Debt,
+    paid: Work,
 }
 
 impl Core {
-    /// Pays a debt until the clock has reached `until`; returns the nanoseconds that it took.
-    fn pay(&mut self, debt: &mut Debt, until: f64) -> f64 {
+    /// Pays a debt until the clock has reached `until`; returns the work that was paid for.
+    fn pay(&mut self, debt: &mut Debt, until: f64) -> Work {
         if debt.nanos <= 0.0 || self.clock >= until {
-            return 0.0;
+            return Work::default();
         }
         let paid = debt.pay(until - self.clock);
-        self.epoch.add(&paid);
-        self.clock = if debt.nanos > 0.0 { until } else { self.clock + paid.occupied };
-        paid.occupied
+        self.clock = if debt.nanos > 0.0 { until } else { self.clock + paid.granted };
+        paid
     }
 
     /// Pays what the threads owed that have ended here.
@@ -69,7 +68,8 @@ impl Core {
         // The clock of an idle core stands still.
         self.clock = self.clock.max(now);
         let mut debt = self.debt;
-        self.pay(&mut debt, until);
+        let paid = self.pay(&mut debt, until);
+        self.paid.add(&paid);
         self.debt = debt;
     }
 }
@@ -94,8 +94,8 @@ impl<T: Threads> Cores<T> {
             task: None,
             last: None,
             clock: 0.0,
-            epoch: Work::default(),
             debt: Debt::default(),
+            paid: Work::default(),
         };
         Self {
             threads,
@@ -151,23 +151,31 @@ impl<T: Threads> Cores<T> {
 
     /// Ends an epoch of this length and charges every thread for the effect of contention.
     pub fn end_epoch(&mut self, length: Nanos) {
-        let done: Vec<(usize, Work)> =
-            self.cores.iter().map(|core| (core.node, core.epoch)).collect();
-        let stretch = self.memories.stretch(length, &done);
+        let of_tasks = self.tasks.iter().map(|task| (self.cores[task.core].node, &task.epoch));
+        let of_cores = self.cores.iter().map(|core| (core.node, &core.paid));
+        let stretch = self.memories.stretch(length, of_tasks.chain(of_cores));
+        for core in &mut self.cores {
+            let paid = std::mem::take(&mut core.paid);
+            core.debt.charge(&paid, self.memories.evaluate(&paid, core.node, &stretch));
+        }
         for task in &mut self.tasks {
             let core = &mut self.cores[task.core];
-            if task.epoch.granted != 0.0 {
-                let work = std::mem::take(&mut task.epoch);
-                task.debt.charge(&work, self.memories.evaluate(&work, core.node, &stretch));
-            }
+            let work = std::mem::take(&mut task.epoch);
+            task.debt.charge(&work, self.memories.evaluate(&work, core.node, &stretch));
             if task.life == Life::Ended && task.debt.nanos != 0.0 {
                 let debt = std::mem::take(&mut task.debt);
                 task.cpu_time += debt.nanos.max(0.0);
                 core.debt.inherit(&debt);
             }
         }
-        for core in &mut self.cores {
-            core.epoch = Work::default();
+    }
+
+    /// Advances time until every core has paid what the threads owed that have ended on it.
+    pub fn settle(&mut self) {
+        let began = self.now;
+        for core in self.cores.iter_mut().filter(|core| core.debt.nanos > 0.0) {
+            core.clock = core.clock.max(began) + std::mem::take(&mut core.debt).nanos;
+            self.now = self.now.max(core.clock);
         }
     }
 
@@ -180,8 +188,11 @@ impl<T: Threads> Cores<T> {
         // Time that was due to a thread when it ended is due to the next one.
         task.debt.nanos += core.debt.nanos.min(0.0);
         core.debt.nanos = core.debt.nanos.max(0.0);
+        task.core = place;
         while core.clock < until {
-            task.cpu_time += core.pay(&mut task.debt, until);
+            let paid = core.pay(&mut task.debt, until);
+            task.cpu_time += paid.granted;
+            task.epoch.add(&paid);
             if core.clock >= until {
                 return;
             }
@@ -206,16 +217,14 @@ impl<T: Threads> Cores<T> {
                 stalled: after.stalled.saturating_sub(spent.stalled),
                 counts: self.threads.counts(&task.view).since(&counts),
                 granted: taken,
-                occupied: 0.0,
             };
-            task.core = place;
-            task.epoch.add(&work);
-            core.epoch.add(&work);
-            // A thread owes any time beyond its turn; a turn that was cut short ends early.
+            // In time that was due to it, memories have already served it. A turn that was cut
+            // short ends early, and one that went too far is paid for after the epoch.
             let takes = task.debt.nanos + taken;
-            task.debt.nanos = (takes - available).max(0.0) + takes.min(0.0);
             let passed = takes.clamp(0.0, available);
-            core.epoch.occupied += passed;
+            let work = work.part(takes.max(0.0), task.debt.speed);
+            task.epoch.add(&Work { granted: passed, ..work });
+            task.debt.nanos = takes.min(0.0);
             (core.clock, task.cpu_time) = (core.clock + passed, task.cpu_time + passed);
             match standing {
                 // Neither now nor later will it do anything: a stopped emulator, or a limit too

@@ -4,8 +4,13 @@
 //! known, and the solver computes the true speed. The difference between the time that the progress
 //! takes and the time that was granted for it is the thread's *debt*, which it pays, or gets back,
 //! before it continues. So an epoch that is heavier than the one before costs its full time, one
-//! epoch late, and nothing is lost. While a thread pays, memories still serve the work that it pays
-//! for: to the others it is as busy as it was.
+//! epoch late, and nothing is lost.
+//!
+//! Memories serve a thread in the time that is granted to it, at the speed that the solver finds:
+//! what it did beyond that, they serve while it pays. So a payment is work of the epoch in which it
+//! is made, and costs more if others slow it down; work in time that was due to a thread is not,
+//! because memories had room for it in the epoch before. In no epoch do they serve more than they
+//! can.
 
 use memweir_abi::softpmu::gate::FEMTOS_PER_NANO;
 use memweir_core::{BytesPerSec, Counts, LINE_BYTES, MAX_MEDIA, Nanos};
@@ -23,9 +28,6 @@ pub struct Work {
     pub counts: Counts,
     /// Nanoseconds of a core that were granted for it.
     pub granted: f64,
-    /// Nanoseconds for which the core was not idle: the time granted, less time that was due from
-    /// before, plus debt that was paid.
-    pub occupied: f64,
 }
 
 impl Work {
@@ -35,20 +37,17 @@ impl Work {
         self.stalled += other.stalled;
         self.counts += other.counts;
         self.granted += other.granted;
-        self.occupied += other.occupied;
     }
 
-    /// Returns the part of this work that memories still serve while a core pays for `nanos`
-    /// nanoseconds at this speed. None of it counts as granted.
-    fn paid(&self, nanos: f64, speed: f64) -> Self {
+    /// Returns the part of this work that takes `nanos` nanoseconds at this speed.
+    pub fn part(&self, nanos: f64, speed: f64) -> Self {
         let progress = nanos * speed * FEMTOS_PER_NANO as f64;
         let share = progress / self.progress.max(1) as f64;
         Self {
             progress: progress as u64,
             stalled: (self.stalled as f64 * share) as u64,
             counts: self.counts.scaled(share),
-            granted: 0.0,
-            occupied: nanos,
+            granted: nanos,
         }
     }
 
@@ -109,11 +108,11 @@ impl Debt {
     }
 
     /// Pays for at most this number of nanoseconds (>= 0), and returns what memories serve
-    /// meanwhile; its occupied time is what was paid.
+    /// meanwhile; the time granted for it is what was paid.
     pub fn pay(&mut self, at_most: f64) -> Work {
         let nanos = self.nanos.clamp(0.0, at_most);
         self.nanos -= nanos;
-        self.work.paid(nanos, self.speed)
+        self.work.part(nanos, self.speed)
     }
 }
 
@@ -143,9 +142,10 @@ impl Memories {
         }
     }
 
-    /// Returns the response of work with this progress, in nanoseconds, to contention.
-    fn response(&self, work: &Work, nanos: f64, node: usize) -> Response {
-        let seconds = nanos / 1e9;
+    /// Returns the response to contention of work that was done in this part of the time.
+    fn response(&self, work: &Work, part: f64, node: usize) -> Response {
+        let nanos = work.progress_nanos();
+        let seconds = nanos / 1e9 / part;
         let mut demand = Demand {
             stall: work.stalled as f64 / FEMTOS_PER_NANO as f64 / nanos,
             ..Demand::default()
@@ -159,17 +159,17 @@ impl Memories {
         self.solver.response(&demand, &Placement::default(), node)
     }
 
-    /// Returns the stretch of the memories from the work of all cores over an epoch of this length.
-    /// `cores` has each core's node and the work of its threads. Time in which a core was idle
-    /// counts as progress without traffic.
+    /// Returns the stretch of the memories in an epoch of this length, from the work of each thread
+    /// and its node. Each asks for memory in the part of the epoch that was granted to it.
     #[must_use]
-    pub fn stretch(&self, length: Nanos, cores: &[(usize, Work)]) -> Stretch {
-        let busy = cores.iter().filter(|(_, work)| work.progress > 0);
+    pub fn stretch<'a>(
+        &self,
+        length: Nanos,
+        works: impl Iterator<Item = (usize, &'a Work)>,
+    ) -> Stretch {
+        let busy = works.filter(|(_, work)| work.progress > 0);
         let responses: Vec<Response> = busy
-            .map(|(node, work)| {
-                let idle = (length.as_f64() - work.occupied).max(0.0);
-                self.response(work, work.progress_nanos() + idle, *node)
-            })
+            .map(|(node, work)| self.response(work, work.granted / length.as_f64(), node))
             .collect();
         self.solver.solve(&responses)
     }
@@ -181,7 +181,7 @@ impl Memories {
         if nanos <= 0.0 {
             return EpochResult { speed: 1.0, debt: -work.granted };
         }
-        let speed = self.response(work, nanos, node).speed(stretch);
+        let speed = self.response(work, 1.0, node).speed(stretch);
         EpochResult { speed, debt: nanos / speed - work.granted }
     }
 }
@@ -200,7 +200,6 @@ mod tests {
             stalled: 500_000 * FEMTOS_PER_NANO,
             counts: Counts::by_medium(1_000_000, traffic),
             granted: 1e6,
-            occupied: 1e6,
         }
     }
 
@@ -213,26 +212,26 @@ mod tests {
     #[test]
     fn what_is_paid_for_has_the_traffic_of_its_progress() {
         // Half a millisecond at half speed: a quarter of the work.
-        let paid = work(1000).paid(0.5e6, 0.5);
+        let paid = work(1000).part(0.5e6, 0.5);
         assert_eq!(
             (paid.progress, paid.stalled),
             (250_000 * FEMTOS_PER_NANO, 125_000 * FEMTOS_PER_NANO)
         );
         assert_eq!(paid.counts.reads, Lines(250));
-        assert_eq!((paid.granted, paid.occupied), (0.0, 0.5e6));
-        assert_eq!(Work::default().paid(1e6, 1.0).counts, Counts::default());
+        assert_eq!(paid.granted, 0.5e6);
+        assert_eq!(Work::default().part(1e6, 1.0).counts, Counts::default());
     }
 
     #[test]
     fn a_debt_is_paid_once() {
         let mut debt = Debt::default();
         debt.charge(&work(1000), EpochResult { speed: 0.5, debt: 1e6 });
-        assert_eq!(debt.pay(0.5e6), work(1000).paid(0.5e6, 0.5));
-        assert_eq!(debt.pay(2e6).occupied, 0.5e6);
-        assert_eq!((debt.pay(2e6).occupied, debt.nanos), (0.0, 0.0));
+        assert_eq!(debt.pay(0.5e6), work(1000).part(0.5e6, 0.5));
+        assert_eq!(debt.pay(2e6).granted, 0.5e6);
+        assert_eq!((debt.pay(2e6).granted, debt.nanos), (0.0, 0.0));
         // Time that is due cannot be paid.
         debt.charge(&work(1000), EpochResult { speed: 0.5, debt: -1e6 });
-        assert_eq!((debt.pay(2e6).occupied, debt.nanos), (0.0, -1e6));
+        assert_eq!((debt.pay(2e6).granted, debt.nanos), (0.0, -1e6));
     }
 
     #[test]
@@ -244,7 +243,7 @@ mod tests {
         debt.inherit(&other);
         // Two milliseconds of progress with 4,000 lines took three.
         let paid = debt.pay(3e6);
-        assert_eq!((paid.occupied, paid.counts.reads, debt.nanos), (3e6, Lines(4000), 0.0));
+        assert_eq!((paid.granted, paid.counts.reads, debt.nanos), (3e6, Lines(4000), 0.0));
         // Nothing is left of a debt that is paid.
         debt.inherit(&other);
         assert_eq!(debt.pay(2e6).counts.reads, Lines(3000));
@@ -254,7 +253,7 @@ mod tests {
     fn below_saturation_work_takes_its_progress() {
         let memories = memories(10.0);
         // 62,500 lines in a millisecond are 4 GB/s; two of them fit.
-        let stretch = memories.stretch(MS, &[(0, work(62_500)), (0, work(62_500))]);
+        let stretch = memories.stretch(MS, [(0, &work(62_500)), (0, &work(62_500))].into_iter());
         let result = memories.evaluate(&work(62_500), 0, &stretch);
         assert!((result.speed - 1.0).abs() < 1e-9 && result.debt.abs() < 1e-3, "{result:?}");
     }
@@ -263,7 +262,7 @@ mod tests {
     fn above_it_the_capacity_is_served_and_the_rest_is_debt() {
         let memories = memories(10.0);
         // Two of 8 GB/s ask for 16 of 10: both run at 10/16, and a millisecond takes 1.6.
-        let stretch = memories.stretch(MS, &[(0, work(125_000)), (0, work(125_000))]);
+        let stretch = memories.stretch(MS, [(0, &work(125_000)), (0, &work(125_000))].into_iter());
         let result = memories.evaluate(&work(125_000), 0, &stretch);
         assert!((result.speed - 0.625).abs() < 1e-9, "{result:?}");
         assert!((result.debt - 0.6e6).abs() < 1.0, "{result:?}");
@@ -279,11 +278,10 @@ mod tests {
             progress: work(0).progress / 2,
             stalled: work(0).stalled / 2,
             granted: 0.5e6,
-            occupied: 0.5e6,
             ..work(62_500)
         };
         // 8 GB/s for half of the time on two cores are 8 of 10.
-        let stretch = memories.stretch(MS, &[(0, half), (0, half)]);
+        let stretch = memories.stretch(MS, [(0, &half), (0, &half)].into_iter());
         assert!((stretch.memory(0) - 1.0).abs() < 1e-9);
     }
 
@@ -297,7 +295,7 @@ mod tests {
         let mut traffic = [Traffic::default(); MAX_MEDIA];
         traffic[1].reads = Lines(1000);
         let slow = Work { counts: Counts::by_medium(1, traffic), ..work(0) };
-        let stretch = memories.stretch(MS, &[(0, slow)]);
+        let stretch = memories.stretch(MS, [(0, &slow)].into_iter());
         // PRAM reads take 2.7 times as long (hmmsched Table I): 0.5 + 0.5 * 2.7.
         let result = memories.evaluate(&slow, 0, &stretch);
         assert!((result.speed - 1.0 / 1.85).abs() < 1e-9, "{result:?}");

@@ -186,7 +186,8 @@ impl<T: Threads> Machine<T> {
     }
 
     /// Advances virtual time, at most to `until` and at most by one epoch in which a thread runs.
-    /// Returns true if a job has lost its last thread: then time has stopped there.
+    /// Returns true if a job has lost its last thread: then time has stopped there. When no job is
+    /// left that has one, time goes on until the cores have paid their debts.
     pub fn advance(&mut self, until: Nanos) -> bool {
         let mut glance = Glance::Long;
         while self.now() < until && self.now() < self.epoch_end() {
@@ -215,13 +216,26 @@ impl<T: Threads> Machine<T> {
                 glance = Glance::Long;
             }
         }
+        if self.now() >= self.epoch_end() {
+            self.end_epoch();
+        }
+        false
+    }
+
+    fn end_epoch(&mut self) {
         let now = self.now();
-        if now >= self.epoch_end() {
-            let length = now - self.epoch_start;
+        let length = now - self.epoch_start;
+        if length > Nanos::ZERO {
             self.cores().end_epoch(length);
             self.epoch_start = now;
         }
-        false
+    }
+
+    /// Lets the cores pay for the work of the last threads, which may have ended within an epoch.
+    fn settle(&mut self) {
+        self.end_epoch();
+        self.cores().settle();
+        self.epoch_start = self.now();
     }
 
     fn epoch_end(&self) -> Nanos {
@@ -234,6 +248,7 @@ impl<T: Threads> Machine<T> {
         let views = self.threads().list();
         let mut ready = Vec::new();
         let mut wakes: Option<Nanos> = None;
+        let was_used = !self.alive.is_empty();
         self.alive.clear();
         for view in views {
             let known = match self.known.get(&view.thread) {
@@ -268,6 +283,9 @@ impl<T: Threads> Machine<T> {
                 }
                 Standing::Blocked | Standing::Gone => {}
             }
+        }
+        if was_used && self.alive.is_empty() {
+            self.settle();
         }
         self.wake(&ready);
         let runnable = self.known.values().any(|known| known.seat == Seat::Runnable);

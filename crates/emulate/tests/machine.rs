@@ -289,8 +289,30 @@ fn threads_that_end_within_an_epoch_pay_for_their_traffic() {
         }
     }
     let last = run(&mut machine, 4).into_iter().fold(0.0, f64::max);
-    // Jobs end a few milliseconds apart, and leave some of the bus idle.
+    // Jobs end a few milliseconds apart, and leave some of the bus idle. Time that is due to a
+    // thread when it ends goes to the next one, which may have more traffic.
+    near(lines as f64 * 64.0 / (last / 1e3), 9.95e9, 0.1e9);
+}
+
+/// Two of the four jobs share a core within an epoch, and one of these hardly moves memory.
+#[test]
+fn the_bus_carries_no_more_for_cores_that_change_threads() {
+    let jobs = [(15, 8), (16, 155_056), (5, 151_234), (10, 193_583)];
+    let acts = jobs.map(|(ms, lines)| [Act::Work(ms, lines)]);
+    let last = ends(2, &acts.each_ref().map(|acts| &acts[..])).into_iter().fold(0.0, f64::max);
+    let lines: u64 = jobs.iter().map(|(ms, lines)| ms * lines).sum();
     near(lines as f64 * 64.0 / (last / 1e3), 9.9e9, 0.1e9);
+}
+
+/// Two streams ask for 16 of 10 GB/s, for less than an epoch.
+#[test]
+fn the_last_threads_pay_for_their_traffic() {
+    let grain = Grain { epoch: Nanos::from_millis(5), ..Grain::default() };
+    let stream: &[Act] = &[Act::Work(3, 125_000)];
+    let (mut machine, _) = machine_with(grain, 2, &[stream, stream]);
+    let ends = run(&mut machine, 2);
+    near(ends[0].max(ends[1]), 4.8, 0.1);
+    near(machine.cpu_time(JobId(0)).as_millis_f64(), 4.8, 0.1);
 }
 
 proptest! {
@@ -310,9 +332,7 @@ proptest! {
         }
         let last = ends.iter().copied().fold(0.0, f64::max);
         let bytes: f64 = jobs.iter().map(|(ms, lines)| (ms * lines * 64) as f64).sum();
-        // Of the last epoch, whose debt nobody is left to pay.
-        let uncharged = 1.0 * f64::from(cores);
-        prop_assert!(bytes / ((last + uncharged) / 1e3) <= 10e9 * 1.01, "{bytes} in {last} ms");
+        prop_assert!(bytes / (last / 1e3) <= 10e9 * 1.001, "{bytes} in {last} ms");
         let busy: f64 = jobs.iter().map(|(ms, _)| *ms as f64).sum();
         prop_assert!(last * f64::from(cores) >= busy - 0.1);
     }
