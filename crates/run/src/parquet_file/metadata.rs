@@ -18,9 +18,6 @@ const PAGE_BYTES_IN_FILE: u64 = 3;
 const PAGE_DICTIONARY: u64 = 7;
 const DICTIONARY_VALUES: u64 = 1;
 
-/// Deepest nesting of structures and lists in a field that Parquet does not have yet.
-const DEPTH: u32 = 16;
-
 /// Returns true if the columns of a file with this metadata lie side by side, below one root;
 /// `None` if the metadata is damaged.
 pub(super) fn is_flat(metadata: &[u8]) -> Option<bool> {
@@ -88,7 +85,7 @@ impl Compact<'_> {
         }
         let before = *id;
         *id = if head >> 4 == 0 { self.integer()? } else { before + u64::from(head >> 4) };
-        (before < *id && *id <= i16::MAX as u64).then_some(Some(head & 0xf))
+        (before < *id).then_some(Some(head & 0xf))
     }
 
     /// Reads an integer that no whole file has negative. The Parquet reader drops bits of it that
@@ -98,19 +95,16 @@ impl Compact<'_> {
         (value % 2 == 0 && value <= u32::MAX.into()).then_some(value / 2)
     }
 
-    /// Reads the value of a field of a structure with these fields. In one that Parquet does not
-    /// have, anything may be.
+    /// Reads the value of a field of a structure with these fields. Another field is refused: a
+    /// newer Parquet reader may take it for a value of another kind.
     fn value_in(&mut self, fields: &[Type], id: u64, kind: u8) -> Option<()> {
-        match id.checked_sub(1).and_then(|place| fields.get(place as usize)) {
-            Some(of) => self.value(of, kind),
-            None => self.skip(kind, DEPTH),
-        }
+        self.value(fields.get(id.checked_sub(1)? as usize)?, kind)
     }
 
     fn value(&mut self, of: &Type, kind: u8) -> Option<()> {
         match of {
             Type::Truth if matches!(kind, kind::TRUE | kind::FALSE) => {}
-            Type::Plain(expected) if kind == *expected => self.skip(kind, 0)?,
+            Type::Plain(expected) if kind == *expected => self.plain(kind)?,
             Type::List(of) if kind == kind::LIST => {
                 let (count, kind) = self.list()?;
                 for _ in 0..count {
@@ -128,33 +122,14 @@ impl Compact<'_> {
         Some(())
     }
 
-    /// Reads a value of any type.
-    fn skip(&mut self, kind: u8, depth: u32) -> Option<()> {
+    fn plain(&mut self, kind: u8) -> Option<()> {
         match kind {
-            kind::TRUE | kind::FALSE => {}
             kind::BYTE => drop(self.byte()?),
-            kind::I16..=kind::I64 => drop(self.varint()?),
             kind::BINARY => {
                 let size = self.varint()?;
                 self.0.split_off(..usize::try_from(size).ok()?)?;
             }
-            kind::LIST | kind::SET if depth > 0 => {
-                let (count, kind) = self.list()?;
-                // These are in no list of Parquet's metadata.
-                if matches!(kind, kind::TRUE | kind::FALSE) {
-                    return None;
-                }
-                for _ in 0..count {
-                    self.skip(kind, depth - 1)?;
-                }
-            }
-            kind::STRUCT if depth > 0 => {
-                let mut id = 0;
-                while let Some(kind) = self.field(&mut id)? {
-                    self.skip(kind, depth - 1)?;
-                }
-            }
-            _ => return None,
+            _ => drop(self.varint()?),
         }
         Some(())
     }
@@ -168,7 +143,7 @@ impl Compact<'_> {
 
     /// Reads the schema, and returns true if it has a root, and columns without columns below it.
     fn side_by_side(&mut self) -> Option<bool> {
-        let (count, _) = self.list()?;
+        let (count, kind::STRUCT) = self.list()? else { return None };
         let root = self.number(ELEMENT_CHILDREN, ELEMENT)?;
         let mut flat = root + 1 == count;
         for _ in 1..count {
@@ -275,25 +250,22 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_truth_values_are_refused() {
+    fn fields_that_parquet_does_not_have_are_refused() {
         let whole = metadata(1);
-        // In the field 20, which Parquet does not have.
-        let list = |kind| [&whole[..whole.len() - 1], &[0x09, 40, 0x20 | kind, 2, 2, 0]].concat();
-        assert_eq!(is_flat(&list(kind::I16)), Some(true));
-        assert_eq!(is_flat(&list(kind::TRUE)), None);
+        let file = |fields: &[u8]| [&whole[..whole.len() - 1], fields, &[0]].concat();
+        assert_eq!(is_flat(&file(&[0x05, 40, 2])), None, "field 20");
+        assert_eq!(is_flat(&file(&[0x05, 0, 2])), None, "field 0");
     }
 
     #[test]
     fn dictionaries_have_fewer_values_than_bytes() {
-        // A dictionary page, a data page without content, and what a damaged file claims.
-        let page = |values: u8, truths: u8| {
-            let dictionary =
-                [0x15, 4, 0x15, 16, 0x15, 4, 0x4c, 0x15, values * 2, 0x09, 40, truths, 2];
-            [&dictionary[..], &[0, 0, 7, 7], &[0x15, 0, 0x15, 0, 0x15, 0, 0]].concat()
+        // A dictionary page with its content, and a data page without any.
+        let page = |values: u8| {
+            let dictionary = [0x15, 4, 0x15, 16, 0x15, 4, 0x4c, 0x15, values * 2, 0, 0];
+            [&dictionary[..], &[7, 7], &[0x15, 0, 0x15, 0, 0x15, 0, 0]].concat()
         };
-        assert_eq!(check_pages(&page(8, 0x15)), Some(()));
-        assert_eq!(check_pages(&page(9, 0x15)), None);
-        assert_eq!(check_pages(&page(8, 0x11)), None, "a list of truth values");
-        assert!((1..page(8, 0x15).len()).any(|end| check_pages(&page(8, 0x15)[..end]).is_none()));
+        assert_eq!(check_pages(&page(8)), Some(()));
+        assert_eq!(check_pages(&page(9)), None);
+        assert!((1..page(8).len()).any(|end| check_pages(&page(8)[..end]).is_none()));
     }
 }

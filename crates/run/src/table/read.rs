@@ -128,6 +128,7 @@ mod tests {
             ("dictionary-of-millions", "the pages are damaged"),
             ("children-beyond-numbers", "the metadata is damaged"),
             ("truths-in-a-row-group", "the metadata is damaged"),
+            ("truths-in-statistics", "the metadata is damaged"),
         ] {
             let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/found/sweep-rows/");
             let bytes = std::fs::read(place.to_owned() + found).expect("a file");

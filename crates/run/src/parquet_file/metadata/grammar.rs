@@ -1,6 +1,7 @@
 //! Types of the fields of Parquet's metadata and page headers, by its Thrift definition: the field
 //! with the identifier 1 comes first. The Parquet reader takes the types for granted, so that after
-//! a value of another type it would read other fields than the check.
+//! a value of another type it would read other fields than the check. All fields that it knows have
+//! to be here.
 
 /// Kinds of values in Thrift's compact protocol.
 pub(super) mod kind {
@@ -12,7 +13,6 @@ pub(super) mod kind {
     pub(crate) const I64: u8 = 6;
     pub(crate) const BINARY: u8 = 8;
     pub(crate) const LIST: u8 = 9;
-    pub(crate) const SET: u8 = 10;
     pub(crate) const STRUCT: u8 = 12;
 }
 
@@ -46,7 +46,7 @@ pub(super) const FILE: &[Type] = &[
     List(&Struct(ROW_GROUP)),
     List(&KEY_VALUE),
     BINARY,
-    List(&Struct(&[EMPTY])),
+    List(&Struct(&[EMPTY, EMPTY, EMPTY])),
     Refused,
     Refused,
 ];
@@ -103,7 +103,7 @@ const COLUMN: &[Type] = &[
     Struct(&[I64, List(&I64), List(&I64)]),
     Refused,
 ];
-const STATISTICS: Type = Struct(&[BINARY, BINARY, I64, I64, BINARY, BINARY, Truth, Truth]);
+const STATISTICS: Type = Struct(&[BINARY, BINARY, I64, I64, BINARY, BINARY, Truth, Truth, I64]);
 
 /// `PageHeader`.
 pub(super) const PAGE: &[Type] = &[
