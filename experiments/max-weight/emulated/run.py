@@ -82,8 +82,10 @@ def inputs(directory):
     )
 
 
-def emulate(memweir, directory, *arguments):
-    command = [memweir, "emulate", "--quantum", QUANTUM, *arguments]
+def emulate(memweir, file, *arguments):
+    """The report of an emulation of this jobs file. Batches that run at once have their own logs."""
+    directory = file.parent
+    command = [memweir, "emulate", "--quantum", QUANTUM, "--logs", file.stem, *arguments, file]
     done = subprocess.run(command, cwd=directory, env=BARE, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}:\n{done.stderr}")
@@ -97,8 +99,7 @@ def declared(memweir, directory, machine):
         file = directory / f"{machine.stem}-{name}.toml"
         job = f'[[jobs]]\nname = "{name}"\ncommand = {json.dumps(command)}\nenv = {ENVIRONMENT}\n'
         file.write_text(job)
-        arguments = ["--machine", machine, "--policy", "os", "--json", "-", file]
-        report = emulate(memweir, directory, *arguments)
+        report = emulate(memweir, file, "--machine", machine, "--policy", "os", "--json", "-")
         alone = report["jobs"][0]
         seconds = report["turnaround_s"]
         reads = 64 * alone["memory_reads"] / seconds
@@ -117,8 +118,8 @@ def turnarounds(memweir, directory, machine, jobs, order):
     jobs = random.Random(order).sample(jobs, len(jobs))
     file = directory / f"{machine.stem}-{order}.toml"
     file.write_text("\n".join(jobs))
-    arguments = ["--machine", machine, "--compare", ",".join(POLICIES), "--json", "-", file]
-    report = emulate(memweir, directory, *arguments)
+    policies = ",".join(POLICIES)
+    report = emulate(memweir, file, "--machine", machine, "--compare", policies, "--json", "-")
     return [variant["mean_s"] for variant in report["variants"]]
 
 
