@@ -49,6 +49,7 @@ const WORKS: &[(&str, fn())] = &[
     ("execs", forks::programs),
     ("fill-and-fork", forks::fill_while_forking),
     ("allocate-and-fork", forks::fork_while_allocating),
+    ("blind-child", forks::blind_child),
 ];
 
 fn order(dram: u64) -> PageOrder {
@@ -321,6 +322,13 @@ fn children_see_what_was_there() {
     }
     let counters = evicted("forks", order(12));
     assert!(counters.get(PageCounter::ForkPauses) > 0);
+}
+
+#[test]
+fn a_child_that_can_open_no_file_sees_zeros_where_it_drops_memory() {
+    if possible() {
+        evicted("blind-child", order(12));
+    }
 }
 
 #[test]

@@ -343,15 +343,21 @@ impl Space {
     }
 
     /// Rebuilds the ranges of a forked child from its mappings, unless all of its memory is as it
-    /// would be without the library.
+    /// would be without the library. A child that cannot read its mappings (without `/proc`, or
+    /// with too many files open) keeps the ranges of its parent.
     #[cold]
     #[inline(never)] // because of the text that it reads
     fn find_anew(&self, ranges: &mut Ranges) {
-        ranges.clear();
-        if self.filed.load(Ordering::Acquire) || self.tell_from.load(Ordering::Relaxed) > 0 {
-            let files = self.files();
-            maps::for_each(|_, mapping| ranges.found(mapping, files));
+        if !self.filed.load(Ordering::Acquire) && self.tell_from.load(Ordering::Relaxed) == 0 {
+            return ranges.clear();
         }
+        let (files, mut is_first) = (self.files(), true);
+        maps::for_each(|_, mapping| {
+            if std::mem::take(&mut is_first) {
+                ranges.clear();
+            }
+            ranges.found(mapping, files);
+        });
     }
 
     /// Sets the identity of a file with slots: the first (0) or the second (1).

@@ -87,6 +87,20 @@ fn drops(memory: &mut [u64]) -> bool {
     }
 }
 
+/// A child that has no free descriptor drops part of its memory.
+pub(crate) fn blind_child() {
+    let mut memory = vec![0u64; PAGES * WORDS];
+    write(&mut memory, 1);
+    let few = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+    // SAFETY: limits this process, and copies a descriptor.
+    unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few), 0);
+        while libc::dup(0) >= 0 {}
+    }
+    assert_eq!(wait_for(fork(true, || drops(&mut memory))), 0);
+    assert!(has(&memory, 1));
+}
+
 /// Memory, and the number of writes to it.
 struct Shared<'a> {
     memory: &'a mut [u64],
