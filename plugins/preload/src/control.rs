@@ -82,6 +82,7 @@ pub(crate) struct Control {
     /// The helper changes pages while [`MENDING`] is set; the bits below it count the threads that
     /// change mappings.
     pub(crate) gate: AtomicU32,
+    /// Process number of the helper, which the kernel clears when the helper ends.
     pub(crate) helper: AtomicI32,
     /// Forks since the helper last checked.
     pub(crate) forks: AtomicU32,
@@ -173,13 +174,7 @@ impl Control {
     }
 
     fn helper_lives(&self) -> bool {
-        let helper = self.helper.load(Ordering::Acquire);
-        let mut info = [0u64; 16];
-        let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-        // SAFETY: the kernel writes at most 128 bytes of information.
-        let result =
-            unsafe { sys!(libc::SYS_waitid, libc::P_PID, helper, info.as_mut_ptr(), options, 0) };
-        helper == 0 || (result.is_ok() && info[0] as u32 == 0)
+        self.helper.load(Ordering::Acquire) != 0
     }
 
     /// Keeps the helper from moving pages while a mapping changes: a page that is away for a

@@ -37,16 +37,77 @@ pub(crate) unsafe fn launch<T>(
         let _ =
             sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, 8);
     }
-    // SAFETY: the stack is the end of the new memory.
-    let helper = unsafe { sys::spawn_sharing(memory + length, run, memory) };
-    if let Ok(id) = helper {
-        control.helper.store(id, Ordering::Release);
-    }
+    let id = control.helper.as_ptr();
+    let mut plan = Plan { stack_end: memory + length, run, memory, id, started: Ok(0) };
+    // SAFETY: the stack is the end of the new memory; the caller vouches for the rest.
+    unsafe { if is_reaper() { plan.start() } else { plan.start_orphan() } };
     // SAFETY: restores the mask.
     unsafe {
         let _ = sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
     }
-    helper.map(|_| control.await_state(STARTED))
+    plan.started.map(|_| control.await_state(STARTED))
+}
+
+/// Returns true if orphans become children of this process.
+fn is_reaper() -> bool {
+    let mut reaper = 0i32;
+    // SAFETY: the kernel writes a number.
+    let _ = unsafe { sys!(libc::SYS_prctl, libc::PR_GET_CHILD_SUBREAPER, &raw mut reaper) };
+    sys::process_id() == 1 || reaper != 0
+}
+
+/// A helper that is about to be started.
+struct Plan {
+    stack_end: usize,
+    run: extern "C" fn(usize) -> !,
+    memory: usize,
+    /// Word that holds its process number.
+    id: *mut i32,
+    started: Result<i32, Errno>,
+}
+
+impl Plan {
+    /// Starts the helper as a child of the calling process.
+    ///
+    /// # Safety
+    /// As for [`launch`].
+    unsafe fn start(&mut self) {
+        // SAFETY: as the caller says.
+        self.started =
+            unsafe { sys::spawn_sharing(self.stack_end, self.run, self.memory, self.id, 0) };
+    }
+
+    /// Starts the helper by a child that ends at once, so that the helper is no child of the
+    /// program: one that waits for all children (`__WALL`, as strace does) would wait forever, and
+    /// each `execve` would leave a defunct helper.
+    ///
+    /// # Safety
+    /// As for [`launch`].
+    unsafe fn start_orphan(&mut self) {
+        let mut id = 0;
+        let stack_end = self.stack_end - STACK / 2;
+        let (plan, flags) = (&raw mut *self as usize, libc::CLONE_VFORK);
+        // SAFETY: the helper needs little of its stack before the child ends; until then the kernel
+        // keeps this thread from running.
+        match unsafe { sys::spawn_sharing(stack_end, start_and_end, plan, &raw mut id, flags) } {
+            Ok(child) => reap(child),
+            Err(errno) => self.started = Err(errno),
+        }
+    }
+}
+
+extern "C" fn start_and_end(plan: usize) -> ! {
+    // SAFETY: `start_orphan` passes its plan, which it does not use meanwhile.
+    unsafe { (*(plan as *mut Plan)).start() };
+    sys::exit()
+}
+
+fn reap(child: i32) {
+    let wait = || {
+        // SAFETY: releases a child of this library.
+        unsafe { sys!(libc::SYS_wait4, child, 0, libc::__WALL, 0) }
+    };
+    while wait() == Err(Errno(libc::EINTR)) {}
 }
 
 /// Leaves the program's files, session and name.

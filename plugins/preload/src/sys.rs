@@ -44,16 +44,27 @@ pub(crate) use sys;
 
 /// Starts a process that shares this one's memory and nothing else: `run(argument)` on the stack
 /// that ends at `stack_end`. It gets a copy of the open files, no thread-local storage of its own,
-/// and ends without a signal to its parent, so that `wait` does not see it.
+/// and ends without a signal to its parent, so that `wait` does not see it. `id` holds its number
+/// while it lives, and then zero. `flags` are further flags of `clone`. Returns the number.
+///
+/// A tracer of this process does not follow it: gdb would take it for a thread of the program and
+/// stop it, and strace would slow it down and log its calls.
 ///
 /// # Safety
-/// `stack_end` must be the 16-byte aligned end of memory with no other user; `run` must not return,
-/// nor touch thread-local storage.
+/// `stack_end` must be the 16-byte aligned end of memory with no other user; `id` must outlive the
+/// process; `run` must not return, nor touch thread-local storage.
 pub(crate) unsafe fn spawn_sharing(
     stack_end: usize,
     run: extern "C" fn(usize) -> !,
     argument: usize,
+    id: *mut i32,
+    flags: i32,
 ) -> Result<i32, Errno> {
+    let flags = flags
+        | libc::CLONE_VM
+        | libc::CLONE_UNTRACED
+        | libc::CLONE_PARENT_SETTID
+        | libc::CLONE_CHILD_CLEARTID;
     let result: isize;
     // SAFETY: the parent returns as from any system call. The child has only registers, among them
     // r12 and r13, and its own stack, and leaves this code for good.
@@ -68,7 +79,7 @@ pub(crate) unsafe fn spawn_sharing(
             "ud2",
             "2:",
             inlateout("rax") libc::SYS_clone as isize => result,
-            in("rdi") libc::CLONE_VM, in("rsi") stack_end, in("rdx") 0, in("r10") 0, in("r8") 0,
+            in("rdi") flags, in("rsi") stack_end, in("rdx") id, in("r10") id, in("r8") 0,
             in("r12") argument, in("r13") run as *const () as usize,
             lateout("rcx") _, lateout("r11") _,
         );

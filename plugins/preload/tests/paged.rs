@@ -50,6 +50,7 @@ const WORKS: &[(&str, fn())] = &[
     ("fill-and-fork", forks::fill_while_forking),
     ("allocate-and-fork", forks::fork_while_allocating),
     ("blind-child", forks::blind_child),
+    ("no-children", forks::no_children),
 ];
 
 fn order(dram: u64) -> PageOrder {
@@ -329,6 +330,16 @@ fn a_child_that_can_open_no_file_sees_zeros_where_it_drops_memory() {
     if possible() {
         evicted("blind-child", order(12));
     }
+}
+
+#[test]
+fn a_program_has_no_children_that_it_did_not_start() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("no-children", order(12));
+    succeeds(&output);
+    assert_eq!(counters.get(PageCounter::Processes), 2);
 }
 
 #[test]

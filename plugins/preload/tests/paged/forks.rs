@@ -101,6 +101,31 @@ pub(crate) fn blind_child() {
     assert!(has(&memory, 1));
 }
 
+/// Waits for children of any kind, and finds none; then traces a program, which starts none.
+pub(crate) fn no_children() {
+    // SAFETY: waits for nothing.
+    let none = || unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL | libc::WNOHANG) };
+    assert_eq!((none(), std::io::Error::last_os_error().raw_os_error()), (-1, Some(libc::ECHILD)));
+    let program = [c"/bin/true".as_ptr(), std::ptr::null()];
+    // SAFETY: the arguments end with a null pointer; the child asks to be traced.
+    let child = fork(true, || unsafe {
+        libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+        libc::execv(program[0], program.as_ptr());
+        false
+    });
+    let follow = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+    let mut status = wait_for(child);
+    // SAFETY: the child is stopped.
+    unsafe { libc::ptrace(libc::PTRACE_SETOPTIONS, child, 0, follow) };
+    while libc::WIFSTOPPED(status) {
+        assert_eq!(status >> 16, 0, "another process would be traced");
+        // SAFETY: as before.
+        unsafe { libc::ptrace(libc::PTRACE_CONT, child, 0, 0) };
+        status = wait_for(child);
+    }
+    assert_eq!(status, 0);
+}
+
 /// Memory, and the number of writes to it.
 struct Shared<'a> {
     memory: &'a mut [u64],
