@@ -30,21 +30,13 @@ pub(crate) unsafe fn launch<T>(
     // SAFETY: fresh memory, all zero, which is valid according to the caller.
     fill(unsafe { &mut *(memory as *mut T) });
     control.cookie.store(sys::micros() << 20 | main as u64, Ordering::Relaxed);
-    let mut before = 0u64;
-    let all = u64::MAX;
-    // SAFETY: no signal may run a handler of the program in the helper, which inherits this mask.
-    unsafe {
-        let _ =
-            sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, 8);
-    }
     let id = control.helper.as_ptr();
     let mut plan = Plan { stack_end: memory + length, run, memory, id, started: Ok(0) };
-    // SAFETY: the stack is the end of the new memory; the caller vouches for the rest.
-    unsafe { if is_reaper() { plan.start() } else { plan.start_orphan() } };
-    // SAFETY: restores the mask.
-    unsafe {
-        let _ = sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
-    }
+    // No signal may run a handler of the program in the helper, which inherits this mask.
+    sys::without_signals(|| {
+        // SAFETY: the stack is the end of the new memory; the caller vouches for the rest.
+        unsafe { if is_reaper() { plan.start() } else { plan.start_orphan() } }
+    });
     plan.started.map(|_| control.await_state(STARTED))
 }
 

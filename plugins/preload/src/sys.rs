@@ -87,6 +87,19 @@ pub(crate) unsafe fn spawn_sharing(
     if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as i32) }
 }
 
+/// Calls `work` while no signal interrupts this thread.
+pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    let (all, mut before) = (u64::MAX, 0u64);
+    // SAFETY: changes the mask of this thread, which the second call restores.
+    unsafe {
+        let _ =
+            sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const all, &raw mut before, 8);
+        let result = work();
+        let _ = sys!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &raw const before, 0, 8);
+        result
+    }
+}
+
 /// Maps anonymous memory at a free address, not to be shared with another process.
 pub(crate) fn map(length: usize, protection: i32, flags: i32) -> Result<usize, Errno> {
     // SAFETY: without MAP_FIXED the kernel takes free addresses.

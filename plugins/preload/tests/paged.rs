@@ -44,6 +44,7 @@ const WORKS: &[(&str, fn())] = &[
     ("drop", memory::drop_while_filling),
     ("calls", calls::program),
     ("lock-all", calls::locking_all),
+    ("map-in-handler", calls::mapping_in_a_handler),
     ("forks", forks::snapshots),
     ("vforks", forks::vforks),
     ("execs", forks::programs),
@@ -293,6 +294,13 @@ fn calls_mean_what_they_mean() {
         return;
     }
     evicted("calls", order(16));
+}
+
+#[test]
+fn handlers_of_signals_may_map_memory() {
+    if possible() {
+        evicted("map-in-handler", order(12));
+    }
 }
 
 #[test]

@@ -269,11 +269,13 @@ pub(crate) fn create() -> Result<&'static Space, Errno> {
 
 impl Space {
     /// Calls `look` on the ranges under the lock. `look` must not block, nor call any function that
-    /// a hook replaces.
+    /// a hook replaces. A handler of a signal, which may call one, has to wait.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Ranges) -> T) -> T {
         touch_stack();
-        self.acquire();
-        self.look_and_release(look)
+        sys::without_signals(|| {
+            self.acquire();
+            self.look_and_release(look)
+        })
     }
 
     /// Does the same for the helper, which calls `meanwhile` while it waits: the lock holder may

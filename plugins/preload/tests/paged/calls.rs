@@ -403,6 +403,25 @@ fn signals() {
     assert!(SIGNALS.load(Ordering::Relaxed) > 0);
 }
 
+extern "C" fn map_and_unmap(_: i32) {
+    Block::new(8).unmap();
+}
+
+/// Maps memory while a handler of signals does so, too.
+pub(crate) fn mapping_in_a_handler() {
+    let time = libc::timeval { tv_sec: 0, tv_usec: 1000 };
+    let every = libc::itimerval { it_interval: time, it_value: time };
+    // SAFETY: the handler maps memory of its own.
+    unsafe {
+        libc::signal(libc::SIGPROF, map_and_unmap as *const () as libc::sighandler_t);
+        assert_eq!(libc::setitimer(libc::ITIMER_PROF, &every, std::ptr::null_mut()), 0);
+    }
+    let ballast = Block::new(8000);
+    ballast.write(1);
+    (0..100_000).for_each(|_| Block::new(8).unmap());
+    assert!(ballast.has(0..8000, 1));
+}
+
 fn refusing() {
     let path = std::env::current_exe().expect("this program");
     let path = std::ffi::CString::new(path.into_os_string().into_encoded_bytes()).expect("a path");
