@@ -8,6 +8,8 @@ use crate::uffd::PAGE;
 
 /// Bytes of the helper's stack.
 const STACK: usize = 256 << 10;
+/// Files that the helper can have open: one for each forked child, and some of its own.
+const FILES: libc::rlim_t = 2048;
 
 /// Starts `run` with the address of a new `T`, which `fill` prepares, and waits until it has closed
 /// the program's files.
@@ -102,7 +104,7 @@ fn reap(child: i32) {
     while wait() == Err(Errno(libc::EINTR)) {}
 }
 
-/// Leaves the program's files, session and name.
+/// Leaves the program's files, session, name, and limits of files.
 pub(crate) fn detach(name: &std::ffi::CStr) {
     // SAFETY: the descriptors are copies that only this process has; the rest changes this process
     // alone.
@@ -110,6 +112,32 @@ pub(crate) fn detach(name: &std::ffi::CStr) {
         let _ = sys!(libc::SYS_close_range, 0, u32::MAX, 0);
         let _ = sys!(libc::SYS_prctl, libc::PR_SET_NAME, name.as_ptr());
         let _ = sys!(libc::SYS_setsid);
+    }
+    lift_limit(libc::RLIMIT_NOFILE, FILES);
+    lift_limit(libc::RLIMIT_FSIZE, libc::RLIM_INFINITY);
+}
+
+/// Returns the number of files that this process can have open.
+pub(crate) fn file_limit() -> usize {
+    limit(libc::RLIMIT_NOFILE).rlim_cur as usize
+}
+
+fn limit(resource: libc::__rlimit_resource_t) -> libc::rlimit {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes the limit.
+    let _ = unsafe { sys!(libc::SYS_prlimit64, 0, resource, 0, &raw mut limit) };
+    limit
+}
+
+/// Lifts a limit of this process to `wanted`, or as far as it may.
+fn lift_limit(resource: libc::__rlimit_resource_t, wanted: libc::rlim_t) {
+    let now = limit(resource);
+    for rlim_max in [now.rlim_max.max(wanted), now.rlim_max] {
+        let limit = libc::rlimit { rlim_cur: now.rlim_cur.max(wanted.min(rlim_max)), rlim_max };
+        // SAFETY: the kernel reads the limit, which is that of this process alone.
+        if unsafe { sys!(libc::SYS_prlimit64, 0, resource, &raw const limit, 0) }.is_ok() {
+            return;
+        }
     }
 }
 

@@ -52,6 +52,8 @@ const WORKS: &[(&str, fn())] = &[
     ("allocate-and-fork", forks::fork_while_allocating),
     ("blind-child", forks::blind_child),
     ("no-children", forks::no_children),
+    ("children-at-once", forks::children_at_once),
+    ("limited", forks::start_with_limits),
 ];
 
 fn order(dram: u64) -> PageOrder {
@@ -348,6 +350,17 @@ fn a_program_has_no_children_that_it_did_not_start() {
     let (output, counters) = run("no-children", order(12));
     succeeds(&output);
     assert_eq!(counters.get(PageCounter::Processes), 2);
+}
+
+#[test]
+fn limits_of_files_are_those_of_the_program_alone() {
+    if !possible() {
+        return;
+    }
+    let (output, counters) = run("limited", order(12));
+    succeeds(&output);
+    assert_eq!(counters.get(PageCounter::Processes), 2);
+    assert!(counters.get(PageCounter::ForkPauses) >= forks::AT_ONCE as u64);
 }
 
 #[test]

@@ -54,6 +54,8 @@ use residency::{Residency, State};
 use store::{Store, StoreTables};
 use urgency::Urgency;
 
+/// Files that the helper has open besides those of forked children, and some to spare.
+const OWN_FILES: usize = 16;
 /// Microseconds between checks that are expensive.
 const RARELY: u64 = 200_000;
 
@@ -175,6 +177,8 @@ struct Pager {
 
 impl Pager {
     fn prepare(start: Start, tables: &'static mut Tables) -> Result<Self, Errno> {
+        // A fork waits forever if there is no free descriptor for its child.
+        let children = launch::file_limit().checked_sub(OWN_FILES).ok_or(Errno(libc::EMFILE))?;
         let store = Store::create(&start, &mut tables.store)?;
         let minor = if start.copies { UFFD_FEATURE_MINOR_SHMEM } else { 0 };
         let features = UFFD_FEATURE_EVENT_FORK
@@ -192,7 +196,7 @@ impl Pager {
         // SAFETY: makes a descriptor.
         let main = unsafe { sys!(libc::SYS_pidfd_open, start.main, 0) }? as i32;
         let entry = start.tally.claim(start.main).ok_or(Errno(libc::EAGAIN))?;
-        let monitor = Monitor::new(uffd, main, &start, entry, &mut tables.monitor);
+        let monitor = Monitor::new(uffd, main, &start, entry, children, &mut tables.monitor);
         let victims = start.victims.build(&mut tables.nodes[..]);
         let residency = Residency::new(&mut tables.states, victims, start.tally);
         let mut memory = Memory::new(&start, monitor, store, residency, &mut tables.maps)?;

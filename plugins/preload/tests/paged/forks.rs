@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::calls::PAGE;
 
+/// Children that live at the same time: more than the program may have files.
+pub(crate) const AT_ONCE: usize = 60;
 /// Programs that are started in each of two ways.
 pub(crate) const PROGRAMS: usize = 20;
 const ROUNDS: u64 = 12;
@@ -124,6 +126,45 @@ pub(crate) fn no_children() {
         status = wait_for(child);
     }
     assert_eq!(status, 0);
+}
+
+/// Starts [`children_at_once`] with low limits of files.
+pub(crate) fn start_with_limits() {
+    let limit = |resource, rlim_cur, rlim_max| {
+        let limit = libc::rlimit { rlim_cur, rlim_max };
+        // SAFETY: limits the calling process.
+        assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
+    };
+    let mut program = super::program("children-at-once");
+    // SAFETY: the child makes system calls only.
+    unsafe {
+        program.pre_exec(move || {
+            limit(libc::RLIMIT_NOFILE, 32, 32);
+            limit(libc::RLIMIT_FSIZE, 1 << 20, libc::RLIM_INFINITY);
+            Ok(())
+        });
+    }
+    assert!(program.status().expect("this program").success());
+}
+
+/// Forks children that all live until the last one does.
+pub(crate) fn children_at_once() {
+    let mut memory = vec![0u64; PAGES * WORDS];
+    write(&mut memory, 1);
+    let mut ends = [0; 2];
+    // SAFETY: a pipe; each end is closed once in each process.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        let children = [(); AT_ONCE].map(|()| {
+            fork(true, || {
+                libc::close(ends[1]);
+                let ended = libc::read(ends[0], [0u8].as_mut_ptr().cast(), 1) == 0;
+                ended && has(&memory, 1)
+            })
+        });
+        libc::close(ends[1]);
+        children.into_iter().for_each(|child| assert_eq!(wait_for(child), 0));
+    }
 }
 
 /// Memory, and the number of writes to it.

@@ -135,14 +135,16 @@ pub(super) struct MonitorTables {
 }
 
 impl<U> Monitor<U> {
-    /// Takes over the descriptor of the program's process, `main`.
+    /// Takes over the descriptor of the program's process, `main`. Up to `children` are tracked.
     pub(super) fn new(
         uffd: U,
         main: i32,
         start: &Start,
         entry: usize,
+        children: usize,
         tables: &'static mut MonitorTables,
     ) -> Self {
+        tables.children.make_room(children);
         let Start { control, space, tally, copies, .. } = *start;
         Self { uffd, main, process: start.main, entry, control, space, tally, copies, tables }
     }

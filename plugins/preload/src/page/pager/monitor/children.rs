@@ -3,7 +3,7 @@
 use crate::sys;
 use crate::uffd::Uffd;
 
-/// Children that are tracked. With more, eviction stops for good.
+/// Children that are tracked at most. With more, eviction stops for good.
 const CHILDREN: usize = 1024;
 
 /// The userfaultfds of the children's memory, in the order of the forks. All zero means that there
@@ -18,6 +18,8 @@ pub(in crate::page::pager) struct Children {
     /// Number of them, from the first, that were released already.
     settled: usize,
     files: [i32; CHILDREN],
+    /// Number of children that can be tracked.
+    room: usize,
     too_many: bool,
     paused: bool,
     /// Start of the pause in microseconds, if there is one.
@@ -30,14 +32,20 @@ impl Children {
         self.used > 0 || self.too_many
     }
 
+    /// Allows for so many children, as far as there is room.
+    pub(super) fn make_room(&mut self, children: usize) {
+        self.room = children.min(CHILDREN);
+    }
+
     /// Adds the child that was forked at `now`, and takes over its descriptor.
     pub(super) fn adopt(&mut self, file: i32, now: u64) {
-        match self.files.get_mut(self.used) {
-            Some(free) => {
-                *free = file;
-                self.used += 1;
-            }
-            None => self.too_many = true,
+        if self.used < self.room {
+            self.files[self.used] = file;
+            self.used += 1;
+        } else {
+            // A fork waits until there is a free descriptor for its child.
+            sys::close(file);
+            self.too_many = true;
         }
         if !self.paused {
             (self.paused, self.since) = (true, now);
@@ -94,6 +102,7 @@ mod tests {
             used: 0,
             settled: 0,
             files: [0; CHILDREN],
+            room: CHILDREN,
             too_many: false,
             paused: false,
             since: 0,
@@ -151,8 +160,13 @@ mod tests {
     #[test]
     fn with_too_many_children_no_slot_changes_any_more() {
         let mut children = none();
-        (0..=CHILDREN).for_each(|_| children.adopt(descriptor(), 1));
-        assert_eq!(children.files().len(), CHILDREN);
+        children.make_room(3);
+        (0..3).for_each(|_| children.adopt(descriptor(), 1));
+        let last = descriptor();
+        children.adopt(last, 1);
+        assert_eq!(children.files().len(), 3);
+        // SAFETY: asks for flags.
+        assert_eq!(unsafe { libc::fcntl(last, libc::F_GETFD) }, -1, "nobody uses it");
         while children.get(0).is_some() {
             children.remove(0);
         }
