@@ -105,6 +105,17 @@ def test_tables_have_the_rows(scenario: dict[str, Any]) -> None:
     assert set(frame["predictor"]) == {"last", "window:3"}
 
 
+def test_a_swept_key_gives_way_to_a_column_of_its_name(scenario: dict[str, Any]) -> None:
+    result = memweir.sim(
+        scenario, {"repetitions": 2, "policies": "os"}, sweep={"seed": [7, 3], "target": ["paper"]}
+    )
+    assert isinstance(result, memweir.SimResult)
+    assert [(row["at.seed"], row["seed"]) for row in result.rows] == [(7, 7), (7, 8), (3, 3), (3, 4)]
+    assert {(row["at.target"], row["target"]) for row in result.rows} == {("paper", None)}
+    # Their rows have no seed.
+    assert [row["seed"] for row in result.policies] == [7, 3]
+
+
 def test_conclusions_about_policies_are_rows(scenario: dict[str, Any]) -> None:
     result = memweir.sim(scenario)
     assert isinstance(result, memweir.SimResult)

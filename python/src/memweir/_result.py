@@ -76,10 +76,10 @@ class SimResult(Result):
         for point in self.report["points"]:
             for run in point["runs"]:
                 slowdowns = [task["slowdown"] for task in run["tasks"]]
-                row = {**point["at"], **{key: run[key] for key in _RUN_KEYS}}
+                row = {key: run[key] for key in _RUN_KEYS}
                 row["slowdown_mean"] = sum(slowdowns) / len(slowdowns)
                 row["slowdown_max"] = max(slowdowns)
-                yield {**row, **_queueing(run.get("queueing"))}
+                yield placed(point, {**row, **_queueing(run.get("queueing"))})
 
     @cached_property
     def policies(self) -> list[Row]:
@@ -87,11 +87,11 @@ class SimResult(Result):
         rows = []
         for point in self.report["points"]:
             for policy in point["policies"]:
-                row = {**point["at"], **{key: policy[key] for key in _POLICY_KEYS}}
+                row = {key: policy[key] for key in _POLICY_KEYS}
                 difference = policy["difference"] or {}
                 row["difference_low_s"] = difference.get("low_s")
                 row["difference_high_s"] = difference.get("high_s")
-                rows.append(row)
+                rows.append(placed(point, row))
         return uniform(rows)
 
     def plot(self) -> Figure:
@@ -114,11 +114,11 @@ class BankResult(Result):
         for point in self.report["points"]:
             for run in point.get("policies", []):
                 for job in run["jobs"]:
-                    yield {**point["at"], **scalars(run), **job}
+                    yield placed(point, {**scalars(run), **job})
             for partition in point["partitions"]:
                 for program, colors in zip(partition["programs"], partition["colors"]):
                     own = {"partition": partition["partition"], "colors": colors}
-                    yield {**point["at"], **own, **scalars(program)}
+                    yield placed(point, {**own, **scalars(program)})
 
     def plot(self) -> Figure:
         """Returns the slowdown of each program under each partition, or the turnaround of a batch
@@ -147,7 +147,7 @@ class PageResult(Result):
             for swap in point["swaps"]:
                 for repetition, run in enumerate(swap["runs"]):
                     own = {"swap": swap["swap"], "repetition": repetition}
-                    yield {**point["at"], **own, **scalars(run)}
+                    yield placed(point, {**own, **scalars(run)})
 
     def plot(self) -> Figure:
         """Returns the mean delay of a switch on each swap area."""
@@ -260,6 +260,15 @@ def _queueing(found: Mapping[str, Any] | None) -> Row:
             row[f"{name}_{figure}{unit}"] = distribution.get(figure)
     row["utilization"] = found["utilization"] if found else None
     return row
+
+
+def placed(point: Mapping[str, Any], row: Row) -> Row:
+    """Returns a row of a point after the values of the swept keys.
+
+    A swept key with the name of another column is called `at.KEY`, as in the files of `--out`.
+    """
+    at = {f"at.{key}" if key in row else key: value for key, value in point["at"].items()}
+    return {**at, **row}
 
 
 def scalars(values: Mapping[str, Any]) -> Row:
