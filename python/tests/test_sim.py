@@ -152,6 +152,11 @@ def test_a_bank_level_scenario_gives_rows_of_programs() -> None:
     ]
     assert all(row["slowdown"] >= 0.9 for row in result.rows)
     assert result.plot().axes[0].get_ylabel() == "slowdown"
+    # Two programs under two partitions at two points, each of which is drawn.
+    swept = memweir.sim(scenario, sweep={"instructions": [100_000, 200_000]})
+    axes = swept.plot().axes[0]
+    assert len(axes.patches) == len(swept.rows) == 8
+    assert axes.get_xlabel() == "instructions, program"
 
 
 @pytest.mark.parametrize(

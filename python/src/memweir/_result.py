@@ -132,11 +132,15 @@ class BankResult(Result):
         if turnaround:
             return lines_or_bars(list(points[0]["at"]), turnaround, "turnaround (ms)")
         value = {
-            ((row["program"],), row["partition"]): row["slowdown"]
-            for row in self.rows
-            if row.get("slowdown") is not None
+            ((*point["at"].values(), program["program"]), partition["partition"]): program[
+                "slowdown"
+            ]
+            for point in points
+            for partition in point["partitions"]
+            for program in partition["programs"]
+            if program.get("slowdown") is not None
         }
-        return lines_or_bars(["program"], value, "slowdown")
+        return lines_or_bars([*points[0]["at"], "program"], value, "slowdown")
 
 
 class PageResult(Result):
