@@ -159,6 +159,12 @@ def test_a_bank_level_scenario_gives_rows_of_programs() -> None:
     assert axes.get_xlabel() == "instructions, program"
 
 
+@pytest.mark.parametrize("threads", [0, -1])
+def test_a_number_of_threads_is_refused_by_name(scenario: dict[str, Any], threads: int) -> None:
+    with pytest.raises(memweir.InputError, match=f"threads: {threads} is no number of threads"):
+        memweir.sim(scenario, threads=threads)
+
+
 @pytest.mark.parametrize(
     ("change", "key", "said", "choice"),
     [

@@ -38,13 +38,14 @@ pub(crate) fn sim(
     py: Python<'_>,
     scenario: Scenario,
     policies: Vec<(String, Py<PyAny>)>,
-    threads: Option<NonZeroUsize>,
+    threads: Option<i64>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
+    let threads = threads.map_or_else(|| Ok(cores()), positive);
+    let threads = threads.map_err(|error| refused(py, &error))?;
     let supervision = Supervision::default();
     let simulation = Simulation::read(&scenario, policies, &supervision);
     let simulation = simulation.map_err(|error| refused(py, &error))?;
-    let threads = threads.unwrap_or_else(cores);
     let (progress, total) = (progress.as_ref(), simulation.runs());
     supervision
         .run(py, progress, total, |stop, done| simulation.run(stop, threads, done))?
@@ -159,6 +160,14 @@ impl Simulation {
             }
         }
     }
+}
+
+fn positive(threads: i64) -> Result<NonZeroUsize, InputError> {
+    let number = usize::try_from(threads).ok().and_then(NonZeroUsize::new);
+    number.ok_or_else(|| {
+        let reason = format!("{threads} is no number of threads");
+        InputError::new("arguments", reason).key("threads").help("at least 1")
+    })
 }
 
 fn cores() -> NonZeroUsize {
