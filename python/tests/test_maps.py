@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 from pathlib import Path
 
@@ -42,6 +44,13 @@ def test_a_map_has_colors_and_functions(file: Path) -> None:
     assert {role for role, _ in read.functions} <= {"channel", "rank", "bank", "bank-group", "set"}
     assert ("channel", [6]) in read.functions
     assert "bank functions" in repr(read)
+
+
+def test_a_map_is_copied_and_reaches_other_processes(file: Path) -> None:
+    read = memweir.maps.read(file)
+    for again in (copy.deepcopy(read), pickle.loads(pickle.dumps(read))):
+        assert (again.name, again.functions) == (read.name, read.functions)
+        assert again.decode(PLACES) == read.decode(PLACES)
 
 
 def test_wrong_maps_and_pages_are_refused(file: Path, tmp_path: Path) -> None:

@@ -10,11 +10,22 @@ use pyo3::types::PyDict;
 use crate::errors::refused;
 
 /// The functions by which a memory controller chooses channel, rank, bank, row and column.
-#[pyclass(frozen, module = "memweir")]
+#[pyclass(frozen, module = "memweir.maps")]
 pub(crate) struct AddressMap(address_map::AddressMap);
 
 #[pymethods]
 impl AddressMap {
+    /// Makes a map anew from the arguments of which [`Self::__getnewargs__`] tells: copies, and
+    /// maps in other processes.
+    #[new]
+    fn new(py: Python<'_>, text: &str, name: &str) -> PyResult<Self> {
+        Self::parse(py, text, name)
+    }
+
+    fn __getnewargs__(&self) -> (String, String) {
+        (self.0.to_toml(), self.0.name.clone())
+    }
+
     /// Reads a map from the text of a map file; `name` is its name in refusals.
     #[staticmethod]
     fn parse(py: Python<'_>, text: &str, name: &str) -> PyResult<Self> {

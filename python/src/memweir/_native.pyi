@@ -198,6 +198,7 @@ class ServedPolicy:
 class AddressMap:
     """The functions by which a memory controller chooses channel, rank, bank, row and column."""
 
+    def __new__(cls, text: str, name: str) -> AddressMap: ...
     @staticmethod
     def parse(text: str, name: str) -> AddressMap:
         """Reads a map from the text of a map file; `name` is its name in refusals."""
