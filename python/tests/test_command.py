@@ -95,6 +95,21 @@ def test_a_refusal_of_the_command_keeps_its_parts(tmp_path: Path) -> None:
         memweir.run(tmp_path / "none.toml")
 
 
+@pytest.mark.parametrize(
+    ("jobs", "said"),
+    [
+        ([["true"], ["parallel", "echo", ":::", "a"]], "jobs\\[1\\]: `:::` separates commands"),
+        (["sleep 1"], "jobs\\[0\\]: 'sleep 1' is a text"),
+        ([[], ["true"]], "command 1 is empty"),
+    ],
+)
+def test_what_is_no_list_of_commands_is_refused(jobs: Any, said: str) -> None:
+    with pytest.raises(memweir.InputError, match=said):
+        memweir.run(jobs, policy="os")
+    with pytest.raises(memweir.InputError, match="command: 'sleep 1' is a text"):
+        memweir.profile("sleep 1")
+
+
 def test_what_this_machine_cannot_do_is_told() -> None:
     with pytest.raises(memweir.MachineError, match="no-such.so") as failed:
         memweir.profile(["true"], meter="software", no_store=True, plugin="/no-such.so")
@@ -127,3 +142,4 @@ def test_a_signal_ends_the_jobs_and_is_passed_on(tmp_path: Path) -> None:
 def test_options_become_those_of_the_command() -> None:
     options = {"no_store": True, "queue": (1, 2), "quick": False, "seed": 3, "map": None}
     assert _command.arguments(options) == ["--no-store", "--queue", "1,2", "--seed", "3"]
+

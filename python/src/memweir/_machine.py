@@ -10,12 +10,16 @@ from pathlib import Path
 from typing import Any, Union
 
 from memweir import _command, _serve
+from memweir._errors import InputError
 from memweir._result import ProfileResult, ReproductionResult, RunResult
 from memweir._simulate import named
 from memweir.policy import Policy
 
 Jobs = Union[str, "os.PathLike[str]", Sequence[Sequence[str]]]
 """The path of a jobs file, or commands, each with its arguments."""
+
+# Between two commands on the command line.
+_SEPARATOR = ":::"
 
 
 def command(*arguments: Union[str, "os.PathLike[str]"]) -> str:
@@ -38,7 +42,7 @@ def profile(command: Sequence[str], **options: Any) -> ProfileResult:
             `recording="gzip.parquet"`, which a scenario can name.
     """
     before = ["profile", *_command.arguments(options)]
-    return ProfileResult(*_command.report(before, ["--", *map(str, command)]))
+    return ProfileResult(*_command.report(before, ["--", *_words(command, "command")]))
 
 
 def run(
@@ -105,11 +109,23 @@ def _batch(
 
 def _commands(jobs: Sequence[Sequence[str]]) -> list[str]:
     """Returns commands as the command line separates them."""
-    words: list[str] = ["--"]
-    for command in jobs:
-        words += [":::"] if len(words) > 1 else []
-        words += map(str, command)
-    return words
+    words: list[str] = []
+    for number, command in enumerate(jobs):
+        key = f"jobs[{number}]"
+        job = _words(command, key)
+        if _SEPARATOR in job:
+            reason = f"`{_SEPARATOR}` separates commands, and is no argument of one"
+            raise InputError("arguments", reason, key=key, help="a jobs file, which can have it")
+        words += [_SEPARATOR, *job]
+    return ["--", *words[1:]]
+
+
+def _words(command: Sequence[str], key: str) -> list[str]:
+    """Returns a command and its arguments."""
+    if isinstance(command, str):
+        help = f"a list of the program and its arguments, or {['sh', '-c', command]}"
+        raise InputError("arguments", f"{command!r} is a text", key=key, help=help)
+    return [str(word) for word in command]
 
 
 def reproduce(
