@@ -142,4 +142,11 @@ def test_a_signal_ends_the_jobs_and_is_passed_on(tmp_path: Path) -> None:
 def test_options_become_those_of_the_command() -> None:
     options = {"no_store": True, "queue": (1, 2), "quick": False, "seed": 3, "map": None}
     assert _command.arguments(options) == ["--no-store", "--queue", "1,2", "--seed", "3"]
+    import numpy
+
+    options = {"no_store": numpy.True_, "quick": numpy.False_, "queue": numpy.array([1, 2])}
+    assert _command.arguments(options) == ["--no-store", "--queue", "1,2"]
+    # An option of one value that can be repeated.
+    repeated = _command.arguments({"policy_program": ["a=./a", "b=./b x,y"]})
+    assert repeated == ["--policy-program", "a=./a", "--policy-program", "b=./b x,y"]
 

@@ -25,6 +25,9 @@ from memweir._errors import CommandError, InputError, MachineError, PolicyError
 # Names another command than the one of the package.
 _VARIABLE = "MEMWEIR_COMMAND"
 
+# Options that are given once for each value.
+_REPEATED = {"policy_program"}
+
 
 def path() -> str:
     """Returns the path of the command that `MEMWEIR_COMMAND` names, or of the bundled one.
@@ -59,8 +62,13 @@ def arguments(options: Mapping[str, Any]) -> list[str]:
     converted: list[str] = []
     for name, value in options.items():
         option = "--" + name.replace("_", "-")
+        # Of a value of numpy, which is neither True nor a list.
+        value = value.tolist() if hasattr(value, "tolist") else value
         if value is True:
             converted.append(option)
+        elif isinstance(value, (list, tuple)) and name in _REPEATED:
+            for one in value:
+                converted += [option, str(one)]
         elif isinstance(value, (list, tuple)):
             converted += [option, ",".join(map(str, value))]
         elif value is not None and value is not False:
