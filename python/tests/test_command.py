@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -150,3 +151,16 @@ def test_options_become_those_of_the_command() -> None:
     repeated = _command.arguments({"policy_program": ["a=./a", "b=./b x,y"]})
     assert repeated == ["--policy-program", "a=./a", "--policy-program", "b=./b x,y"]
 
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        memweir.InputError("jobs.toml", "unknown key", 2, "polcy", "did you mean `policy`?"),
+        memweir.PolicyError("mine", 3, "ValueError: no"),
+        memweir.MachineError("no meter", 3),
+        memweir.MissingPackageError("pandas", "pandas"),
+    ],
+)
+def test_exceptions_reach_other_processes(error: memweir.Error) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))

@@ -97,4 +97,10 @@ class MissingPackageError(Error, ImportError):
     """An optional package that a call needs and that is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; `pip install 'memweir[{extra}]'` adds it")
+        # The arguments from which another process makes it anew.
+        super().__init__(package, extra)
+        self._package, self._extra = package, extra
+
+    def __str__(self) -> str:
+        package, extra = self._package, self._extra
+        return f"{package} is not installed; `pip install 'memweir[{extra}]'` adds it"
