@@ -4,7 +4,8 @@
 //!
 //! | found | conclusion |
 //! |---|---|
-//! | an exit file | the job ended, with that code, or never began for want of room |
+//! | an exit file, and a living supervisor | processes in the background go on, and are adopted |
+//! | another exit file | the job ended, with that code, or never began for want of room |
 //! | no claim | it never began; the claim that is made now keeps its supervisor from beginning |
 //! | a claim by a living supervisor | it runs, and is adopted |
 //! | a claim by a dead one, and no exit file | its end is lost |
@@ -64,7 +65,7 @@ fn find(attempt: &Attempt) -> io::Result<Found> {
         Ok(exit.map(|exit| exit.end().map_or(Found::NeverBegan, Found::Ended)))
     };
     if let Some(found) = ended(attempt)? {
-        return Ok(found);
+        return Ok(background(attempt).map_or(found, Found::Running));
     }
     let claim = match attempt.read_claim()? {
         Some(claim) => claim,
@@ -82,6 +83,14 @@ fn find(attempt: &Attempt) -> io::Result<Found> {
             // It may have ended between the two looks.
             Ok(ended(attempt)?.unwrap_or(Found::Ended(End::Lost(loss))))
         }
+    }
+}
+
+/// Returns the supervisor of an attempt whose first process has ended, if it waits for others.
+fn background(attempt: &Attempt) -> Option<ForeignProcess> {
+    match attempt.read_claim() {
+        Ok(Some(Claim::Begun(supervisor))) => supervisor.open().ok().flatten(),
+        _ => None,
     }
 }
 
@@ -126,11 +135,20 @@ mod tests {
     }
 
     #[test]
-    fn a_living_supervisor_is_adopted_and_an_end_counts_more() {
+    fn a_living_supervisor_is_adopted_and_the_end_of_another_counts() {
         let (_directory, attempt) = attempt();
-        attempt.claim(&Claim::Begun(ProcessName::of_this_process().unwrap())).unwrap();
+        let living = ProcessName::of_this_process().unwrap();
+        attempt.claim(&Claim::Begun(living.clone())).unwrap();
         assert!(matches!(find(&attempt).unwrap(), Found::Running(_)));
+        // Another one than the process that has its number now.
+        let mut dead = serde_json::to_value(living).unwrap();
+        dead["start"] = 1.into();
+        let dead = Claim::Begun(serde_json::from_value(dead).unwrap());
         let mut exit = Exit { code: 3, short_of_memory: false, refused: false };
+        attempt.end(exit).unwrap();
+        assert!(matches!(find(&attempt).unwrap(), Found::Running(_)));
+        attempt.remove();
+        attempt.claim(&dead).unwrap();
         attempt.end(exit).unwrap();
         assert!(matches!(find(&attempt).unwrap(), Found::Ended(End::Exited(3))));
         exit.refused = true;

@@ -2,6 +2,7 @@
 //!
 //! The daemon starts it in the job's group and session. It claims the attempt, so that no job runs
 //! twice, runs the job, and writes the job's end to disk. It says nothing to the daemon directly.
+//! While the job has processes in the background it stays, so that a later daemon finds them.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ const NOT_EXECUTABLE: i32 = 126;
 /// be written counts as lost.
 pub fn run(base: PathBuf) -> io::Result<()> {
     supervise::ignore_signals()?;
+    supervise::adopt_orphans()?;
     let attempt = Attempt::at(base);
     let order = attempt.read_order()?;
     let claim = Claim::Begun(ProcessName::of_this_process()?);
@@ -43,7 +45,9 @@ pub fn run(base: PathBuf) -> io::Result<()> {
         ErrorKind::NotFound => NOT_FOUND,
         _ => NOT_EXECUTABLE,
     });
-    attempt.end(Exit { code, short_of_memory: kills.has_seen_any(), refused })
+    attempt.end(Exit { code, short_of_memory: kills.has_seen_any(), refused })?;
+    supervise::reap_all();
+    Ok(())
 }
 
 /// Runs the job and returns its exit code. A job that cannot be started says why in its log.
@@ -57,8 +61,9 @@ fn execute(order: &Order) -> io::Result<i32> {
         directory: work.directory.to_path(),
         user: order.user,
     };
-    supervise::run(&supervised).inspect_err(|error| {
+    let started = supervise::start(&supervised).inspect_err(|error| {
         let (program, directory) = (supervised.program.display(), supervised.directory.display());
         tell!("cannot start {program} in {directory}: {error}");
-    })
+    });
+    supervise::reap_until(&started?)
 }

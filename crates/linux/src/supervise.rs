@@ -1,4 +1,5 @@
-//! Running one program as a parent that outlives requests to end.
+//! Running one program as a parent that outlives requests to end, and stays for the processes that
+//! the program leaves in the background.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -6,8 +7,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
+use nix::errno::Errno;
+use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 use nix::unistd::{Gid, Uid, chdir, setgid, setgroups, setuid};
 
@@ -37,12 +40,19 @@ pub fn ignore_signals() -> io::Result<()> {
     Ok(SigSet::all().thread_block()?)
 }
 
-/// Runs the program in this process's session and group, and waits for its end. Returns its exit
-/// code, or 128 plus the signal that ended it.
+/// Makes this process the parent of all descendants whose own parent ends.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn adopt_orphans() -> io::Result<()> {
+    Ok(prctl::set_child_subreaper(true)?)
+}
+
+/// Starts the program in this process's session and group.
 ///
 /// # Errors
 /// If the program cannot be started as this user in this directory.
-pub fn run(supervised: &Supervised) -> io::Result<i32> {
+pub fn start(supervised: &Supervised) -> io::Result<Child> {
     let mut command = Command::new(&supervised.program);
     if let Some((name, arguments)) = supervised.argv.split_first() {
         command.arg0(name).args(arguments);
@@ -67,8 +77,43 @@ pub fn run(supervised: &Supervised) -> io::Result<i32> {
     };
     // SAFETY: the closure makes system calls alone; what they need was allocated before the fork.
     unsafe { command.pre_exec(become_submitter) };
-    let status = command.spawn()?.wait()?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()))
+    command.spawn()
+}
+
+/// Waits for the end of a child, and reaps the orphans that end before. Returns the child's exit
+/// code, or 128 plus the signal that ended it.
+///
+/// # Errors
+/// If the child has been waited for already.
+pub fn reap_until(child: &Child) -> io::Result<i32> {
+    loop {
+        let (pid, status) = reap()?;
+        if pid == child.id() {
+            return Ok(exit_code(status));
+        }
+    }
+}
+
+/// Waits until this process has no child left.
+pub fn reap_all() {
+    while reap().is_ok() {}
+}
+
+/// Waits for the end of any child.
+fn reap() -> io::Result<(u32, ExitStatus)> {
+    let mut status = 0;
+    loop {
+        // SAFETY: the kernel writes an integer to the place that the valid pointer names.
+        match Errno::result(unsafe { libc::waitpid(-1, &raw mut status, 0) }) {
+            Ok(pid) => return Ok((pid.cast_unsigned(), ExitStatus::from_raw(status))),
+            Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn exit_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
 fn groups(user: &Credentials) -> io::Result<Vec<Gid>> {
@@ -91,11 +136,13 @@ mod tests {
 
     #[test]
     fn a_program_has_the_given_environment_and_directory() {
-        assert_eq!(run(&shell("test $ONLY = this -a $PWD = / && exit 7")).unwrap(), 7);
-        assert_eq!(run(&shell("kill -9 $$")).unwrap(), 137);
+        // Each waits for its own child: the children of other tests are no orphans.
+        let code = |script| exit_code(start(&shell(script)).unwrap().wait().unwrap());
+        assert_eq!(code("test $ONLY = this -a $PWD = / && exit 7"), 7);
+        assert_eq!(code("kill -9 $$"), 137);
         let absent = Supervised { program: "/no/such/program".into(), ..shell("") };
-        assert_eq!(run(&absent).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(start(&absent).unwrap_err().kind(), io::ErrorKind::NotFound);
         let nowhere = Supervised { directory: "/no/such/directory".into(), ..shell("") };
-        assert!(run(&nowhere).is_err());
+        assert!(start(&nowhere).is_err());
     }
 }

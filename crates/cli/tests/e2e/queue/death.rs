@@ -28,6 +28,18 @@ fn a_running_job_is_adopted() {
 }
 
 #[test]
+fn a_job_that_runs_on_in_the_background_is_adopted() {
+    let mut daemon = Daemon::start(&[]);
+    let job = daemon.submit(&[], "setsid -f sh -c 'while :; do sleep 0.01; done'; exit 5");
+    let next = daemon.submit(&["--priority", "-1"], "exit 0");
+    wait_until("its first process has ended", || daemon.world.has("state/runs/1.1.exit"));
+    daemon.succeed(&[]);
+    assert_eq!((daemon.state(job), daemon.state(next)), ("running".into(), "pending".into()));
+    daemon.command("cancel", job);
+    assert_eq!((daemon.wait(job), daemon.wait(next)), (5, 0));
+}
+
+#[test]
 fn an_adopted_job_can_be_canceled() {
     let mut daemon = Daemon::start(&[]);
     let job = daemon.submit(&[], "echo $$ > pid; while :; do sleep 0.01; done");
