@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -119,6 +120,15 @@ def test_a_policy_in_python_decides_live() -> None:
     assert result.report["policy"] == "in-order"
     compared = memweir.run(jobs[:2], policies=["os", RoundRobin()], repeat=2)
     assert {row["variant"] for row in compared.rows} == {"os", "in-order"}
+
+
+def test_a_temporary_directory_may_have_a_long_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert memweir.run([["true"]], policies=[RoundRobin()]).exit_code == 0
 
 
 class Fails(RoundRobin):

@@ -6,6 +6,7 @@ The command connects to a Unix socket once for each run, and asks in lines of JS
 
 from __future__ import annotations
 
+import os
 import socket
 import tempfile
 import threading
@@ -15,6 +16,9 @@ from pathlib import Path
 from typing import TextIO
 
 from memweir._native import ServedPolicy
+
+# Bytes of a directory in which a socket can be: its whole path has at most 107.
+_LONGEST_DIRECTORY = 80
 
 
 class _Server:
@@ -68,7 +72,11 @@ def served(objects: Sequence[tuple[str, object]]) -> Iterator[list[str]]:
     Raises:
         PolicyError: one of them failed; `__cause__` is its exception.
     """
-    with tempfile.TemporaryDirectory(prefix="memweir-") as directory:
+    temporary = tempfile.gettempdir()
+    # As it is of jobs on some clusters.
+    is_too_long = len(os.fsencode(temporary)) > _LONGEST_DIRECTORY
+    within = "/tmp" if is_too_long else temporary
+    with tempfile.TemporaryDirectory(prefix="memweir-", dir=within) as directory:
         servers: list[_Server] = []
         options: list[str] = []
         failed: Exception | None = None
