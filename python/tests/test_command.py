@@ -84,6 +84,18 @@ def test_wrong_options_are_refused(options: dict[str, Any], said: str) -> None:
     assert said in str(refused.value)
 
 
+def test_a_refusal_of_the_command_line_is_whole() -> None:
+    with pytest.raises(memweir.InputError) as refused:
+        memweir.profile([])
+    assert refused.value.reason == "the following required arguments were not provided: <CMD>..."
+    with pytest.raises(memweir.InputError) as refused:
+        memweir.reproduce("iabv")
+    assert "possible values: iabw, hmmsched, bpm" in refused.value.reason
+    with pytest.raises(memweir.InputError) as refused:
+        memweir.run([["true"]], polcy="os")
+    assert refused.value.help == "a similar argument exists: '--policy'"
+
+
 def test_a_refusal_of_the_command_keeps_its_parts(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.toml"
     jobs.write_text('polcy = "os"\n[[jobs]]\ncommand = "true"\n')

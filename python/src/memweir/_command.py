@@ -7,6 +7,7 @@ signal handlers of its own cannot promise.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -135,12 +136,16 @@ _POLICY = re.compile(
 )
 
 
+_HELP = re.compile(r"  (?:help|tip): (.*)")
+
+
 def failure(errors: str, exit_code: int) -> Exception:
     """Returns the exception for a failed call with this standard error."""
     lines = errors.strip().splitlines() or [f"memweir ended with exit code {exit_code}"]
-    said = [line for line in lines if line.startswith("memweir: ")] or lines[:1]
-    message = said[-1]
-    help = next((line[8:] for line in lines if line.startswith("  help: ")), None)
+    said = [line for line in lines if line.startswith("memweir: ")]
+    # A refusal of the command line ends at the first empty line.
+    message = said[-1] if said else " ".join(map(str.strip, itertools.takewhile(str.strip, lines)))
+    help = next((found[1] for line in lines if (found := _HELP.match(line))), None)
     if exit_code == 2:
         found = _REFUSAL.fullmatch(message)
         if found is None:
