@@ -14,7 +14,7 @@ from typing import Any
 import memweir
 import polars
 import pytest
-from memweir import _native
+from memweir import _native, _scenario
 from memweir.policy import Candidate, View
 
 GRID: dict[str, Any] = {"cores": "2..4", "predictor": ["last", "window:3"]}
@@ -311,3 +311,17 @@ def test_a_sweep_of_paging_is_that_of_the_command(tmp_path: Path) -> None:
     assert "0 points simulated, 4 were there" in said
     assert files(tmp_path / "out") == before
     assert memweir.page_sweep(PHONE, grid).rows == whole.rows
+
+
+def test_signals_are_handled_while_many_points_are_read(scenario: dict[str, Any]) -> None:
+    read = _scenario.read(scenario, None, {"seed": range(5000)})
+    handled: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: handled.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    try:
+        assert _native.points(read, []) == 5000
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    # Once before each part of a thousand. Without that, some come before and after the call.
+    assert len(handled) >= 4

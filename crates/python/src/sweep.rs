@@ -34,12 +34,12 @@ const AT_A_TIME: usize = 1000;
 /// `memweir.InputError` if the scenario is refused at a point.
 #[pyfunction]
 pub(crate) fn points(py: Python<'_>, scenario: Scenario, policies: Policies) -> PyResult<usize> {
-    let check = || {
+    let check = || -> Result<usize, Failure> {
         let grid = scenario.grid()?;
         in_parts(py, &scenario, &policies, &grid, |_, _| Ok(()))?;
         Ok(grid.len())
     };
-    check().map_err(|error| failed(py, error))
+    check().map_err(|failure| failure.raised(py))
 }
 
 /// Checks a scenario at every point of its sweep, and begins the directory of the sweep or goes on
@@ -58,7 +58,7 @@ pub(crate) fn begin(
     out: PathBuf,
     resume: bool,
 ) -> PyResult<(PathBuf, usize, Vec<usize>)> {
-    let begun = || {
+    let begun = || -> Result<_, Failure> {
         let (set, grid) = (scenario.replacements()?, scenario.grid()?);
         let supervision = Supervision::default();
         let star = simulate::Simulation::read_grid(
@@ -88,19 +88,20 @@ pub(crate) fn begin(
         adopted.finish()?;
         Ok((partition.directory().to_owned(), grid.len(), missing))
     };
-    begun().map_err(|error| failed(py, error))
+    begun().map_err(|failure| failure.raised(py))
 }
 
-/// Reads a scenario at all points, some at a time.
+/// Reads a scenario at all points, some at a time, and handles signals in between.
 fn in_parts(
     py: Python<'_>,
     scenario: &Scenario,
     policies: &Policies,
     grid: &Grid,
     mut each: impl FnMut(&[usize], &dyn simulation::Simulation) -> Result<(), SweepError>,
-) -> Result<(), SweepError> {
+) -> Result<(), Failure> {
     let all: Vec<usize> = (0..grid.len()).collect();
     for part in all.chunks(AT_A_TIME) {
+        py.check_signals()?;
         let supervision = Supervision::default();
         let policies = cloned(py, policies);
         let read =
@@ -187,6 +188,39 @@ fn found(partition: &Path, grid: &Grid) -> Result<Vec<String>, InputError> {
         })
     };
     (0..grid.len()).map(report).collect()
+}
+
+/// Failure of a sweep, or the exception of a signal's handler.
+enum Failure {
+    Sweep(SweepError),
+    Handler(PyErr),
+}
+
+impl Failure {
+    fn raised(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Sweep(error) => failed(py, error),
+            Self::Handler(error) => error,
+        }
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Self {
+        Self::Sweep(error)
+    }
+}
+
+impl From<InputError> for Failure {
+    fn from(error: InputError) -> Self {
+        Self::Sweep(error.into())
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Self {
+        Self::Handler(error)
+    }
 }
 
 fn failed(py: Python<'_>, error: SweepError) -> PyErr {
