@@ -265,6 +265,15 @@ def test_partitions_and_policies_exclude_each_other_at_bank_level() -> None:
         memweir.sim({**scenario, "partitions": "none"}, policies=[RoundRobin()])
 
 
+def test_policies_are_given_or_swept(scenario: dict[str, Any]) -> None:
+    swept = {"policies": [["os"], ["max-weight"]]}
+    assert len(memweir.sim(scenario, sweep=swept).rows) == 4
+    with pytest.raises(memweir.InputError, match="policies: are swept already"):
+        memweir.sim(scenario, policies=[RoundRobin()], sweep=swept)
+    with pytest.raises(memweir.InputError, match="partitions: are swept already"):
+        memweir.sweep(BANKS, {"partitions": [["none"]]}, partitions=[Halves()])
+
+
 BANKS: dict[str, Any] = {
     "fidelity": "bank",
     "machine": "i7-860",

@@ -41,7 +41,7 @@ def sim(
         InputError: the scenario is refused; nothing has run.
         PolicyError: a policy in Python failed; `__cause__` is its exception.
     """
-    chosen, objects = chosen_policies(set, policies, partitions)
+    chosen, objects = chosen_policies(set, sweep, policies, partitions)
     read = _scenario.read(scenario, chosen, sweep)
     with without_lines_of_a_dict(scenario), _progress.shown(progress, "run") as shown:
         report = json.loads(_native.sim(read, objects, threads, shown))
@@ -94,6 +94,7 @@ def swept_victims(
 
 def chosen_policies(
     set: Mapping[str, Any] | None,
+    sweep: Mapping[str, Values] | None,
     policies: Iterable[Union[str, Policy]] | None,
     partitions: Iterable[Union[str, ColorAssignment]] | None = None,
 ) -> tuple[dict[str, Any], list[tuple[str, object]]]:
@@ -102,6 +103,9 @@ def chosen_policies(
     if policies is not None and partitions is not None:
         help = "`policies` choose who runs, `partitions` divide the banks among all"
         raise InputError("arguments", "are for different scenarios", key="partitions", help=help)
+    for key, given in (("policies", policies), ("partitions", partitions)):
+        if given is not None and key in (sweep or {}):
+            raise InputError("arguments", "are swept already", key=key, help="one of the two")
     chosen = dict(set or {})
     if policies is not None:
         chosen["policies"], objects = named(policies, "policies", "select(view)")

@@ -77,7 +77,7 @@ def sweep(
             128 tasks, at most 64.
         progress: see `Progress`; counts points.
     """
-    replaced, objects = chosen_policies(set, policies, partitions)
+    replaced, objects = chosen_policies(set, grid, policies, partitions)
     read = _scenario.read(scenario, replaced, grid)
     with without_lines_of_a_dict(scenario):
         points = _swept(read, objects, executor, out, resume, points_per_task, progress)
