@@ -148,9 +148,13 @@ pub(crate) const MADV_DONTNEED_LOCKED: i32 = 24;
 /// Empties pages, which an access finds guarded from then on (Linux 6.13).
 pub(crate) const MADV_GUARD_INSTALL: i32 = 102;
 
+/// Last argument of this library's `madvise` and `process_madvise`, which do not read it. The guard
+/// of paged programs refuses calls that drop memory without it.
+pub(crate) const ADVICE_MARK: u32 = 0x6d77_7270;
+
 pub(crate) fn advise(address: usize, length: usize, advice: i32) -> Result<(), Errno> {
     // SAFETY: callers name memory that is theirs.
-    unsafe { sys!(libc::SYS_madvise, address, length, advice) }.map(drop)
+    unsafe { sys!(libc::SYS_madvise, address, length, advice, 0, 0, ADVICE_MARK) }.map(drop)
 }
 
 pub(crate) fn protect(address: usize, length: usize, protection: i32) -> Result<(), Errno> {

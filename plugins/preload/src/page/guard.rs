@@ -1,5 +1,6 @@
-//! Refuses calls that would silently lose data: I/O that holds pages of the program and writes to
-//! them later, behind the page table. A page that is evicted meanwhile would not get the data.
+//! Refuses calls that would silently lose data. Most of them are I/O that holds pages of the
+//! program and writes to them later, behind the page table. A page that is evicted meanwhile would
+//! not get the data.
 //!
 //! * Buffers that are registered with an io_uring are held for as long as the io_uring exists.
 //! * A read from a file opened with `O_DIRECT` holds the pages until the device has written them.
@@ -7,10 +8,16 @@
 //! The kernel does not reveal which pages are held, so these two calls fail as they do if there is
 //! no memory to lock (`ENOMEM`), and on file systems without direct I/O (`EINVAL`): programs know
 //! both errors. `openat2`, whose flags a filter cannot read, fails as before Linux 5.6 (`ENOSYS`).
+//!
+//! Memory that a program drops by a system call of its own would keep its evicted content. The
+//! runtime of Go, which maps memory by libc if it is linked with cgo, does that, and knows kernels
+//! without `madvise` (`ENOSYS`). The library's own calls have a mark in an argument that the kernel
+//! does not read.
+//!
 //! A seccomp filter sees the calls whichever way they are made. Devices that hold memory by calls
 //! of their own (RDMA, VFIO), and files that an io_uring opens, are not seen.
 
-use crate::sys::{Errno, sys};
+use crate::sys::{self, Errno, sys};
 
 const LOAD_WORD: u16 = 0x20;
 const AND: u16 = 0x54;
@@ -41,35 +48,46 @@ const fn argument(number: u32) -> libc::sock_filter {
     step(LOAD_WORD, 0, 0, ARGUMENTS + 8 * number)
 }
 
-const PROGRAM: [libc::sock_filter; 28] = [
+const PROGRAM: [libc::sock_filter; 38] = [
     step(LOAD_WORD, 0, 0, ARCHITECTURE),
-    step(JUMP_EQUAL, 0, 23, X86_64),
+    step(JUMP_EQUAL, 0, 33, X86_64),
     step(LOAD_WORD, 0, 0, NUMBER),
-    step(JUMP_EQUAL, 5, 0, libc::SYS_io_uring_register as u32),
-    step(JUMP_EQUAL, 9, 0, libc::SYS_openat as u32),
-    step(JUMP_EQUAL, 10, 0, libc::SYS_open as u32),
-    step(JUMP_EQUAL, 13, 0, libc::SYS_fcntl as u32),
-    step(JUMP_EQUAL, 19, 0, libc::SYS_openat2 as u32),
+    step(JUMP_EQUAL, 7, 0, libc::SYS_io_uring_register as u32),
+    step(JUMP_EQUAL, 11, 0, libc::SYS_openat as u32),
+    step(JUMP_EQUAL, 12, 0, libc::SYS_open as u32),
+    step(JUMP_EQUAL, 15, 0, libc::SYS_fcntl as u32),
+    step(JUMP_EQUAL, 29, 0, libc::SYS_openat2 as u32),
+    step(JUMP_EQUAL, 19, 0, libc::SYS_madvise as u32),
+    step(JUMP_EQUAL, 16, 0, libc::SYS_process_madvise as u32),
     step(RETURN, 0, 0, ALLOW),
     // io_uring_register: the operation is the second argument.
     argument(1),
-    step(JUMP_EQUAL, 15, 0, REGISTER_BUFFERS[0]),
-    step(JUMP_EQUAL, 14, 0, REGISTER_BUFFERS[1]),
-    step(JUMP_EQUAL, 13, 0, REGISTER_BUFFERS[2]),
+    step(JUMP_EQUAL, 23, 0, REGISTER_BUFFERS[0]),
+    step(JUMP_EQUAL, 22, 0, REGISTER_BUFFERS[1]),
+    step(JUMP_EQUAL, 21, 0, REGISTER_BUFFERS[2]),
     step(RETURN, 0, 0, ALLOW),
     // openat, open: the flags are the third argument, and the second.
     argument(2),
     step(JUMP, 0, 0, 1),
     argument(1),
-    step(JUMP_BITS, 0, 7, libc::O_DIRECT as u32),
+    step(JUMP_BITS, 0, 15, libc::O_DIRECT as u32),
     step(AND, 0, 0, libc::O_ACCMODE as u32),
     // A device only reads buffers that are written to it.
-    step(JUMP_EQUAL, 5, 4, libc::O_WRONLY as u32),
+    step(JUMP_EQUAL, 13, 12, libc::O_WRONLY as u32),
     // fcntl: the command is the second argument, and the flags the third.
     argument(1),
-    step(JUMP_EQUAL, 0, 3, libc::F_SETFL as u32),
+    step(JUMP_EQUAL, 0, 11, libc::F_SETFL as u32),
     argument(2),
-    step(JUMP_BITS, 0, 1, libc::O_DIRECT as u32),
+    step(JUMP_BITS, 8, 9, libc::O_DIRECT as u32),
+    // process_madvise, madvise: the advice is the fourth argument, and the third.
+    argument(3),
+    step(JUMP, 0, 0, 1),
+    argument(2),
+    step(JUMP_EQUAL, 2, 0, libc::MADV_DONTNEED as u32),
+    step(JUMP_EQUAL, 1, 0, libc::MADV_FREE as u32),
+    step(JUMP_EQUAL, 0, 3, sys::MADV_DONTNEED_LOCKED as u32),
+    argument(5),
+    step(JUMP_EQUAL, 1, 3, sys::ADVICE_MARK),
     step(RETURN, 0, 0, FAIL_WITH | libc::EINVAL as u32),
     step(RETURN, 0, 0, ALLOW),
     step(RETURN, 0, 0, FAIL_WITH | libc::ENOMEM as u32),
@@ -98,7 +116,7 @@ mod tests {
     use super::*;
 
     /// Returns the action of the kernel's filter machine for a system call.
-    fn verdict(architecture: u32, number: i64, arguments: [u32; 3]) -> u32 {
+    fn verdict(architecture: u32, number: i64, arguments: &[u32]) -> u32 {
         let (mut at, mut value) = (0, 0);
         loop {
             let step = PROGRAM[at];
@@ -107,7 +125,10 @@ mod tests {
             match step.code {
                 LOAD_WORD if step.k == NUMBER => value = number as u32,
                 LOAD_WORD if step.k == ARCHITECTURE => value = architecture,
-                LOAD_WORD => value = arguments[(step.k - ARGUMENTS) as usize / 8],
+                LOAD_WORD => {
+                    let number = (step.k - ARGUMENTS) as usize / 8;
+                    value = arguments.get(number).copied().unwrap_or(0);
+                }
                 AND => value &= step.k,
                 JUMP => at += step.k as usize,
                 JUMP_EQUAL => at += jump(value == step.k),
@@ -118,28 +139,38 @@ mod tests {
     }
 
     #[test]
-    fn only_what_holds_memory_is_refused() {
+    fn only_what_would_lose_data_is_refused() {
         let direct = libc::O_DIRECT as u32;
         let (read, write, both) =
             (libc::O_RDONLY as u32, libc::O_WRONLY as u32, libc::O_RDWR as u32);
         let (einval, enomem) = (FAIL_WITH | libc::EINVAL as u32, FAIL_WITH | libc::ENOMEM as u32);
         let register = libc::SYS_io_uring_register;
-        let cases = [
-            (register, [9, 0, 0], enomem),
-            (register, [9, 15, 0], enomem),
-            (register, [9, 30, 0], enomem),
-            (register, [9, 2, 0], ALLOW),
-            (libc::SYS_openat, [0, direct, direct | both], einval),
-            (libc::SYS_openat, [0, 0, direct | read], einval),
-            (libc::SYS_openat, [0, direct, both], ALLOW),
-            (libc::SYS_openat, [0, 0, direct | write], ALLOW),
-            (libc::SYS_open, [0, direct | read, 0], einval),
-            (libc::SYS_open, [0, read, direct], ALLOW),
-            (libc::SYS_read, [0, direct, direct], ALLOW),
-            (libc::SYS_fcntl, [0, libc::F_SETFL as u32, direct], einval),
-            (libc::SYS_fcntl, [0, libc::F_SETFL as u32, 0], ALLOW),
-            (libc::SYS_fcntl, [0, libc::F_SETFD as u32, direct], ALLOW),
-            (libc::SYS_openat2, [0, 0, 0], FAIL_WITH | libc::ENOSYS as u32),
+        let enosys = FAIL_WITH | libc::ENOSYS as u32;
+        let (advise, advise_all) = (libc::SYS_madvise, libc::SYS_process_madvise);
+        let drop = libc::MADV_DONTNEED as u32;
+        let cases: [(i64, &[u32], u32); 22] = [
+            (register, &[9, 0, 0], enomem),
+            (register, &[9, 15, 0], enomem),
+            (register, &[9, 30, 0], enomem),
+            (register, &[9, 2, 0], ALLOW),
+            (libc::SYS_openat, &[0, direct, direct | both], einval),
+            (libc::SYS_openat, &[0, 0, direct | read], einval),
+            (libc::SYS_openat, &[0, direct, both], ALLOW),
+            (libc::SYS_openat, &[0, 0, direct | write], ALLOW),
+            (libc::SYS_open, &[0, direct | read, 0], einval),
+            (libc::SYS_open, &[0, read, direct], ALLOW),
+            (libc::SYS_read, &[0, direct, direct], ALLOW),
+            (libc::SYS_fcntl, &[0, libc::F_SETFL as u32, direct], einval),
+            (libc::SYS_fcntl, &[0, libc::F_SETFL as u32, 0], ALLOW),
+            (libc::SYS_fcntl, &[0, libc::F_SETFD as u32, direct], ALLOW),
+            (libc::SYS_openat2, &[0, 0, 0], enosys),
+            (advise, &[0, 1, drop], enosys),
+            (advise, &[0, 1, libc::MADV_FREE as u32], enosys),
+            (advise, &[0, 1, sys::MADV_DONTNEED_LOCKED as u32], enosys),
+            (advise, &[0, 1, drop, 0, 0, sys::ADVICE_MARK], ALLOW),
+            (advise, &[0, drop, libc::MADV_HUGEPAGE as u32], ALLOW),
+            (advise_all, &[5, 0, 1, drop, 0, 0], enosys),
+            (advise_all, &[5, 0, drop, sys::MADV_COLD as u32, 0, 0], ALLOW),
         ];
         for (number, arguments, expected) in cases {
             assert_eq!(verdict(X86_64, number, arguments), expected, "{number} {arguments:?}");

@@ -233,10 +233,7 @@ fn copied(range: Span, length: usize, flags: c_int, to: usize) -> Result<usize, 
 
 extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
     let range = pages(address, length);
-    let call = |advice: c_int| {
-        // SAFETY: the program's own call.
-        unsafe { sys!(libc::SYS_madvise, address, length, advice) }
-    };
+    let call = |advice: c_int| sys::advise(address, length, advice).map(|()| 0);
     match advice {
         libc::MADV_DONTNEED | libc::MADV_FREE | sys::MADV_DONTNEED_LOCKED => {
             // The helper must not copy pages that vanish; pages that it has copied are in the file.

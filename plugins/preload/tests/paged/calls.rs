@@ -116,6 +116,7 @@ fn evicted(salt: u64) -> Block {
 pub(crate) fn program() {
     assert!(std::env::var_os(PAGE_ORDER_VARIABLE).is_some());
     dropping();
+    dropping_without_libc();
     moving();
     locking();
     advising();
@@ -143,6 +144,26 @@ fn dropping() {
         assert!(block.has(0..PAGES, 8));
         block.unmap();
     }
+}
+
+/// The kernel alone would leave the content of evicted pages.
+fn dropping_without_libc() {
+    let block = evicted(9);
+    let vector = [block.address(0) as usize, 8 * PAGE];
+    // SAFETY: the memory is the test's.
+    let results = unsafe {
+        let itself = libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0);
+        let advice = libc::MADV_DONTNEED;
+        let one = libc::syscall(libc::SYS_madvise, vector[0], vector[1], advice, 0, 0, 0);
+        let first = errno();
+        let (call, parts) = (libc::SYS_process_madvise, &raw const vector);
+        let more = libc::syscall(call, itself, parts, 1, advice, 0, 0);
+        libc::close(itself as i32);
+        [(one, first), (more, errno())]
+    };
+    assert_eq!(results, [(-1, libc::ENOSYS); 2]);
+    assert!(block.has(0..PAGES, 9));
+    block.unmap();
 }
 
 fn moving() {

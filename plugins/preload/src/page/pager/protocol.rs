@@ -10,7 +10,7 @@ use crate::page::budget::MOST_AT_ONCE;
 use crate::page::slots::Slots;
 use crate::page::spans::Span;
 use crate::page::vmas;
-use crate::sys::{self, sys};
+use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
 
 /// The protocol's view of memory, and the kernel's part in it. Tests inject faults, and page faults
@@ -248,10 +248,8 @@ impl Steps for Memory {
         for (part, run) in vector.iter_mut().zip(runs) {
             *part = [run.start, run.length()];
         }
-        let (parts, advice) = (runs.len(), libc::MADV_DONTNEED);
         // SAFETY: the content of the runs is in their slots, and no write to them is in progress.
-        unsafe { sys!(libc::SYS_process_madvise, process, vector.as_ptr(), parts, advice, 0) }
-            .unwrap_or(0)
+        unsafe { drop_all(process, &vector[..runs.len()]) }.unwrap_or(0)
     }
 
     fn drop_pages(&mut self, run: Span) -> bool {
@@ -266,10 +264,18 @@ pub(super) fn itself(empty: usize) -> Option<i32> {
     // SAFETY: creates a descriptor, and drops a page that was never touched.
     unsafe {
         let process = sys!(libc::SYS_pidfd_open, sys::process_id(), 0).ok()? as i32;
-        let (vector, advice) = ([empty, PAGE], libc::MADV_DONTNEED);
-        let dropped = sys!(libc::SYS_process_madvise, process, vector.as_ptr(), 1, advice, 0);
-        dropped.ok().map(|_| process)
+        drop_all(process, &[[empty, PAGE]]).ok().map(|_| process)
     }
+}
+
+/// Drops pages of a process, given as addresses and lengths; returns the bytes that are gone.
+///
+/// # Safety
+/// The content of the pages must be needed no more.
+unsafe fn drop_all(process: i32, parts: &[[usize; 2]]) -> Result<usize, Errno> {
+    let (vector, count, advice) = (parts.as_ptr(), parts.len(), libc::MADV_DONTNEED);
+    // SAFETY: as the caller says.
+    unsafe { sys!(libc::SYS_process_madvise, process, vector, count, advice, 0, sys::ADVICE_MARK) }
 }
 
 #[cfg(test)]
