@@ -145,7 +145,14 @@ extern "C" fn mremap(
     }
     let unforked =
         space::get().is_some_and(|space| space.with(|ranges| ranges.unforked.at(old).is_some()));
+    let range = pages(old, old_length);
+    let locked = in_file(range)
+        && space::get().is_some_and(|space| space.with(|ranges| ranges.locks.touches(range)));
     let start = remapped(old, old_length, length, flags, to);
+    if locked && start != usize::MAX {
+        tell(|space| space.with(|ranges| ranges.lock(pages(start, length))));
+        lock_again(pages(start, length));
+    }
     if unforked && start != usize::MAX {
         // If memory was copied, it is a new mapping.
         let _ = advise_about_forks(pages(start, length), libc::MADV_DONTFORK);
@@ -263,6 +270,7 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
             });
             if in_file(range) {
                 ask(Ask::Restore, range, [0; 3]);
+                lock_again(range);
             }
             done(changing(|| call(advice)))
         }
@@ -340,7 +348,7 @@ fn lock(range: Span, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
         tell(|space| {
             space.with(|ranges| {
                 was_excluded = ranges.excluded.touches(range);
-                ranges.excluded.insert(range);
+                ranges.lock(range);
             });
         });
     });
@@ -350,6 +358,25 @@ fn lock(range: Span, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
         unlocked(range);
     }
     done(result)
+}
+
+/// Locks the parts that the program has locked once more: other mappings have taken their place.
+fn lock_again(range: Span) {
+    tell(|space| {
+        let mut rest = range;
+        loop {
+            let locked = match space.is_locked() {
+                true => rest,
+                false => space.with(|ranges| ranges.locks.first_in(rest)),
+            };
+            if locked.is_empty() {
+                return;
+            }
+            // SAFETY: locking changes no memory.
+            let _ = unsafe { sys!(libc::SYS_mlock, locked.start, locked.length()) };
+            rest.start = locked.end;
+        }
+    });
 }
 
 fn unlocked(range: Span) {

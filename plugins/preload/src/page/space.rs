@@ -82,6 +82,8 @@ pub(crate) struct Ranges {
     pub(crate) excluded: Spans<EXCLUDED>,
     /// Those of them that must for another reason than a lock, which the program may remove.
     lasting: Spans<EXCLUDED>,
+    /// Ranges that the program has locked.
+    pub(crate) locks: Spans<EXCLUDED>,
     /// Ranges that forked children do not inherit (`MADV_DONTFORK`), including those in the file.
     pub(crate) unforked: Spans<UNFORKED>,
     /// Writable private memory in which accesses cannot be made to wait.
@@ -117,8 +119,15 @@ impl Ranges {
         }
     }
 
+    /// Records that the range is locked.
+    pub(crate) fn lock(&mut self, range: Span) {
+        self.excluded.insert(range);
+        self.locks.insert(range);
+    }
+
     /// Records that the range is locked no more.
     pub(crate) fn unlock(&mut self, range: Span) {
+        self.locks.remove(range);
         self.excluded.remove(range);
         for part in self.lasting.parts_in(range) {
             self.excluded.insert(part);
@@ -129,12 +138,16 @@ impl Ranges {
     pub(crate) fn move_to(&mut self, from: Span, to: Span) {
         let known = self.known.at(from.start).is_some();
         let (excluded, lasting) = (self.excluded.touches(from), self.lasting.touches(from));
+        let locked = self.locks.touches(from);
         self.forget(from);
         if known {
             self.add(to);
         }
         if excluded {
             self.excluded.insert(to);
+        }
+        if locked {
+            self.locks.insert(to);
         }
         if lasting {
             self.exclude(to);
@@ -150,6 +163,7 @@ impl Ranges {
         self.known.remove(range);
         self.excluded.remove(range);
         self.lasting.remove(range);
+        self.locks.remove(range);
         self.unforked.remove(range);
         if self.unwatched.touches(range) {
             let before = self.unwatched.length();
@@ -171,6 +185,7 @@ impl Ranges {
         self.converted.clear();
         self.excluded.clear();
         self.lasting.clear();
+        self.locks.clear();
         self.unforked.clear();
         self.unwatched.clear();
         self.unwatched_bytes = 0;
@@ -445,7 +460,7 @@ mod tests {
         let mut ranges = ranges();
         ranges.add(Span::new(0, 100));
         ranges.exclude(Span::new(20, 40));
-        ranges.excluded.insert(Span::new(10, 60));
+        ranges.lock(Span::new(10, 60));
         ranges.unlock(Span::new(0, 100));
         assert_eq!(ranges.convertible(Span::new(0, 100)), Span::new(0, 20));
         assert_eq!(ranges.convertible(Span::new(20, 100)), Span::new(40, 100));

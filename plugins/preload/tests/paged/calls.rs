@@ -119,6 +119,7 @@ pub(crate) fn program() {
     dropping_without_libc();
     moving();
     locking();
+    locks_outlive_moves_and_advice();
     advising();
     advice_outlives_locks_and_moves();
     guarding();
@@ -223,6 +224,33 @@ fn locking() {
     assert_eq!(unsafe { libc::munlock(block.address(0), 8 * PAGE) }, 0);
     first.evict();
     assert!(first.has(0..8, 32) && block.has(8..PAGES, 31));
+}
+
+/// Returns the kilobytes of memory that are locked.
+fn locked() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("the status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).expect("VmLck");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+fn locks_outlive_moves_and_advice() {
+    let (block, other, beside) = (evicted(33), evicted(34), locked());
+    // SAFETY: the memory is the test's, which uses its new place from here on.
+    let moved = unsafe {
+        if libc::mlock(block.address(0), PAGES * PAGE) != 0 {
+            return;
+        }
+        assert_eq!(libc::mlock(other.address(0), PAGES * PAGE), 0);
+        let flags = libc::MREMAP_MAYMOVE;
+        libc::mremap(block.address(0), PAGES * PAGE, 2 * PAGES * PAGE, flags)
+    };
+    assert_ne!(moved, libc::MAP_FAILED);
+    let moved = Block(moved as usize, 2 * PAGES);
+    assert_eq!(other.advise(0..PAGES, libc::MADV_DONTDUMP), 0);
+    assert_eq!(locked() - beside, 3 * PAGES * PAGE / 1024);
+    assert!(moved.has(0..PAGES, 33) && moved.is_zero(PAGES..2 * PAGES) && other.has(0..PAGES, 34));
+    moved.unmap();
+    other.unmap();
 }
 
 /// Locks all memory, evicted and plain, and unlocks it again.
