@@ -50,7 +50,9 @@ pub(crate) fn begin(text: &str) {
     // Huge pages span all colors. Children inherit the setting.
     // SAFETY: changes a setting of this process.
     let _ = unsafe { sys!(libc::SYS_prctl, libc::PR_SET_THP_DISABLE, 1) };
-    lift_lock_limit();
+    // The helper locks the program's memory. Once the program has given up root, its stack could
+    // not grow, and its mappings could not be enlarged.
+    launch::lift_limit(libc::RLIMIT_MEMLOCK, libc::RLIM_INFINITY);
     remember_set(control, start);
     if start_helper(*start).is_err() {
         counters.add(Counter::Uncolored, 1);
@@ -60,23 +62,6 @@ pub(crate) fn begin(text: &str) {
     hooks::install();
     // SAFETY: the handlers live as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
-}
-
-/// Lifts the limit of locked memory, or raises it as far as the hard limit allows. The helper locks
-/// the program's memory, and once the program has given up root, its stack could not grow and its
-/// mappings could not be enlarged.
-fn lift_lock_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    let none = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: reads and changes a limit of this process.
-    unsafe {
-        if libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const none) != 0
-            && libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) == 0
-        {
-            limit.rlim_cur = limit.rlim_max;
-            let _ = libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit);
-        }
-    }
 }
 
 /// Stores the colors of the process as the first set.

@@ -130,7 +130,7 @@ fn limit(resource: libc::__rlimit_resource_t) -> libc::rlimit {
 }
 
 /// Lifts a limit of this process to `wanted`, or as far as it may.
-fn lift_limit(resource: libc::__rlimit_resource_t, wanted: libc::rlim_t) {
+pub(crate) fn lift_limit(resource: libc::__rlimit_resource_t, wanted: libc::rlim_t) {
     let now = limit(resource);
     for rlim_max in [now.rlim_max.max(wanted), now.rlim_max] {
         let limit = libc::rlimit { rlim_cur: now.rlim_cur.max(wanted.min(rlim_max)), rlim_max };
