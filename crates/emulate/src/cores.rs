@@ -53,25 +53,22 @@ struct Core {
 }
 
 impl Core {
-    /// Pays a debt until the clock has reached `until`; returns the work that was paid for.
-    fn pay(&mut self, debt: &mut Debt, until: f64) -> Work {
-        if debt.nanos <= 0.0 || self.clock >= until {
-            return Work::default();
-        }
-        let paid = debt.pay(until - self.clock);
-        self.clock = if debt.nanos > 0.0 { until } else { self.clock + paid.granted };
-        paid
-    }
-
     /// Pays what the threads owed that have ended here.
     fn pay_own_debt(&mut self, now: f64, until: f64) {
         // The clock of an idle core stands still.
         self.clock = self.clock.max(now);
-        let mut debt = self.debt;
-        let paid = self.pay(&mut debt, until);
-        self.paid.add(&paid);
-        self.debt = debt;
+        self.paid.add(&pay(&mut self.debt, &mut self.clock, until));
     }
+}
+
+/// Pays a debt until the clock has reached `until`; returns the work that was paid for.
+fn pay(debt: &mut Debt, clock: &mut f64, until: f64) -> Work {
+    if debt.nanos <= 0.0 || *clock >= until {
+        return Work::default();
+    }
+    let paid = debt.pay(until - *clock);
+    *clock = if debt.nanos > 0.0 { until } else { *clock + paid.granted };
+    paid
 }
 
 /// The cores of a machine.
@@ -154,14 +151,16 @@ impl<T: Threads> Cores<T> {
         let of_tasks = self.tasks.iter().map(|task| (self.cores[task.core].node, &task.epoch));
         let of_cores = self.cores.iter().map(|core| (core.node, &core.paid));
         let stretch = self.memories.stretch(length, of_tasks.chain(of_cores));
+        let charge = |debt: &mut Debt, work: &mut Work, node| {
+            let work = std::mem::take(work);
+            debt.charge(&work, self.memories.evaluate(&work, node, &stretch));
+        };
         for core in &mut self.cores {
-            let paid = std::mem::take(&mut core.paid);
-            core.debt.charge(&paid, self.memories.evaluate(&paid, core.node, &stretch));
+            charge(&mut core.debt, &mut core.paid, core.node);
         }
         for task in &mut self.tasks {
             let core = &mut self.cores[task.core];
-            let work = std::mem::take(&mut task.epoch);
-            task.debt.charge(&work, self.memories.evaluate(&work, core.node, &stretch));
+            charge(&mut task.debt, &mut task.epoch, core.node);
             if task.life == Life::Ended && task.debt.nanos != 0.0 {
                 let debt = std::mem::take(&mut task.debt);
                 task.cpu_time += debt.nanos.max(0.0);
@@ -190,7 +189,7 @@ impl<T: Threads> Cores<T> {
         core.debt.nanos = core.debt.nanos.max(0.0);
         task.core = place;
         while core.clock < until {
-            let paid = core.pay(&mut task.debt, until);
+            let paid = pay(&mut task.debt, &mut core.clock, until);
             task.cpu_time += paid.granted;
             task.epoch.add(&paid);
             if core.clock >= until {
