@@ -202,16 +202,20 @@ fn moving() {
     assert!(array.iter().enumerate().all(|(i, value)| i as u64 == *value));
 }
 
+/// Locks the first pages; returns false, and reports a skip, if that is not permitted.
+fn locks(block: &Block, pages: usize) -> bool {
+    // SAFETY: the memory is the test's.
+    let locked = unsafe { libc::mlock(block.address(0), pages * PAGE) } == 0;
+    if !locked {
+        memweir_test_support::skip!(Privilege, "mlock: {}", std::io::Error::last_os_error());
+    }
+    locked
+}
+
 fn locking() {
     let block = evicted(31);
-    // SAFETY: the memory is the test's.
-    let locked = unsafe { libc::mlock(block.address(0), 8 * PAGE) };
-    if locked != 0 {
-        return memweir_test_support::skip!(
-            Privilege,
-            "mlock: {}",
-            std::io::Error::last_os_error()
-        );
+    if !locks(&block, 8) {
+        return;
     }
     let first = Block(block.0, 8);
     assert_eq!(first.in_dram(), 8);
@@ -235,15 +239,12 @@ fn locked() -> usize {
 
 fn locks_outlive_moves_and_advice() {
     let (block, other, beside) = (evicted(33), evicted(34), locked());
+    if !(locks(&block, PAGES) && locks(&other, PAGES)) {
+        return;
+    }
+    let (size, flags) = (PAGES * PAGE, libc::MREMAP_MAYMOVE);
     // SAFETY: the memory is the test's, which uses its new place from here on.
-    let moved = unsafe {
-        if libc::mlock(block.address(0), PAGES * PAGE) != 0 {
-            return;
-        }
-        assert_eq!(libc::mlock(other.address(0), PAGES * PAGE), 0);
-        let flags = libc::MREMAP_MAYMOVE;
-        libc::mremap(block.address(0), PAGES * PAGE, 2 * PAGES * PAGE, flags)
-    };
+    let moved = unsafe { libc::mremap(block.address(0), size, 2 * size, flags) };
     assert_ne!(moved, libc::MAP_FAILED);
     let moved = Block(moved as usize, 2 * PAGES);
     assert_eq!(other.advise(0..PAGES, libc::MADV_DONTDUMP), 0);
@@ -452,8 +453,9 @@ fn signals() {
     assert!(SIGNALS.load(Ordering::Relaxed) > 0);
 }
 
-extern "C" fn map_and_unmap(_: i32) {
+extern "C" fn map_and_unmap(signal: i32) {
     Block::new(8).unmap();
+    on_signal(signal);
 }
 
 /// Maps memory while a handler of signals does so, too.
@@ -468,7 +470,7 @@ pub(crate) fn mapping_in_a_handler() {
     let ballast = Block::new(8000);
     ballast.write(1);
     (0..100_000).for_each(|_| Block::new(8).unmap());
-    assert!(ballast.has(0..8000, 1));
+    assert!(ballast.has(0..8000, 1) && SIGNALS.load(Ordering::Relaxed) > 0);
 }
 
 fn refusing() {
