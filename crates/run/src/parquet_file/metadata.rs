@@ -24,8 +24,8 @@ pub(super) fn is_flat(metadata: &[u8]) -> Option<bool> {
     let mut input = Compact(metadata);
     let (mut id, mut flat) = (0, false);
     while let Some(kind) = input.field(&mut id)? {
-        match id {
-            FILE_SCHEMA if kind == kind::LIST => flat = input.side_by_side()?,
+        match (id, kind) {
+            (FILE_SCHEMA, kind::LIST) => flat = input.side_by_side()?,
             _ => input.value_in(FILE, id, kind)?,
         }
     }
@@ -183,6 +183,12 @@ mod tests {
         [&whole[..whole.len() - 9], field, &[0, 0]].concat()
     }
 
+    /// A file with further fields after its schema.
+    fn with_fields(fields: &[u8]) -> Vec<u8> {
+        let whole = metadata(1);
+        [&whole[..whole.len() - 1], fields, &[0]].concat()
+    }
+
     #[test]
     fn columns_side_by_side_are_flat() {
         assert_eq!(is_flat(&metadata(1)), Some(true));
@@ -214,28 +220,23 @@ mod tests {
         // The logical type of integers has a width, which is no name.
         assert_eq!(is_flat(&with_column(&[0x6c, 0xac, 0x13, 64, 0x12, 0, 0])), Some(true));
         assert_eq!(is_flat(&with_column(&[0x6c, 0xac, 0x18, 1, 64, 0, 0])), None);
-        let whole = metadata(1);
-        let encrypted = [&whole[..whole.len() - 1], &[0x6c, 0x1c, 0, 0, 0]].concat();
-        assert_eq!(is_flat(&encrypted), None);
+        assert_eq!(is_flat(&with_fields(&[0x6c, 0x1c, 0, 0])), None, "encryption");
     }
 
     #[test]
     fn fields_in_another_order_are_damaged() {
-        let whole = metadata(1);
-        let file = |fields: &[u8]| [&whole[..whole.len() - 1], fields, &[0]].concat();
-        assert_eq!(is_flat(&file(&[0x16, 2])), Some(true), "rows");
-        assert_eq!(is_flat(&file(&[0x05, 2, 2])), None, "the version again");
+        assert_eq!(is_flat(&with_fields(&[0x16, 2])), Some(true), "rows");
+        assert_eq!(is_flat(&with_fields(&[0x05, 2, 2])), None, "the version again");
     }
 
     /// The Parquet reader would take the offset of the column's pages, after a path that is no
     /// list, for something else.
     #[test]
     fn columns_of_row_groups_are_checked_to_the_end() {
-        let whole = metadata(1);
         let file = |path: &[u8]| {
             let column = [&[0x15, 4, 0x19, 0x15, 0][..], path, &[0x15, 0, 0x16, 2, 0]].concat();
             let group = [&[0x19, 0x1c, 0x26, 8, 0x1c][..], &column, &[0, 0x16, 2, 0]].concat();
-            [&whole[..whole.len() - 1], &[0x29, 0x1c], &group, &[0]].concat()
+            with_fields(&[&[0x29, 0x1c], &group[..]].concat())
         };
         assert_eq!(is_flat(&file(&[0x19, 0x18, 1, b'c'])), Some(true));
         assert_eq!(is_flat(&file(&[0x18, 1, b'c'])), None, "a name");
@@ -251,10 +252,8 @@ mod tests {
 
     #[test]
     fn fields_that_parquet_does_not_have_are_refused() {
-        let whole = metadata(1);
-        let file = |fields: &[u8]| [&whole[..whole.len() - 1], fields, &[0]].concat();
-        assert_eq!(is_flat(&file(&[0x05, 40, 2])), None, "field 20");
-        assert_eq!(is_flat(&file(&[0x05, 0, 2])), None, "field 0");
+        assert_eq!(is_flat(&with_fields(&[0x05, 40, 2])), None, "field 20");
+        assert_eq!(is_flat(&with_fields(&[0x05, 0, 2])), None, "field 0");
     }
 
     #[test]
