@@ -110,7 +110,8 @@ def test_a_swept_key_gives_way_to_a_column_of_its_name(scenario: dict[str, Any])
         scenario, {"repetitions": 2, "policies": "os"}, sweep={"seed": [7, 3], "target": ["paper"]}
     )
     assert isinstance(result, memweir.SimResult)
-    assert [(row["at.seed"], row["seed"]) for row in result.rows] == [(7, 7), (7, 8), (3, 3), (3, 4)]
+    seeds = [(row["at.seed"], row["seed"]) for row in result.rows]
+    assert seeds == [(7, 7), (7, 8), (3, 3), (3, 4)]
     assert {(row["at.target"], row["target"]) for row in result.rows} == {("paper", None)}
     # Their rows have no seed.
     assert [row["seed"] for row in result.policies] == [7, 3]

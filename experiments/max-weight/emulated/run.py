@@ -83,7 +83,7 @@ def inputs(directory):
 
 
 def emulate(memweir, file, *arguments):
-    """The report of an emulation of this jobs file. Batches that run at once have their own logs."""
+    """The report of an emulation of this jobs file. Several may run at once, each with its logs."""
     directory = file.parent
     command = [memweir, "emulate", "--quantum", QUANTUM, "--logs", file.stem, *arguments, file]
     done = subprocess.run(command, cwd=directory, env=BARE, capture_output=True, text=True)

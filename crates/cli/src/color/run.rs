@@ -236,8 +236,8 @@ fn tell(args: &Args, status: ExitStatus, colored: &Colored, ran: &Ran, totals: &
     let unmoved = totals.get(Counter::UnmovedMicros) as f64 / 1e6 / ran.seconds;
     if unmoved >= 0.5 {
         tell!(
-            "{unmoved:.0} pages on average were in other colors and could not be moved (pinned, or \
-             shared after a fork)"
+            "{} on average could not be moved from other colors (pinned, or shared after a fork)",
+            text::counted(unmoved.round() as u64, "page")
         );
     }
     if colored.delivery() == Delivery::Recycle {

@@ -260,8 +260,8 @@ fn sweep_entries(
 }
 
 /// Mends the page if its frame has none of the colors requested there; returns true if it has one
-/// of them then. `frame` is `None` for
-/// the shared page of zeros, because the kernel chooses the page that replaces it at a write.
+/// of them then. `frame` is `None` for the shared page of zeros, because the kernel chooses the
+/// page that replaces it at a write.
 fn put_right(
     start: &Start,
     placer: &mut Placer,

@@ -109,8 +109,8 @@ impl Memory {
         self.add_found(range, pages, Pagemap::scan_present)
     }
 
-    /// Returns the bytes in DRAM of private memory outside of the known ranges: of static
-    /// variables, of stacks, and of what the program mapped by system calls of its own.
+    /// Returns the bytes in DRAM of private memory outside of the known ranges: of static variables
+    /// of libraries, of stacks, and of what the program mapped by system calls of its own.
     pub(super) fn present_unseen(&mut self) -> usize {
         let (mut at, mut bytes) = (0, 0);
         self.list.read();
