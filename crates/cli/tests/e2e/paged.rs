@@ -233,6 +233,21 @@ fn a_database_under_load_keeps_what_it_was_given() {
     assert!(number(&report["counters"], "fork_pauses") > 0, "{report}");
 }
 
+/// The child lives until its parent ends, so that the pause of evictions has no end of its own.
+#[test]
+fn a_child_that_stays_to_the_end_is_named() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let program = "import os\nheld = bytearray(b'1') * (16 << 20)\nto_read, to_write = os.pipe()\n\
+                   if os.fork() == 0:\n    os.close(to_write)\n    os.read(to_read, 1)\n    \
+                   os._exit(0)\nmore = bytearray(b'2') * (32 << 20)\nprint(held[-1] + more[-1])";
+    let (code, output, report) = paged(&World::new(), 8 << 20, &[], &["python3", "-c", program]);
+    assert_eq!((code, output.as_slice()), (Some(0), &b"99\n"[..]), "{report}");
+    let causes = report["dram_overshoot_causes"].as_array().expect("a list");
+    assert!(causes.contains(&json!("forked-children")), "{report}");
+}
+
 #[test]
 fn refuses_before_anything_starts() {
     let world = World::new();
