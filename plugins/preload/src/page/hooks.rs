@@ -146,11 +146,13 @@ extern "C" fn mremap(
     let unforked =
         space::get().is_some_and(|space| space.with(|ranges| ranges.unforked.at(old).is_some()));
     let range = pages(old, old_length);
-    let locked = in_file(range)
-        && space::get().is_some_and(|space| space.with(|ranges| ranges.locks.touches(range)));
+    let locked = space::get().is_some_and(|space| space.with(|ranges| ranges.locks.touches(range)));
+    let lock_lost = in_file(range) && (locked || space::get().is_some_and(Space::is_locked));
     let start = remapped(old, old_length, length, flags, to);
-    if locked && start != usize::MAX {
-        tell(|space| space.with(|ranges| ranges.lock(pages(start, length))));
+    if lock_lost && start != usize::MAX {
+        if locked {
+            tell(|space| space.with(|ranges| ranges.lock(pages(start, length))));
+        }
         lock_again(pages(start, length));
     }
     if unforked && start != usize::MAX {
@@ -343,18 +345,18 @@ extern "C" fn brk(address: usize) -> c_int {
 /// Locks by `call` and records that: before the call, and while the helper evicts nothing that it
 /// found unlocked.
 fn lock(range: Span, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
-    let mut was_excluded = false;
+    let mut was_locked = false;
     changing(|| {
         tell(|space| {
             space.with(|ranges| {
-                was_excluded = ranges.excluded.touches(range);
+                was_locked = ranges.locks.touches(range);
                 ranges.lock(range);
             });
         });
     });
     let result = call();
     // A lock that fails may leave an earlier one in place.
-    if result.is_err() && !was_excluded {
+    if result.is_err() && !was_locked {
         unlocked(range);
     }
     done(result)
@@ -404,11 +406,12 @@ extern "C" fn munlock(address: usize, length: usize) -> c_int {
 }
 
 extern "C" fn mlockall(flags: c_int) -> c_int {
-    changing(|| tell(|space| space.locked.store(true, Ordering::Release)));
+    let mut was_locked = false;
+    changing(|| tell(|space| was_locked = space.locked.swap(true, Ordering::AcqRel)));
     // SAFETY: the program's own call.
     let result = unsafe { sys!(libc::SYS_mlockall, flags) };
     if result.is_err() {
-        tell(|space| space.locked.store(false, Ordering::Release));
+        tell(|space| space.locked.store(was_locked, Ordering::Release));
     }
     done(result)
 }
@@ -417,6 +420,7 @@ extern "C" fn munlockall() -> c_int {
     // SAFETY: the program's own call.
     let result = unsafe { sys!(libc::SYS_munlockall) };
     tell(|space| space.locked.store(false, Ordering::Release));
+    unlocked(Span::new(0, usize::MAX));
     done(result)
 }
 

@@ -176,7 +176,7 @@ impl Ranges {
     /// stays in DRAM, so that no mapping of the file takes its place.
     pub(crate) fn keep_from_children(&mut self, range: Span) {
         if self.known.touches(range) && !self.unforked.insert(range) {
-            self.excluded.insert(range);
+            self.exclude(range);
         }
     }
 
@@ -481,6 +481,8 @@ mod tests {
         let last = Span::of((UNFORKED - 1) * 4, 2);
         assert_eq!(ranges.convertible(last), last);
         assert!(ranges.convertible(Span::of(UNFORKED * 4, 2)).is_empty());
+        ranges.unlock(Span::new(0, usize::MAX));
+        assert!(ranges.convertible(Span::of(UNFORKED * 4, 2)).is_empty(), "no lock kept it");
         ranges.forget(Span::new(0, 8));
         assert_eq!(ranges.unforked.next(0), Some(Span::of(8, 2)));
     }

@@ -263,6 +263,26 @@ pub(crate) fn locking_all() {
     lock_all_with(&block, 84);
     plain.evict();
     assert!(plain.has(0..PAGES, 82));
+    locks_of_all_outlive_moves();
+}
+
+/// Locks and unlocks a block that moves in the meantime, in two ways at once.
+fn locks_of_all_outlive_moves() {
+    let (block, size) = (evicted(85), PAGES * PAGE);
+    // SAFETY: the memory is the test's, which uses its new place from here on.
+    let moved = unsafe {
+        if !locks(&block, 8) || libc::mlockall(libc::MCL_CURRENT) != 0 {
+            return;
+        }
+        let before = locked();
+        let moved = libc::mremap(block.address(0), size, 2 * size, libc::MREMAP_MAYMOVE);
+        assert_eq!(locked() - before, size / 1024, "all that moved is locked, and what is new");
+        libc::munlockall();
+        moved
+    };
+    let moved = Block(moved as usize, 2 * PAGES);
+    moved.evict();
+    assert!(moved.has(0..PAGES, 85) && moved.is_zero(PAGES..2 * PAGES));
 }
 
 /// Locks all memory while more is written than there is room for; the block stays in DRAM
