@@ -76,7 +76,7 @@ class SimResult(Result):
         for point in self.report["points"]:
             for run in point["runs"]:
                 slowdowns = [task["slowdown"] for task in run["tasks"]]
-                row = {key: run[key] for key in _RUN_KEYS}
+                row = scalars(run)
                 row["slowdown_mean"] = sum(slowdowns) / len(slowdowns)
                 row["slowdown_max"] = max(slowdowns)
                 yield placed(point, {**row, **_queueing(run.get("queueing"))})
@@ -87,7 +87,7 @@ class SimResult(Result):
         rows = []
         for point in self.report["points"]:
             for policy in point["policies"]:
-                row = {key: policy[key] for key in _POLICY_KEYS}
+                row = scalars(policy)
                 difference = policy["difference"] or {}
                 row["difference_low_s"] = difference.get("low_s")
                 row["difference_high_s"] = difference.get("high_s")
@@ -223,36 +223,7 @@ class ReproductionResult(CommandResult):
         return (scalars(comparison) for comparison in self.report["comparisons"])
 
 
-_RUN_KEYS = (
-    "policy",
-    "repetition",
-    "seed",
-    "turnaround_s",
-    "weighted_speedup",
-    "bandwidth_mean",
-    "bandwidth_std",
-    "ideal_average_bandwidth",
-    "target",
-    "quanta",
-    "optimum_s",
-    "optimum_is",
-    "copied_bytes",
-)
-
 _QUEUEING_KEYS = ("wait", "response", "bounded_slowdown")
-
-_POLICY_KEYS = (
-    "policy",
-    "mean_s",
-    "rsd_percent",
-    "gain",
-    "verdict",
-    "weighted_speedup",
-    "bandwidth_mean",
-    "bandwidth_std",
-    "share_of_possible",
-)
-
 
 def _queueing(found: Mapping[str, Any] | None) -> Row:
     """Returns the columns of a run of a job log; None in all of them for another run."""
