@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memweir_abi::kernel::PAGE_BYTES;
 use memweir_abi::kernel::pagemap::{PAGEMAP_SCAN, Scan};
@@ -23,6 +23,7 @@ use nix::sys::signal::Signal;
 
 use crate::MissingFeature;
 use crate::cgroup;
+use crate::files::{Files, KernelFiles};
 use crate::pidfd::PidFd;
 use crate::softpmu::SharedFile;
 
@@ -117,6 +118,21 @@ pub fn try_protection(file: &File) -> Result<(), Obstacle> {
             request(&watch, UFFDIO_WRITEPROTECT, &mut protection)
         })
         .map_err(|error| Obstacle { step: Step::Protect, error })
+}
+
+/// Returns the shared memory in DRAM that a process maps, pages of the NVM's file among it; zero if
+/// it has ended.
+#[must_use]
+pub fn shared_memory(process: u32) -> Bytes {
+    let status = KernelFiles.read(Path::new(&format!("/proc/{process}/status")));
+    status.ok().and_then(|text| shared(&text)).unwrap_or_default()
+}
+
+/// Parses the shared memory of proc_pid_status(5).
+fn shared(status: &str) -> Option<Bytes> {
+    let value = status.lines().find_map(|line| line.strip_prefix("RssShmem:"))?;
+    let kib: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(Bytes(kib.saturating_mul(1024)))
 }
 
 fn open_userfaultfd() -> io::Result<OwnedFd> {
@@ -285,6 +301,14 @@ mod tests {
             }
             tried => tried.expect("Linux 6.4 or later"),
         }
+    }
+
+    #[test]
+    fn shared_memory_is_what_the_kernel_counts_as_such() {
+        let text = "RssAnon:\t      88 kB\nRssFile:\t    1656 kB\nRssShmem:\t    2048 kB\n";
+        assert_eq!(shared(text), Some(Bytes(2 << 20)));
+        assert_eq!(shared("RssShmem:\t    x kB\n"), None);
+        assert_eq!(shared_memory(0), Bytes(0));
     }
 
     #[test]

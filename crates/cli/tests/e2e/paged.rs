@@ -561,6 +561,32 @@ fn memory_that_libc_did_not_map_is_named() {
     assert_eq!(report["dram_overshoot_causes"], json!(["unseen-memory"]), "{report}");
 }
 
+/// It may have pages of the NVM's file in DRAM besides, which are shared memory for the kernel.
+#[test]
+fn shared_memory_is_named() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let program = |mapped: &str| {
+        format!(
+            "import mmap, time\nx = bytearray(b'1') * (16 << 20)\n\
+             y = mmap.mmap(-1, 32 << 20, mmap.{mapped} | mmap.MAP_ANONYMOUS)\n\
+             for i in range(0, 32 << 20, 4096): y[i] = 1\n\
+             print(sum(x[::4096]))\ntime.sleep(0.5)"
+        )
+    };
+    let shared_by = |mapped: &str| {
+        let command = ["python3", "-c", &program(mapped)];
+        let (code, output, report) = paged(&World::new(), 8 << 20, &[], &command);
+        assert_eq!((code, output.as_slice()), (Some(0), &b"200704\n"[..]), "{report}");
+        number(&report, "shared_peak_bytes")
+    };
+    let shared = shared_by("MAP_SHARED");
+    assert!((16 << 20..33 << 20).contains(&shared), "{shared}");
+    let private = shared_by("MAP_PRIVATE");
+    assert!(private < 1 << 20, "{private}");
+}
+
 #[test]
 fn a_full_nvm_holds_no_writers() {
     if !(possible() && exists("python3")) {

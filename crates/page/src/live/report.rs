@@ -102,6 +102,9 @@ pub struct Report {
     pub dram_overshoot_bytes: Bytes,
     /// Why it was more than a twentieth above the budget, as far as that is known.
     pub dram_overshoot_causes: Vec<Cause>,
+    /// Least peak of the shared memory in DRAM of one paged process, at the looks: it is neither
+    /// paged nor part of the other figures.
+    pub shared_peak_bytes: Bytes,
     /// Programs that ran without being paged.
     pub unpaged: UnpagedReport,
     /// Memory in NVM at the last look while it ran.
@@ -165,6 +168,7 @@ impl Report {
             dram_peak_bytes: dram_peak,
             dram_overshoot_bytes: dram_peak.saturating_sub(order.dram),
             dram_overshoot_causes: run.causes(),
+            shared_peak_bytes: paged.shared_peak(),
             unpaged,
             nvm_used_bytes: running.map_or(nvm_peak, |row| row.nvm_used_bytes),
             nvm_peak_bytes: nvm_peak,

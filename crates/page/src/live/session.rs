@@ -12,7 +12,7 @@ use memweir_abi::preload::page::{
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Seconds};
 use memweir_linux::MissingFeature;
-use memweir_linux::paging::CountersFile;
+use memweir_linux::paging::{CountersFile, shared_memory};
 use memweir_linux::preload::{self, NotStarted};
 use memweir_linux::unpaged::Unpaged;
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry};
@@ -123,6 +123,8 @@ struct Seen {
     nvm_seconds: f64,
     /// The most anonymous memory in DRAM of all processes together, paged or not.
     most: Bytes,
+    /// The most shared memory in DRAM of one paged process.
+    shared: Bytes,
 }
 
 /// A look at a program that runs.
@@ -195,6 +197,13 @@ impl Paged {
         self.seen.most.max(Bytes(counters.get(PageCounter::DramPeakBytes)))
     }
 
+    /// Returns the peak of the shared memory in DRAM of one paged process, at the looks: at least so
+    /// much, since all of its pages in NVM are taken for shared.
+    #[must_use]
+    pub fn shared_peak(&self) -> Bytes {
+        self.seen.shared
+    }
+
     /// Looks at the counters and at programs that are not paged, and ends processes where that was
     /// requested and is necessary.
     ///
@@ -210,6 +219,9 @@ impl Paged {
         if !processes.is_empty() {
             self.seen.last = Some(row);
         }
+        // Those of its pages in NVM that are mapped are counted as shared memory as well.
+        let shared = |p: &PageProcess| shared_memory(p.process).saturating_sub(p.nvm);
+        self.seen.shared = processes.iter().map(shared).fold(self.seen.shared, Bytes::max);
         self.seen.nvm_seconds += Bytes(counters.relieved()).as_f64() * (at.0 - self.seen.at.0);
         self.seen.at = at;
         let ended = match self.order.when_full {

@@ -64,6 +64,10 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
             report.nvm.size_bytes
         ));
     }
+    if report.shared_peak_bytes.0 > report.dram_bytes.0 / 20 {
+        let shared = report.shared_peak_bytes;
+        warnings.push(format!("at least {shared} of shared memory were neither paged nor counted"));
+    }
     if report.dram_overshoot_bytes.0 > report.dram_bytes.0 / 20 {
         let causes: Vec<String> =
             report.dram_overshoot_causes.iter().map(|cause| because(*cause, report)).collect();

@@ -41,6 +41,7 @@ fn report() -> Report {
         dram_peak_bytes: Bytes(66 << 20),
         dram_overshoot_bytes: Bytes(2 << 20),
         dram_overshoot_causes: Vec::new(),
+        shared_peak_bytes: Bytes(3 << 20),
         unpaged: UnpagedReport::default(),
         nvm_used_bytes: Bytes(32 << 20),
         nvm_peak_bytes: Bytes(256 << 20),
@@ -86,6 +87,9 @@ fn what_did_not_go_as_asked_is_told() {
     assert!(told[1].contains("the NVM of 1 GiB was full"), "{told:?}");
     assert!(told[2].contains("16 MiB above the budget of 64 MiB: the NVM was full; 9 times"));
     assert!(told[2].contains("for up to 12 ms at a time"), "{told:?}");
+    report.shared_peak_bytes = Bytes(100 << 20);
+    let told = warnings(&report);
+    assert!(told[2].contains("at least 100 MiB of shared memory were"), "{told:?}");
 }
 
 #[test]
