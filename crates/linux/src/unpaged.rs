@@ -1,5 +1,6 @@
-//! Programs that a paged program has started and that do not load the preload library, with their
-//! anonymous memory. The library cannot count them, so they are found in `/proc`.
+//! Programs that a paged program has started and that do not load the preload library, or cannot be
+//! paged by it, with their anonymous memory. The library cannot count them, so they are found in
+//! `/proc`.
 //!
 //! A walk finds the descendants of this process, and everything that once was one. It misses
 //! programs that end between two walks, and children that lose their parent between two walks. The
@@ -13,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use memweir_abi::kernel::PAGE_BYTES;
+use memweir_abi::preload::page::UNPAGED_MARK;
 use memweir_core::Bytes;
 use nix::sys::signal::Signal;
 
@@ -56,6 +58,9 @@ struct Finding {
     /// The program that it was found with; another one has to be looked at anew.
     program: PathBuf,
     is_paged: bool,
+    /// True if two walks found the same. At the first one, the library may be about to find out
+    /// that it cannot page the program.
+    is_final: bool,
 }
 
 /// The processes that descend from this one and are not paged.
@@ -101,10 +106,11 @@ impl Unpaged {
         let program = fs::read_link(directory.join("exe")).ok()?;
         let known = self.findings.get(&identity).filter(|known| known.program == program);
         let is_paged = match known {
-            Some(known) => known.is_paged,
-            None => is_paged(&directory, &self.library)?,
+            Some(known) if known.is_final => known.is_paged,
+            _ => is_paged(&directory, &self.library)?,
         };
-        self.findings.insert(identity, Finding { program: program.clone(), is_paged });
+        let is_final = known.is_some_and(|known| known.is_paged == is_paged);
+        self.findings.insert(identity, Finding { program: program.clone(), is_paged, is_final });
         if is_paged {
             return None;
         }
@@ -115,8 +121,8 @@ impl Unpaged {
     }
 }
 
-/// Returns true if a process has loaded the library, and `None` if it has ended, or is just being
-/// started and may still load it.
+/// Returns true if a process has loaded the library and is paged, and `None` if it has ended, or is
+/// just being started and may still load it.
 fn is_paged(directory: &Path, library: &Path) -> Option<bool> {
     let maps = fs::read(directory.join("maps")).ok()?;
     judge(&maps, library, || is_dynamic(&directory.join("exe")))
@@ -125,7 +131,7 @@ fn is_paged(directory: &Path, library: &Path) -> Option<bool> {
 fn judge(maps: &[u8], library: &Path, is_dynamic: impl FnOnce() -> bool) -> Option<bool> {
     let has = |name: &[u8]| maps.windows(name.len()).any(|part| part == name);
     if has(library.as_os_str().as_bytes()) {
-        Some(true)
+        Some(!has(UNPAGED_MARK.to_bytes()))
     } else if has(LIBC) || !is_dynamic() {
         Some(false)
     } else {
@@ -158,6 +164,8 @@ mod tests {
         let loader = "/lib64/ld-linux-x86-64.so.2";
         assert_eq!(is_paged(&["/bin/sh", loader], true), None);
         assert_eq!(is_paged(&["/bin/sh", loader, "/usr/lib/memweir/library.so"], true), Some(true));
+        let marked = [loader, "/usr/lib/memweir/library.so", "/memfd:memweir-unpaged (deleted)"];
+        assert_eq!(is_paged(&marked, true), Some(false));
         assert_eq!(is_paged(&["/bin/sh", loader, "/lib/libc.so.6"], true), Some(false));
         assert_eq!(is_paged(&["/bin/busybox"], false), Some(false));
     }

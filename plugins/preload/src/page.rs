@@ -94,10 +94,12 @@ mod vmas;
 
 use std::ffi::CString;
 
-use memweir_abi::preload::page::{PageCounter, PageOrder};
+use memweir_abi::preload::page::{PageCounter, PageOrder, UNPAGED_MARK};
 
 use crate::control::{self, READY};
-use crate::{launch, maps, sys};
+use crate::sys::{self, sys};
+use crate::uffd::PAGE;
+use crate::{launch, maps};
 use pager::{Begin, Start};
 use space::Space;
 use tally::Tally;
@@ -111,10 +113,33 @@ pub(crate) fn begin(text: &str) {
     };
     if start_paging(&order, tally).is_none() {
         tally.add(PageCounter::Unpaged, 1);
+        leave_mark();
     }
 }
 
+/// Leaves a mapping by whose name memweir finds programs that have loaded the library and are not
+/// paged. Forked children do not get it: most of their pages are their parent's.
+fn leave_mark() -> Option<()> {
+    let (name, flags) = (UNPAGED_MARK.as_ptr(), libc::MFD_CLOEXEC);
+    // SAFETY: makes a descriptor; the name ends with a zero byte.
+    let fd = unsafe { sys!(libc::SYS_memfd_create, name, flags) }.ok()? as i32;
+    // SAFETY: a new mapping, which nothing accesses.
+    let start = unsafe { sys!(libc::SYS_mmap, 0, PAGE, libc::PROT_NONE, libc::MAP_SHARED, fd, 0) };
+    sys::close(fd);
+    sys::advise(start.ok()?, PAGE, libc::MADV_DONTFORK).ok()
+}
+
+/// Returns true if this process has the same number here and in `/proc`. In a PID namespace of its
+/// own it has not, and other processes would take the number in the counters for another's.
+fn is_numbered_as_elsewhere() -> bool {
+    let number = std::fs::read_link("/proc/self");
+    number.is_ok_and(|number| number.as_os_str() == sys::process_id().to_string().as_str())
+}
+
 fn start_paging(order: &PageOrder, tally: Tally) -> Option<()> {
+    if !is_numbered_as_elsewhere() {
+        return None;
+    }
     let control = control::create().ok()?;
     let space = space::create().ok()?;
     let main = sys::process_id();

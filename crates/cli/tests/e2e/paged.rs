@@ -561,6 +561,25 @@ fn memory_that_libc_did_not_map_is_named() {
     assert_eq!(report["dram_overshoot_causes"], json!(["unseen-memory"]), "{report}");
 }
 
+/// They load the library, which can neither count nor identify them: the first does not see the
+/// `/proc` of memweir, the second sees it and has another number there.
+#[test]
+fn programs_in_a_pid_namespace_are_named() {
+    if !(possible() && exists("python3") && exists("unshare")) {
+        return;
+    }
+    let program = "import time\nx = bytearray(b'1') * (32 << 20)\nprint(x[-1])\ntime.sleep(0.5)";
+    for namespace in [&["-p", "-f", "--mount-proc"][..], &["-p", "-f"]] {
+        let command = [&["unshare"], namespace, &["python3", "-c", program]].concat();
+        let (code, output, report) = paged(&World::new(), 8 << 20, &[], &command);
+        assert_eq!((code, output.as_slice()), (Some(0), &b"49\n"[..]), "{report}");
+        let largest = &report["unpaged"]["programs"][0];
+        assert!(largest["program"].as_str().unwrap().contains("python"), "{report}");
+        assert!(number(largest, "dram_peak_bytes") > 32 << 20, "{report}");
+        assert_eq!(report["dram_overshoot_causes"][0], "unpaged-programs", "{report}");
+    }
+}
+
 /// It may have pages of the NVM's file in DRAM besides, which are shared memory for the kernel.
 #[test]
 fn shared_memory_is_named() {
