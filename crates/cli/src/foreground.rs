@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use memweir_linux::preload::UnreachedProgram;
 use memweir_linux::tell;
 
 use crate::failure::Outcome;
@@ -27,6 +28,14 @@ pub(crate) fn tell(command: &[OsString], status: ExitStatus) {
 pub(crate) fn outcome(status: ExitStatus) -> Outcome {
     let code = status.code().or(status.signal().map(|signal| 128 + signal));
     Outcome::Program(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
+}
+
+/// Programs that the preload library did not reach and their memory, in parentheses; empty if there
+/// are none.
+pub(crate) fn memory_of<'a>(programs: impl Iterator<Item = &'a UnreachedProgram>) -> String {
+    let told: Vec<String> =
+        programs.map(|p| format!("{}: {} in DRAM at most", p.program, p.dram_peak_bytes)).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
 }
 
 /// The words of a command as text, for reports.

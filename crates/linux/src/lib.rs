@@ -51,7 +51,6 @@ mod suspension;
 pub mod swap;
 pub mod terminal;
 pub mod topology;
-pub mod unpaged;
 pub mod waker;
 pub mod world;
 

@@ -1,9 +1,10 @@
 //! Requirements for starting a program with memweir's preload library: the library's file, and a
-//! program whose loader loads it. The library's work, and what that needs of the machine, is not
-//! here.
+//! program whose loader loads it. Also the programs of a tree that it does not reach. The library's
+//! work, and what that needs of the machine, is not here.
 
 mod open_files;
 mod program;
+mod unreached;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ use crate::MissingFeature;
 pub use open_files::check_inherited_files;
 pub use program::check_program;
 pub(crate) use program::is_dynamic;
+pub use unreached::{Unreached, UnreachedProcess, UnreachedProgram};
 
 /// File name of the preload library.
 const LIBRARY: &str = "libmemweir_preload.so";

@@ -56,9 +56,13 @@ pub(crate) fn begin(text: &str) {
     remember_set(control, start);
     if start_helper(*start).is_err() {
         counters.add(Counter::Uncolored, 1);
+        launch::leave_mark();
         return;
     }
     control.await_state(READY);
+    if !control.is_ready() {
+        launch::leave_mark();
+    }
     hooks::install();
     // SAFETY: the handlers live as long as the library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };

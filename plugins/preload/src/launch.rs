@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use memweir_abi::preload::UNREACHED_MARK;
+
 use crate::control::{Control, STARTED};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
@@ -102,6 +104,18 @@ fn reap(child: i32) {
         unsafe { sys!(libc::SYS_wait4, child, 0, libc::__WALL, 0) }
     };
     while wait() == Err(Errno(libc::EINTR)) {}
+}
+
+/// Leaves a mapping by whose name memweir finds programs that have loaded the library and have no
+/// helper. Forked children do not get it: most of their pages are their parent's.
+pub(crate) fn leave_mark() -> Option<()> {
+    let (name, flags) = (UNREACHED_MARK.as_ptr(), libc::MFD_CLOEXEC);
+    // SAFETY: makes a descriptor; the name ends with a zero byte.
+    let fd = unsafe { sys!(libc::SYS_memfd_create, name, flags) }.ok()? as i32;
+    // SAFETY: a new mapping, which nothing accesses.
+    let start = unsafe { sys!(libc::SYS_mmap, 0, PAGE, libc::PROT_NONE, libc::MAP_SHARED, fd, 0) };
+    sys::close(fd);
+    sys::advise(start.ok()?, PAGE, libc::MADV_DONTFORK).ok()
 }
 
 /// Leaves the program's files, session, name, and limits of files.

@@ -94,12 +94,10 @@ mod vmas;
 
 use std::ffi::CString;
 
-use memweir_abi::preload::page::{PageCounter, PageOrder, UNPAGED_MARK};
+use memweir_abi::preload::page::{PageCounter, PageOrder};
 
 use crate::control::{self, READY};
-use crate::sys::{self, sys};
-use crate::uffd::PAGE;
-use crate::{launch, maps};
+use crate::{launch, maps, sys};
 use pager::{Begin, Start};
 use space::Space;
 use tally::Tally;
@@ -113,20 +111,8 @@ pub(crate) fn begin(text: &str) {
     };
     if start_paging(&order, tally).is_none() {
         tally.add(PageCounter::Unpaged, 1);
-        leave_mark();
+        launch::leave_mark();
     }
-}
-
-/// Leaves a mapping by whose name memweir finds programs that have loaded the library and are not
-/// paged. Forked children do not get it: most of their pages are their parent's.
-fn leave_mark() -> Option<()> {
-    let (name, flags) = (UNPAGED_MARK.as_ptr(), libc::MFD_CLOEXEC);
-    // SAFETY: makes a descriptor; the name ends with a zero byte.
-    let fd = unsafe { sys!(libc::SYS_memfd_create, name, flags) }.ok()? as i32;
-    // SAFETY: a new mapping, which nothing accesses.
-    let start = unsafe { sys!(libc::SYS_mmap, 0, PAGE, libc::PROT_NONE, libc::MAP_SHARED, fd, 0) };
-    sys::close(fd);
-    sys::advise(start.ok()?, PAGE, libc::MADV_DONTFORK).ok()
 }
 
 /// Returns true if this process has the same number here and in `/proc`. In a PID namespace of its

@@ -4,8 +4,6 @@
 mod counters;
 mod order;
 
-use std::ffi::CStr;
-
 pub use counters::{
     BUCKETS, PAGE_COUNTERS_BYTES, PageCounter, PageCounters, PageProcess, PagedState, Timed,
     bucket_of, process_word, timed_word,
@@ -16,9 +14,6 @@ pub use order::{
 
 /// Variable of the environment that holds the [`PageOrder`].
 pub const PAGE_ORDER_VARIABLE: &str = "MEMWEIR_PAGE";
-
-/// Name of the file in memory that a program maps if it has loaded the library and cannot be paged.
-pub const UNPAGED_MARK: &CStr = c"memweir-unpaged";
 
 /// Number of processes that can be paged at the same time. Further processes are not paged, but
 /// counted.

@@ -6,7 +6,7 @@ mod summary;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use memweir_abi::preload::{Counter, Delivery, Shortage};
@@ -16,7 +16,7 @@ use memweir_core::address_map::ColorSet;
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::InputError;
 use memweir_linux::foreground::Foreground;
-use memweir_linux::preload::{NotStarted, check_program};
+use memweir_linux::preload::{self, NotStarted, Unreached, UnreachedProgram, check_program};
 use memweir_linux::tell;
 use serde::Serialize;
 use summary::GivenPages;
@@ -25,6 +25,10 @@ use crate::failure::{Failure, Outcome};
 use crate::render::text;
 use crate::shared::map;
 use crate::{foreground, guardian, output};
+
+/// Interval between walks through all processes, in search of uncolored ones. A walk takes about a
+/// millisecond of one processor.
+const WALK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Options of `memweir color run`.
 #[derive(Debug, clap::Args)]
@@ -165,6 +169,7 @@ struct Report {
     gathered_per_second: Option<f64>,
     populated_per_second: Option<f64>,
     moved_per_second: Option<f64>,
+    uncolored: Vec<UnreachedProgram>,
     counters: Totals,
 }
 
@@ -194,17 +199,22 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         limit_pages: args.limit.map_or(0, |limit| limit.0.div_ceil(4096)),
     };
     let colored = Colored::prepare(&request, Some(&guardian::command()))?;
+    let library = preload::library().map_err(NotStarted::Machine)?;
+    let mut unreached = Unreached::descendants(&library).map_err(NotStarted::Machine)?;
     let warning = warn();
     let begun = Instant::now();
     let program =
         Foreground { command: &args.command, environment: colored.environment(), group: None };
-    let status = program.run(foreground::NEVER, || ())?;
-    let totals = colored.totals();
+    // A walk that fails misses programs; the colored ones do not depend on it.
+    let status = program.run(WALK_INTERVAL, || drop(unreached.look()))?;
+    let (totals, uncolored) = (colored.totals(), unreached.programs());
     let ran = Ran::new(args, status, begun, GivenPages::counted(&totals, &args.colors), warning);
     ran.summarize();
-    tell(args, status, &colored, &ran, &totals);
+    tell(&colored, &ran, &totals);
+    tell_uncolored(&uncolored, totals.get(Counter::Uncolored));
+    foreground::tell(&args.command, status);
     if let Some(path) = &args.json {
-        output::json(path, &report(ran, &colored, totals))?;
+        output::json(path, &report(ran, &colored, uncolored, totals))?;
     }
     Ok(foreground::outcome(status))
 }
@@ -215,7 +225,7 @@ fn warn() -> Option<String> {
 }
 
 /// Reports what did not go as requested; all else is in the JSON.
-fn tell(args: &Args, status: ExitStatus, colored: &Colored, ran: &Ran, totals: &Totals) {
+fn tell(colored: &Colored, ran: &Ran, totals: &Totals) {
     let told = [
         (
             Counter::Refused,
@@ -224,7 +234,6 @@ fn tell(args: &Args, status: ExitStatus, colored: &Colored, ran: &Ran, totals: &
         ),
         (Counter::Spilled, "page", "got other colors because the pool was short"),
         (Counter::Waited, "page fault", "waited for pages of these colors"),
-        (Counter::Uncolored, "process", "could not be placed and ran as ever"),
         (Counter::Failed, "page", "could not be placed"),
     ];
     for (counter, noun, what) in told {
@@ -250,10 +259,20 @@ fn tell(args: &Args, status: ExitStatus, colored: &Colored, ran: &Ran, totals: &
     if totals.get(Counter::Processes) == 0 {
         tell!("the program did not load the preload library; it ran uncolored");
     }
-    foreground::tell(&args.command, status);
 }
 
-fn report(ran: Ran, colored: &Colored, totals: Totals) -> Report {
+/// Reports processes whose pages were not placed: those that walks have found, or those that the
+/// library has counted, whichever are more.
+fn tell_uncolored(found: &[UnreachedProgram], counted: u64) {
+    let processes = found.iter().map(|program| program.processes).sum::<u64>().max(counted);
+    if processes > 0 {
+        let (processes, seen) =
+            (text::counted(processes, "process"), foreground::memory_of(found.iter()));
+        tell!("{processes} could not be placed and ran as ever{seen}");
+    }
+}
+
+fn report(ran: Ran, colored: &Colored, uncolored: Vec<UnreachedProgram>, totals: Totals) -> Report {
     let rate = |counter: Counter, time: Counter| {
         let micros = totals.get(time);
         (micros > 0).then(|| totals.get(counter) as f64 * 1e6 / micros as f64)
@@ -265,6 +284,7 @@ fn report(ran: Ran, colored: &Colored, totals: Totals) -> Report {
         gathered_per_second: rate(Counter::Gathered, Counter::GatherMicros),
         populated_per_second: rate(Counter::Populated, Counter::GatherMicros),
         moved_per_second: rate(Counter::Gathered, Counter::MoveMicros),
+        uncolored,
         counters: totals,
     }
 }

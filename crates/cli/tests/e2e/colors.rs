@@ -7,6 +7,8 @@ mod left;
 mod programs;
 mod shortage;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -189,6 +191,46 @@ fn all_inside(world: &World, program: &[&str]) {
         assert!(audited["own"]["pages"].as_u64().unwrap() > 500, "{audited}");
         std::fs::remove_file(world.path().join("ready")).unwrap();
     }
+}
+
+/// A static program that a colored one starts, and one that may not use userfaultfd.
+#[test]
+fn programs_that_run_uncolored_are_named() {
+    const SOURCE: &str = r#"
+        #include <stdlib.h>
+        #include <string.h>
+        #include <unistd.h>
+        int main(int count, char **words) {
+            char *memory = malloc(20 << 20);
+            memset(memory, count, 20 << 20);
+            sleep(2);
+            return memory[1 << 20] != count;
+        }
+    "#;
+    let world = World::new();
+    world.file("map.toml", MAP);
+    let compiled = [("static", &["-static"][..]), ("dynamic", &[])]
+        .map(|(name, flags)| compile(&world, SOURCE, name, flags).is_some());
+    if !(possible() && exists("setpriv")) || compiled != [true, true] {
+        return;
+    }
+    let both = "./static & setpriv --reuid=65534 --regid=65534 --clear-groups ./dynamic & wait";
+    std::fs::set_permissions(world.path(), Permissions::from_mode(0o755)).unwrap();
+    let mut run = world.memweir();
+    run.args(["color", "run", "--map", "map.toml", "--colors", "0-3", "--json", "run.json"]);
+    let output = run.args(["--", "sh", "-c", both]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("2 processes could not be placed and ran as ever ("), "{said}");
+    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    let uncolored = report["uncolored"].as_array().expect("a list");
+    let is_named = |name: &str| {
+        uncolored.iter().any(|program| {
+            program["program"].as_str().unwrap().ends_with(name)
+                && program["processes"] == 1
+                && program["dram_peak_bytes"].as_u64().unwrap() > 20 << 20
+        })
+    };
+    assert!(is_named("/static") && is_named("/dynamic") && uncolored.len() == 2, "{report}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl UnpagedReport {
     /// Returns the sum of their peaks, which their memory together cannot have exceeded.
     #[must_use]
     pub fn dram_peak(&self) -> Bytes {
-        self.programs.iter().map(|program| program.dram_peak_bytes).sum()
+        self.programs.iter().map(|program| program.ran.dram_peak_bytes).sum()
     }
 }
 
@@ -182,7 +182,7 @@ impl Report {
 
 fn unpaged(paged: &Paged, counters: &PageCounters) -> UnpagedReport {
     let programs = paged.outside().programs();
-    let seen = programs.iter().map(|program| program.processes).sum();
+    let seen = programs.iter().map(|program| program.ran.processes).sum();
     UnpagedReport {
         processes: counters.get(PageCounter::Unpaged).max(seen),
         refused: counters.get(PageCounter::Refused),

@@ -13,8 +13,7 @@ use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Seconds};
 use memweir_linux::MissingFeature;
 use memweir_linux::paging::{CountersFile, shared_memory};
-use memweir_linux::preload::{self, NotStarted};
-use memweir_linux::unpaged::Unpaged;
+use memweir_linux::preload::{self, NotStarted, Unreached};
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry};
 
 use super::killer::Killer;
@@ -158,9 +157,7 @@ impl Paged {
         let order = request.order(here, counters.path().display().to_string())?;
         let environment =
             vec![preload::variable()?, (PAGE_ORDER_VARIABLE.into(), order.to_string().into())];
-        let processes = Unpaged::descendants(&preload::library()?).map_err(|e| {
-            MissingFeature::new(format!("/proc: {e}"), "mount the proc file system")
-        })?;
+        let processes = Unreached::descendants(&preload::library()?)?;
         let (killer, seen) = (Killer::default(), Seen::default());
         let outside = Outside::new(processes, request.unpaged);
         Ok(Self { order, environment, counters, begun: Instant::now(), killer, outside, seen })
@@ -197,8 +194,8 @@ impl Paged {
         self.seen.most.max(Bytes(counters.get(PageCounter::DramPeakBytes)))
     }
 
-    /// Returns the peak of the shared memory in DRAM of one paged process, at the looks: at least so
-    /// much, since all of its pages in NVM are taken for shared.
+    /// Returns the peak of the shared memory in DRAM of one paged process, at the looks. It had at
+    /// least so much, since all of its pages in NVM are taken for shared.
     #[must_use]
     pub fn shared_peak(&self) -> Bytes {
         self.seen.shared

@@ -6,6 +6,7 @@ use memweir_abi::preload::page::PageProcess;
 use memweir_core::{Bytes, Joules, PAGE};
 use memweir_page::live::{Cause, Histogram, Report, Row};
 
+use crate::foreground;
 use crate::render::bars::bar;
 use crate::render::text::{self, Table, count, percent, seconds, time};
 
@@ -84,13 +85,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
 /// The programs that were not paged, and their memory as far as it was seen.
 fn unpaged_programs(report: &Report) -> String {
     let unpaged = &report.unpaged;
-    let programs: Vec<String> = unpaged
-        .programs
-        .iter()
-        .map(|program| format!("{}: {} in DRAM at most", program.program, program.dram_peak_bytes))
-        .collect();
-    let seen =
-        if programs.is_empty() { String::new() } else { format!(" ({})", programs.join(", ")) };
+    let seen = foreground::memory_of(unpaged.programs.iter().map(|program| &program.ran));
     let ended: u64 = unpaged.programs.iter().map(|program| program.ended).sum();
     let end = match ended {
         0 => "ran without being paged",

@@ -1,5 +1,6 @@
 use memweir_abi::preload::page::PagedState;
 use memweir_energy::Estimate;
+use memweir_linux::preload::UnreachedProgram;
 use memweir_page::live::{Bucket, NvmReport, Outcome, UnpagedProgram, UnpagedReport};
 
 use super::*;
@@ -97,9 +98,11 @@ fn programs_that_were_not_paged_are_named() {
     let mut report = report();
     report.dram_overshoot_bytes = Bytes(0);
     let program = |ended| UnpagedProgram {
-        program: "/bin/server".to_owned(),
-        processes: 1,
-        dram_peak_bytes: Bytes(410 << 20),
+        ran: UnreachedProgram {
+            program: "/bin/server".to_owned(),
+            processes: 1,
+            dram_peak_bytes: Bytes(410 << 20),
+        },
         ended,
     };
     report.unpaged = UnpagedReport { processes: 1, refused: 0, programs: vec![program(0)] };
