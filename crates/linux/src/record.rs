@@ -94,6 +94,8 @@ pub struct Recording {
     pub sampling_error: Option<SamplingError>,
     /// The caches that were simulated.
     pub caches: CacheHierarchy,
+    /// Number of processes and programs that were not counted.
+    pub uncounted: u64,
     /// Messages for the user, such as programs that ran outside the emulator.
     pub notices: Vec<String>,
 }

@@ -2,7 +2,7 @@
 //!
 //! Both files are anonymous (`memfd`), so that nothing is left behind however memweir ends. The
 //! plugin opens them as `/proc/PID/fd/N` of memweir. When memweir is gone, running processes keep
-//! their mappings, and programs that they execute run on in the emulator uncounted.
+//! their mappings, and programs that they execute run natively and uncounted.
 
 use std::fs::{self, File};
 use std::io;
@@ -105,6 +105,8 @@ impl JobCounters {
                 word.store(length, Relaxed);
             }
         }
+        // The job's first program.
+        header.uncounted_programs.store(1, Relaxed);
         header.magic.store(MAGIC, Relaxed);
         header.version.store(VERSION, Relaxed);
         Ok(counters)
@@ -164,21 +166,32 @@ impl JobCounters {
         AddressCell::take(self.header(), &self.page().addresses, unfinished)
     }
 
+    /// Returns the number of processes and programs of the job that were not counted.
+    #[must_use]
+    pub fn uncounted(&self) -> u64 {
+        let header = self.header();
+        header.uncounted.load(Relaxed) + header.uncounted_programs.load(Relaxed)
+    }
+
     /// Returns messages for the user about this job's counts.
     #[must_use]
     pub fn notices(&self) -> Vec<String> {
         let header = self.header();
         [
-            (&header.uncounted, "processes ran uncounted: too many at the same time"),
-            (&header.native_execs, "programs ran natively and uncounted: not fit for the emulator"),
-            (&header.avx512, "AVX-512 instructions were met, which the emulator does not have"),
-            (&header.accesses_lost, "accesses to memory were not recorded: nobody took them"),
-            (&header.placement.moved, "pages were moved between media, the hotter ones to DRAM"),
+            (&header.uncounted, "processes uncounted because too many ran at the same time"),
+            (
+                &header.uncounted_programs,
+                "programs uncounted because they are not fit for the emulator or have no access to \
+                 the counters (another user, another namespace)",
+            ),
+            (&header.avx512, "AVX-512 instructions, which the emulator does not have"),
+            (&header.accesses_lost, "accesses to memory not recorded because nobody took them"),
+            (&header.placement.moved, "pages moved between media, the hotter ones to DRAM"),
         ]
         .into_iter()
         .map(|(count, what)| (count.load(Relaxed), what))
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
+        .map(|(count, what)| format!("{what}: {count}"))
         .collect()
     }
 }

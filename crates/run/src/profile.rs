@@ -104,7 +104,8 @@ fn with_native_meter(
         media: if capabilities.media { options.media.clone() } else { Media::dram_only() },
         sampling: None,
     };
-    let around = report::Circumstances { workspace: &workspace, emulated: Vec::new(), inputs };
+    let around =
+        report::Circumstances { workspace: &workspace, emulated: Vec::new(), uncounted: 0, inputs };
     Ok(report::build(invocation, options.interval, run, counted, around, &Machine::here()))
 }
 

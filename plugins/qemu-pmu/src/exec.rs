@@ -4,7 +4,8 @@
 //! Before the emulator performs `execve`, this replaces the process by another emulator with the
 //! same plugin, provided that the target can run there. Otherwise nothing happens here and the
 //! program's own system call continues, with its own result. This includes set-user-ID and
-//! set-group-ID targets, because an emulator would not get those rights.
+//! set-group-ID targets, because an emulator would not get those rights, and programs that could
+//! not open the job's counters.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fs::File;
@@ -33,14 +34,8 @@ pub(crate) struct Emulator {
 pub(crate) enum Outcome {
     /// The call will fail on its own, or another emulator could not be started.
     Failing,
-    /// The target exists but cannot be emulated: it will run natively.
+    /// The target exists but cannot be emulated, or not counted: it will run natively.
     Native,
-}
-
-impl Outcome {
-    pub(crate) fn is_native(self) -> bool {
-        self == Self::Native
-    }
 }
 
 impl Emulator {
@@ -79,12 +74,22 @@ impl Emulator {
             return Outcome::Failing;
         };
         match target(path, argv) {
+            Ok(_) if !self.can_count() => Outcome::Native,
             Ok((path, argv)) => {
                 self.replace(&path, &argv, env);
                 Outcome::Failing
             }
             Err(outcome) => outcome,
         }
+    }
+
+    /// Returns true if another emulator can open the job's counters. It cannot in a PID or user
+    /// namespace of its own, as another user, or once memweir has ended.
+    fn can_count(&self) -> bool {
+        let Ok(page) = CString::new(&self.command.page[..]) else { return false };
+        let (here, both) = (libc::AT_FDCWD, libc::R_OK | libc::W_OK);
+        // SAFETY: a C string, and a call that changes nothing.
+        unsafe { libc::faccessat(here, page.as_ptr(), both, libc::AT_EACCESS) == 0 }
     }
 
     /// Returns the path that another process would use for the same file.

@@ -26,7 +26,7 @@ use memweir_abi::softpmu::gate::{
     ThreadState, VERSION, blocking, wakes_others,
 };
 
-use crate::gate::host::{Woken, host_state, own_tid, start_of, wait, wake};
+use crate::gate::host::{Woken, host_state, own_numbers, start_of, wait, wake};
 use crate::mapping::map;
 use crate::model::vcpu::Events;
 
@@ -98,7 +98,7 @@ impl Gate {
     /// Returns the turn of the first thread of a program: the one that this thread had before
     /// `exec`, or a new one.
     pub(crate) fn first(&self, slot: u64) -> Turn {
-        let (pid, tid) = (std::process::id(), own_tid());
+        let (pid, tid) = own_numbers();
         let before =
             self.page.used().iter().find(|record| {
                 record.tid.load(Relaxed) == tid && record.state() != ThreadState::Free
@@ -128,7 +128,7 @@ impl Gate {
         let turn = self.claim();
         if let Some(record) = turn.record {
             record.slot.store(slot as u32, Relaxed);
-            record.pid.store(std::process::id(), Relaxed);
+            record.pid.store(own_numbers().0, Relaxed);
         }
         turn
     }
@@ -151,9 +151,10 @@ impl Gate {
     pub(crate) fn after_fork(&self, slot: u64) -> Turn {
         let record = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed));
         if let Some(record) = record {
+            let (pid, tid) = own_numbers();
             record.slot.store(slot as u32, Relaxed);
-            record.pid.store(std::process::id(), Relaxed);
-            record.tid.store(own_tid(), Release);
+            record.pid.store(pid, Relaxed);
+            record.tid.store(tid, Release);
         }
         Turn { record, ..Turn::default() }
     }
@@ -224,7 +225,7 @@ impl Gate {
     /// Gives the turn back and waits for the next.
     fn park(&self, turn: &mut Turn, record: &ThreadRecord, place: Place) -> Parted {
         if record.tid.load(Relaxed) == 0 {
-            record.tid.store(own_tid(), Relaxed);
+            record.tid.store(own_numbers().1, Relaxed);
         }
         record.place.store(place as u32, Relaxed);
         record.state.store(ThreadState::Waiting as u32, Release);

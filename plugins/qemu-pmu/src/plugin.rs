@@ -19,7 +19,7 @@ use memweir_abi::softpmu::layout::REGIONS;
 use memweir_abi::softpmu::program::GateOption;
 
 use crate::api::{self, Api, Block, Info, Instruction, PluginId};
-use crate::exec::Emulator;
+use crate::exec::{Emulator, Outcome};
 use crate::gate::{Caches, Gate, Turn, Work};
 use crate::helpers::may_access_memory;
 use crate::model::vcpu::{Room, VcpuCaches};
@@ -569,11 +569,16 @@ unsafe extern "C" fn on_syscall(
                 // SAFETY: a C string, or null.
                 (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes().to_vec())
             };
-            if plugin.emulator.execute(directory, path, argv, env, flags, program).is_native() {
-                plugin.process.header().native_execs.fetch_add(1, Relaxed);
-                if let Some(gate) = &plugin.gate {
-                    // SAFETY: called on the thread of that vCPU.
-                    gate.goes_native(unsafe { &vcpu(index).turn });
+            // The next emulator takes it back, unless it cannot open the counters.
+            let uncounted = &plugin.process.header().uncounted_programs;
+            uncounted.fetch_add(1, Relaxed);
+            match plugin.emulator.execute(directory, path, argv, env, flags, program) {
+                Outcome::Failing => drop(uncounted.fetch_sub(1, Relaxed)),
+                Outcome::Native => {
+                    if let Some(gate) = &plugin.gate {
+                        // SAFETY: called on the thread of that vCPU.
+                        gate.goes_native(unsafe { &vcpu(index).turn });
+                    }
                 }
             }
         }

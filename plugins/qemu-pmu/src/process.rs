@@ -122,6 +122,7 @@ impl Process {
             course: UnsafeCell::default(),
         };
         process.begin();
+        header.uncounted_programs.fetch_sub(1, Relaxed);
         Ok(process)
     }
 

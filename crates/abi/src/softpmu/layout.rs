@@ -76,8 +76,9 @@ pub struct JobHeader {
     pub slots_used: AtomicU64,
     /// Processes that found no free slot and ran uncounted.
     pub uncounted: AtomicU64,
-    /// Programs that cannot run in the emulator and were started natively by the job.
-    pub native_execs: AtomicU64,
+    /// Programs that have not opened this page: who starts one adds it, and its emulator subtracts
+    /// it. Those that remain cannot run in the emulator, or have no access to the page.
+    pub uncounted_programs: AtomicU64,
     /// AVX-512 instructions encountered; the emulator does not support them.
     pub avx512: AtomicU64,
     /// Next chunk to write.

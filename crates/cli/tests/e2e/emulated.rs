@@ -5,7 +5,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{MARK, World, json, no_emulator, refusal, send, wait_until};
+use crate::support::{MARK, World, exists, json, no_emulator, refusal, root, send, wait_until};
 
 /// Two cores on a bus of 2 GB/s, with small caches.
 const MACHINE: &str = r#"
@@ -234,6 +234,21 @@ fn policies_are_compared_and_decisions_replayed() {
     assert_eq!(compared["variants"][1]["variant"], "round-robin");
     emulate(&world, &[&["--policy", "ideal-average", "--record", "d.jsonl"], &jobs[..]].concat());
     world.memweir().args(["replay", "d.jsonl"]).assert().success();
+}
+
+/// Its emulator could not open the counters, so it runs natively, and the emulation must see its
+/// end all the same.
+#[test]
+fn a_program_in_a_pid_namespace_runs_to_its_end() {
+    if no_emulator() || !root("a PID namespace") || !exists("unshare") {
+        return;
+    }
+    let command = ["--policy", "os", "--", "unshare", "-pf", "--mount-proc", "sleep", "0.2"];
+    let report = emulate(&world(), &command);
+    assert_eq!(report["jobs"][0]["exit_code"], 0);
+    let notices = report["notices"].as_array().expect("a list");
+    let is_told = |notice: &Value| notice.as_str().unwrap().contains("another namespace");
+    assert!(notices.iter().any(is_told), "{report}");
 }
 
 #[test]

@@ -113,6 +113,12 @@ fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
     let reason = "not stored: natively the program ended with 0, under the emulator with 1";
     assert!(text.contains(reason), "{text}");
     fs::remove_dir(world.path().join("once")).expect("the native run made it");
+    if root("another user") && exists("setpriv") {
+        // The emulator of another user cannot open the counters.
+        let as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups sort /dev/null";
+        let text = profile("none", as_nobody);
+        assert!(text.contains("not stored: a program that it started was not counted"), "{text}");
+    }
     let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
     assert_eq!(list["profiles"], Value::Array(Vec::new()));
     assert_eq!(list["memweir"]["arguments"][0], "store");

@@ -103,6 +103,7 @@ impl Course {
             chunks,
             status,
             caches,
+            uncounted: counters.uncounted(),
             notices: counters.notices(),
         }
     }

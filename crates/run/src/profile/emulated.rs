@@ -138,7 +138,12 @@ impl<'a> Timed<'a> {
             sampling: Some(sampling),
         };
         let inputs = self.inputs.clone();
-        let around = report::Circumstances { workspace: &self.workspace, emulated: ends, inputs };
+        let around = report::Circumstances {
+            workspace: &self.workspace,
+            emulated: ends,
+            uncounted: recorded.uncounted,
+            inputs,
+        };
         let here = Machine::here();
         let built = report::build(self.invocation, options.interval, run, counted, around, &here);
         Ok(Profiled { lost: trace.err(), ..built })

@@ -33,6 +33,8 @@ pub(super) struct Runs<'a> {
     pub(super) isolation: Isolation,
     /// True if the private directories of the native run ran full.
     pub(super) full: bool,
+    /// Number of programs that the emulated runs could not count.
+    pub(super) uncounted: u64,
 }
 
 impl Runs<'_> {
@@ -50,6 +52,13 @@ impl Runs<'_> {
             return Some(
                 "the program's files outgrew the memory for private directories; \
                  `--isolation none` lets it write in place"
+                    .to_owned(),
+            );
+        }
+        if self.uncounted > 0 {
+            return Some(
+                "a program that it started was not counted; `--meter perf` counts all of them \
+                 where the machine has counters"
                     .to_owned(),
             );
         }
@@ -89,7 +98,8 @@ mod tests {
 
     fn unusable(native: Ending, emulated: Ending, isolation: Isolation) -> Option<String> {
         let (native, emulated) = (exit(native), [exit(emulated)]);
-        Runs { native: &native, emulated: &emulated, isolation, full: false }.unusable()
+        Runs { native: &native, emulated: &emulated, isolation, full: false, uncounted: 0 }
+            .unusable()
     }
 
     #[test]
@@ -125,8 +135,11 @@ mod tests {
     #[test]
     fn a_full_directory_and_a_failure_in_a_copy_spoil_a_profile() {
         let native = exit(Ending::Code(1));
-        let runs = Runs { native: &native, emulated: &[], isolation: Isolation::Copy, full: false };
+        let isolation = Isolation::Copy;
+        let runs = Runs { native: &native, emulated: &[], isolation, full: false, uncounted: 0 };
         assert!(runs.unusable().unwrap().contains("in a copy"));
+        let native = Runs { isolation: Isolation::Overlay, uncounted: 1, ..runs };
+        assert!(native.unusable().unwrap().contains("was not counted"));
         let full = Runs { isolation: Isolation::Overlay, full: true, ..runs };
         assert!(full.unusable().unwrap().contains("outgrew"));
     }

@@ -30,6 +30,8 @@ pub(super) struct Circumstances<'a> {
     pub(super) workspace: &'a Workspace,
     /// Ends of the emulated runs.
     pub(super) emulated: Vec<Exit>,
+    /// Number of programs that these could not count.
+    pub(super) uncounted: u64,
     pub(super) inputs: Vec<InputFile>,
 }
 
@@ -48,7 +50,13 @@ pub(super) fn build(
     let command: Vec<_> =
         invocation.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let isolation = around.workspace.isolation;
-    let runs = Runs { native: &run.exit, emulated: &around.emulated, isolation, full: run.full };
+    let runs = Runs {
+        native: &run.exit,
+        emulated: &around.emulated,
+        isolation,
+        full: run.full,
+        uncounted: around.uncounted,
+    };
     let start = |index: usize| Nanos(index as u64 * profile.interval.0);
     let report = ProfileReport {
         command: command.clone(),

@@ -42,9 +42,23 @@ pub(super) fn wake(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, 1) };
 }
 
-pub(super) fn own_tid() -> u32 {
-    // SAFETY: only returns a number.
-    unsafe { libc::gettid() as u32 }
+/// Returns the numbers of this process and thread as `/proc` has them, where the coordinator looks
+/// them up: in a PID namespace of its own, a process has others for itself. Safe in a forked child.
+pub(super) fn own_numbers() -> (u32, u32) {
+    let mut link = [0u8; 64];
+    // SAFETY: the kernel writes at most as many bytes; the other calls only return numbers.
+    let (length, own) = unsafe {
+        let path = c"/proc/thread-self".as_ptr();
+        let length = libc::readlink(path, link.as_mut_ptr().cast(), link.len());
+        (length, (libc::getpid() as u32, libc::gettid() as u32))
+    };
+    numbers_of(&link[..usize::try_from(length).unwrap_or(0)]).unwrap_or(own)
+}
+
+/// Parses the target of `/proc/thread-self`: `PID/task/TID`.
+fn numbers_of(link: &[u8]) -> Option<(u32, u32)> {
+    let (process, thread) = std::str::from_utf8(link).ok()?.split_once("/task/")?;
+    Some((process.parse().ok()?, thread.parse().ok()?))
 }
 
 /// Returns the state of a thread of the host. If the kernel reports wait channels, only a thread
@@ -78,6 +92,15 @@ mod tests {
         assert!(own.is_some());
         assert_eq!(start_of(std::process::id()), own);
         assert_eq!(start_of(u32::MAX), None);
+    }
+
+    #[test]
+    fn a_thread_has_the_numbers_that_proc_has() {
+        assert_eq!(numbers_of(b"12/task/34"), Some((12, 34)));
+        assert_eq!(numbers_of(b""), None);
+        // SAFETY: only returns a number.
+        let thread = unsafe { libc::gettid() as u32 };
+        assert_eq!(own_numbers(), (std::process::id(), thread));
     }
 
     #[test]
