@@ -18,7 +18,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::profile as render;
 use crate::shared::batch::lost_output;
-use crate::shared::profiling::{QemuArgs, keep, show, signals, spinner};
+use crate::shared::profiling::{QemuArgs, keep, open, show, signals, spinner};
 use crate::value::{duration, named, parquet, parsed, trace};
 
 /// Options of `memweir profile`.
@@ -95,9 +95,6 @@ impl From<ProfileError> for Failure {
 /// Profiles the program and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.svg, &args.recording, &args.json, &args.addresses], [])?;
-    if let Some(store) = args.store.as_deref().filter(|store| store.exists()) {
-        Store::read(Some(store))?;
-    }
     let input = input_of(io::stdin())?;
     let directory = std::env::current_dir()
         .map_err(|error| Failure::Machine(format!("the working directory: {error}")))?;
@@ -123,12 +120,14 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         placement,
         addresses: args.addresses.clone(),
     };
+    // Before the program runs, which would be in vain if its profile could not be stored.
+    let store = (!args.no_store).then(|| open(args.store.as_deref())).transpose()?;
     let bar = spinner("");
     let profiled = profile(&invocation, &options, &signals()?, &mut |p| show(&bar, p));
     bar.finish_and_clear();
     let profiled = profiled?;
     let notice = input.notice.map_or(String::new(), |notice| format!("{notice}\n"));
-    write(args, &invocation, &profiled, notice)?;
+    write(args, store.as_ref(), &invocation, &profiled, notice)?;
     let useful = profiled.report.exit_code == 0 && profiled.report.unusable.is_none();
     Ok(if useful { Outcome::Success } else { Outcome::JobFailed })
 }
@@ -137,6 +136,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 /// is written of a usable profile alone: the file has no place for a warning to later readers.
 fn write(
     args: &Args,
+    store: Option<&Store>,
     invocation: &Invocation,
     profiled: &Profiled,
     notice: String,
@@ -151,7 +151,7 @@ fn write(
         let saved = profiled.recording.save(path);
         saved.map_err(|error| Failure::recording(path, error))
     });
-    let stored = (!args.no_store).then(|| keep(args.store.as_deref(), invocation, profiled));
+    let stored = store.map(|store| keep(store, invocation, profiled));
     let lost = profiled.lost.as_ref().map(lost_output);
     output::each([Some(shown), figure, recording, lost, stored].into_iter().flatten())
 }

@@ -20,7 +20,7 @@ use memweir_study::parallel::for_each;
 use crate::failure::Failure;
 use crate::render::profile::isolation;
 use crate::render::progress::bar;
-use crate::shared::profiling::{keep, not_kept, show, signals, spinner};
+use crate::shared::profiling::{keep, not_kept, open, show, signals, spinner};
 use crate::value::available_cores;
 
 /// A program of the batch that has no profile.
@@ -132,7 +132,7 @@ impl Emulation<'_> {
             bar.finish_and_clear();
             foot.is_done(index);
             let kept = counted.map_err(Failure::from).and_then(|profiled| {
-                keep(store, &program.invocation, &profiled)?;
+                keep(&open(store)?, &program.invocation, &profiled)?;
                 Ok((program.place, profiled.report))
             });
             failed.fetch_or(kept.is_err(), Ordering::Relaxed);

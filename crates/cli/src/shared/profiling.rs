@@ -39,14 +39,18 @@ pub(crate) fn signals() -> Result<Signals, Failure> {
 
 /// Puts a profile into the store, if its runs make one.
 pub(crate) fn keep(
-    store: Option<&Path>,
+    store: &Store,
     invocation: &Invocation,
     profiled: &Profiled,
 ) -> Result<(), Failure> {
     let key = ProgramKey::of(invocation)
         .map_err(|error| Failure::Machine(format!("{}: {error}", invocation.program.display())))?;
-    let stored = Store::open(store).and_then(|store| profiled.keep(&store, &key));
-    stored.map_err(not_kept)
+    profiled.keep(store, &key).map_err(not_kept)
+}
+
+/// Opens a store to put profiles into it.
+pub(crate) fn open(store: Option<&Path>) -> Result<Store, Failure> {
+    Store::open(store).map_err(not_kept)
 }
 
 /// The failure behind a store that takes no profile.

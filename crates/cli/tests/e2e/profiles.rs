@@ -233,6 +233,12 @@ fn outputs_of_a_profile_that_cannot_be_written_cost_no_other() {
     assert!(Path::new("/dev/full").metadata().is_ok_and(|there| !there.is_file()));
     let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
     assert_eq!(list["profiles"].as_array().map(Vec::len), Some(1), "and stored");
+    // A store that cannot be made is found out before the program runs.
+    let unwritable = ["profile", "--store", "/proc/x", "--isolation", "none", "--", "touch", "ran"];
+    let output = world.without_input().args(unwritable).output().expect("memweir runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("cannot write the profile") && !world.has("ran"), "{said}");
     let wrong = ["profile", "--isolation", "box", "--", "true"];
     assert!(refusal(world.memweir().args(wrong), 2).contains("valid: overlay, copy, none"));
 }
