@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use jiff::SignedDuration;
-use memweir_core::cache::CacheGeometry;
+use memweir_core::cache::{CacheGeometry, MAX_SIZE};
 use memweir_core::names::{Named, by_ending};
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
 use memweir_run::options::{self, Cores, Refusal};
@@ -103,6 +103,7 @@ pub(crate) fn cache(text: &str) -> Result<CacheGeometry, String> {
     let geometry = CacheGeometry::new(size(bytes)?, ways);
     match geometry.sets() {
         0 => Err(format!("{bytes} is less than one set of {ways} ways")),
+        _ if geometry.size > MAX_SIZE => Err(format!("{bytes} is more than {MAX_SIZE}")),
         _ => Ok(geometry),
     }
 }

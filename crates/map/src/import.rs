@@ -110,10 +110,10 @@ pub fn import(
         return Err(InputError::new(source_name, "no function that tells banks apart")
             .help(format!("read as `{}`; `--format` chooses another", format.name())));
     }
-    Ok(assemble(source_name, found))
+    assemble(source_name, found)
 }
 
-fn assemble(source_name: &str, found: Found) -> Imported {
+fn assemble(source_name: &str, found: Found) -> Result<Imported, InputError> {
     let mut notes = Vec::new();
     let mut span = Span::default();
     let listed = found.functions.len();
@@ -141,8 +141,9 @@ fn assemble(source_name: &str, found: Found) -> Imported {
     if let Err(refusal) = map.validate() {
         notes.push(format!("rows and columns were left out: {}", refusal.reason));
         (map.row, map.column) = (Vec::new(), Vec::new());
+        map.validate().map_err(|refusal| refusal.written_in(source_name))?;
     }
-    Imported { map, notes }
+    Ok(Imported { map, notes })
 }
 
 /// Parses a bit number.

@@ -98,6 +98,31 @@ fn maps_that_are_no_maps_are_refused_with_their_line() {
 }
 
 #[test]
+fn maps_and_caches_of_more_colors_than_any_machine_has_are_refused() {
+    let world = World::new();
+    let banks = |bits: std::ops::Range<u8>| {
+        let functions: String = bits.map(|bit| format!("{{ bits = [{bit}] }}, ")).collect();
+        format!("name = \"a\"\nbits = 60\nfunction = [{functions}]\n")
+    };
+    let most = world.file("most.toml", &banks(12..28));
+    let shown =
+        json(&world, &["map", "show", most.to_str().expect("a path of text"), "--json", "-"]);
+    assert_eq!(shown["pages"][0]["colors"], 65_536);
+    for (name, bits) in [("more.toml", 12..29), ("panic.toml", 12..48)] {
+        let file = world.file(name, &banks(bits));
+        let refused = refusal(world.memweir().arg("map").arg("show").arg(file), 2);
+        assert!(refused.contains("functions of banks"), "{refused}");
+    }
+    let lines: String = (12..48).map(|bit| format!("{bit}\n")).collect();
+    let lines = world.file("lines.txt", &lines);
+    let refused = refusal(world.memweir().arg("map").arg("import").arg(lines), 2);
+    assert!(refused.contains("lines.txt: 36 functions of banks"), "{refused}");
+    let mut show = world.memweir();
+    let refused = refusal(show.arg("map").arg("show").arg(most).args(["--cache", "1P:1"]), 2);
+    assert!(refused.contains("more than 4 GiB"), "{refused}");
+}
+
+#[test]
 fn colors_are_assigned_to_the_jobs_of_a_file() {
     let world = World::new();
     let map = world.file("i7-860.toml", I7_860);

@@ -1,15 +1,26 @@
 //! Validation of a map, and the inverse mapping from a location to its address.
 
-use super::{AddressMap, Location, Span, XorFunction};
+use super::{AddressMap, Location, MAX_COLORS, Span, XorFunction};
 use crate::input::Refusal;
 use crate::units::PhysAddr;
 
+/// The most functions of banks: pages have at most [`MAX_COLORS`].
+const MOST_FUNCTIONS: usize = MAX_COLORS.ilog2() as usize;
+
 impl AddressMap {
-    /// Refuses maps whose functions are not independent, and complete maps that are not bijective.
+    /// Refuses maps whose functions are too many or not independent, and complete maps that are not
+    /// bijective.
     ///
     /// # Errors
     /// Names the function that is a sum of others, or the bits without effect.
     pub fn validate(&self) -> Result<(), Refusal> {
+        let functions = self.functions.len();
+        if functions > MOST_FUNCTIONS {
+            return Err(Refusal::new(
+                format!("{functions} functions of banks are more than any machine has"),
+                format!("at most {MOST_FUNCTIONS}, which make {MAX_COLORS} banks"),
+            ));
+        }
         let mut span = Span::default();
         let sets = self.functions.iter().map(|f| ("function", f.function));
         let rows = self.row.iter().map(|f| ("row", *f));
