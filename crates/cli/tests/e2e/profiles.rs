@@ -260,3 +260,24 @@ fn a_program_in_an_overlay_ends_with_its_memweir() {
     memweir.kill().and_then(|()| memweir.wait()).expect("it dies");
     wait_until("the program ends", || sleeps() == 0);
 }
+
+#[test]
+fn what_a_program_writes_through_a_link_is_discarded() {
+    if no_emulator() || !root("overlays") {
+        return;
+    }
+    let (world, elsewhere) = (World::new(), World::new());
+    world.file("made", "before");
+    let links =
+        [("link", elsewhere.file("there", "before")), ("new", elsewhere.path().join("new"))];
+    for (name, target) in links {
+        std::os::unix::fs::symlink(target, world.path().join(name)).expect("a link");
+    }
+    let profile = ["profile", "--meter", "software", "--isolation", "overlay", "--no-store"];
+    let script = "echo after > made; echo after > link; echo after > new; cat link";
+    let output = world.without_input().args(profile).args(["--", "sh", "-c", script]).output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!((world.read("made"), elsewhere.read("there")), ("before".into(), "before".into()));
+    assert!(!elsewhere.has("new"), "{output:?}");
+}

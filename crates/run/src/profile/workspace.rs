@@ -167,21 +167,30 @@ impl Place {
 }
 
 /// The directories to cover: the working directory, and for each path that an argument names the
-/// one that it lies in, or else the path itself, as far as the user may write to them.
+/// one that it lies in, or else the path itself, as far as the user may write to them. A link and
+/// its target are two such paths.
 fn covered(invocation: &Invocation, directory: &Path) -> Vec<PathBuf> {
     let coverable = |path: &Path| {
         let path = fs::canonicalize(path).ok()?;
         let system = OF_THE_SYSTEM.iter().any(|system| path.starts_with(system));
         (is_writable_directory(&path) && !system && path != Path::new("/")).then_some(path)
     };
-    let named = named_paths(invocation)
-        .into_iter()
+    let named = named_paths(invocation);
+    let targets = named.iter().filter_map(|path| target(path));
+    let named = targets
+        .chain(named.iter().cloned())
         .filter_map(|path| path.parent().and_then(coverable).or_else(|| coverable(&path)));
     let mut all: Vec<PathBuf> = named.chain([directory.to_owned()]).collect();
     // Outer directories come before their subdirectories.
     all.sort();
     all.dedup_by(|inner, outer| inner.starts_with(outer));
     all
+}
+
+/// Returns the file behind a symbolic link, or where the link would make one.
+fn target(path: &Path) -> Option<PathBuf> {
+    let direct = path.parent()?.join(fs::read_link(path).ok()?);
+    Some(fs::canonicalize(&direct).unwrap_or(direct))
 }
 
 /// Returns the memory that private directories may take now.
