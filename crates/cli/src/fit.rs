@@ -8,7 +8,7 @@ use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_linux::{stderr, tell};
 use memweir_policy::SpeedModel;
-use memweir_run::batch::Knowledge;
+use memweir_run::batch::{Knowledge, find_programs};
 use memweir_run::fit::{self, JobKind, MeasureError, Point};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::platform::Platform;
@@ -98,7 +98,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
             .into());
     }
     let (kinds, points) = match args.measure {
-        true => measured(&batch, cores)?,
+        true => {
+            find_programs(&batch)?;
+            measured(&batch, cores)?
+        }
         false => {
             let model = platform.as_ref().and_then(|platform| fit::model(platform, cores));
             predicted(args, &batch, cores, model)?

@@ -15,7 +15,7 @@ mod recorder;
 mod report;
 mod slots;
 
-pub use known::{Alone, Knowledge, Known, invocation, unknown_jobs};
+pub use known::{Alone, Knowledge, Known, find_programs, invocation, unknown_jobs};
 pub use ledger::bandwidth;
 pub use mechanisms::{Mechanisms, MeterLoss, Totals};
 pub use meters::default_predictor;

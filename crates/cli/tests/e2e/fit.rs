@@ -74,6 +74,9 @@ fn copies_are_measured_without_profile_and_calibration() {
     let failed = ["fit", "--measure", "--", "false"];
     let message = refusal(world.memweir().args(failed), 3);
     assert!(message.contains("a copy of false failed: exit status: 1"), "{message}");
+    let absent = ["fit", "--measure", "--cores", "2", "--", "touch", "ran", ":::", "./absent"];
+    let message = refusal(world.memweir().args(absent), 2);
+    assert!(message.contains("absent") && !world.has("ran"), "{message}");
 }
 
 #[test]

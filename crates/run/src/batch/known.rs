@@ -243,8 +243,11 @@ fn command_of(job: &Job) -> impl Hash + Eq + use<> {
     (job.command.argv(), job.directory.clone(), job.stdin.clone(), job.cores)
 }
 
-/// Finds the program of each job.
-pub(super) fn find_programs(batch: &Batch) -> Result<Vec<PathBuf>, InputError> {
+/// Finds the program of each job, as an absolute path.
+///
+/// # Errors
+/// If there is no such program, or one that may not be executed.
+pub fn find_programs(batch: &Batch) -> Result<Vec<PathBuf>, InputError> {
     let find = |job: &Job| {
         let directory = job.directory.as_deref().unwrap_or(Path::new("."));
         let argv = job.command.argv();
