@@ -95,6 +95,11 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 fn options(args: &Args, machine: &Machine, path: PathBuf) -> Result<CalibrateOptions, Failure> {
     let cpus = allowed(&args.cpus)?;
+    if let Some(twice) = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu)) {
+        let reason = format!("CPU {} is named twice", twice.1);
+        let error = InputError::new("command line", reason).key("--cpus");
+        return Err(error.help("one hog runs on each CPU").into());
+    }
     Ok(CalibrateOptions {
         effort: if args.full { Effort::Full } else { Effort::Quick },
         array: array_size(machine.caches.as_ref(), cpus.len(), machine.memory),

@@ -147,6 +147,10 @@ fn wrong_options_are_refused_before_anything_is_measured() {
     let message = refusal(world.memweir().args(["calibrate", "--platform"]).arg(&target), 4);
     assert!(message.contains("absent/platform.toml"), "{message}");
     assert!(!world.has("absent"), "a directory was made");
+    let cpu = memweir_linux::topology::allowed_cpus().expect("the CPUs")[0];
+    let twice = ["calibrate", "--cpus", &format!("{cpu},{cpu}")];
+    let message = refusal(world.memweir().args(twice).args(platform), 2);
+    assert!(message.contains(&format!("--cpus: CPU {cpu} is named twice")), "{message}");
     let message = refusal(world.memweir().args(["store", "show", "zzz"]), 2);
     assert!(message.contains("no entry has a key that begins with `zzz`"), "{message}");
 }
