@@ -67,12 +67,12 @@ impl From<CalibrateError> for Failure {
 
 /// Calibrates and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::check([&args.svg, &args.json], [])?;
     let path = platform_path(args.platform.as_deref())?;
     if args.check {
+        output::check([&args.json], [&*path])?;
         return compare(args, path);
     }
-    output::writable(args.platform.as_deref())?;
+    output::check([&args.svg, &args.json, &args.platform], [])?;
     if args.platform.is_none() {
         files::own_data_dir().map_err(|error| Failure::write(&path, error))?;
     }

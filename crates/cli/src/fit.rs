@@ -85,8 +85,8 @@ struct JobFit<'a> {
 /// Computes or measures the curve and prints the recommended numbers of copies.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let cores = args.cores.unwrap_or(available_cores().get() as u32);
+    output::check([&args.json], args.jobs.file())?;
     let (batch, _) = args.jobs.read(cores, "memweir fit")?;
-    output::writable(args.json.as_deref())?;
     let mut notices = Vec::new();
     let platform = Platform::find(args.platform.as_deref(), &mut notices)?;
     notices.iter().for_each(|notice| tell!("{notice}"));
@@ -108,16 +108,12 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         }
     };
     let Some(best) = fit::recommended(&kinds, &points) else { return Ok(Outcome::Success) };
-    if let Some(path) = &args.json {
-        output::json(path, &report(&kinds, &points, best, cores, peak, args.measure))?;
-    }
     if std::io::stderr().is_terminal() {
         stderr::print(curve(&kinds, &points));
     }
-    match output::is_stdout(args.json.as_deref()) {
-        true => Ok(Outcome::Success),
-        false => output::print(&numbers(&kinds, best)).map(|()| Outcome::Success),
-    }
+    let report = report(&kinds, &points, best, cores, peak, args.measure);
+    output::report(args.json.as_deref(), &report, || numbers(&kinds, best))?;
+    Ok(Outcome::Success)
 }
 
 /// Returns what profiles say of the commands, and the curve that follows.

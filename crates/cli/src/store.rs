@@ -62,13 +62,12 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
         Action::List { json } => list(&store, json)?,
         Action::Show { key, svg, recording } => {
             let stored = store.show(&key)?;
-            output::print(&profile::recording(&stored))?;
-            if let Some(path) = svg {
-                output::figure(&path, &profile::figure(&stored.recording))?;
-            }
-            if let Some(path) = recording {
-                stored.recording.save(&path).map_err(|error| Failure::recording(&path, error))?;
-            }
+            let shown = output::print(&profile::recording(&stored));
+            let figure = svg.map(|path| output::figure(&path, &profile::figure(&stored.recording)));
+            let saved = recording.map(|path| {
+                stored.recording.save(&path).map_err(|error| Failure::recording(&path, error))
+            });
+            output::each([Some(shown), figure, saved].into_iter().flatten())?;
         }
         Action::Forget { all: true, .. } => {
             let removed = store.forget_all()?;
@@ -86,17 +85,16 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
 fn list(store: &Store, json: Option<PathBuf>) -> Result<(), Failure> {
     output::writable(json.as_deref())?;
     let entries = store.list()?;
-    if let Some(path) = &json {
-        let profiles: Vec<_> = entries.iter().map(Listed::from).collect();
-        output::json(path, &BTreeMap::from([("profiles", profiles)]))?;
-    }
-    if output::is_stdout(json.as_deref()) {
-        return Ok(());
-    }
+    let profiles: Vec<_> = entries.iter().map(Listed::from).collect();
+    let profiles = BTreeMap::from([("profiles", profiles)]);
+    output::report(json.as_deref(), &profiles, || listed(&entries))
+}
+
+fn listed(entries: &[StoreEntry]) -> String {
     if entries.is_empty() {
-        return output::print("no profiles; `memweir profile -- CMD` records one\n");
+        return "no profiles; `memweir profile -- CMD` records one\n".to_owned();
     }
-    let table = Table::of(&entries)
+    let table = Table::of(entries)
         .left("key", |entry| entry.key.chars().take(10).collect::<String>())
         .left("date", |entry| entry.date.strftime("%F"))
         .left("meter", |entry| &*entry.meter)
@@ -115,7 +113,7 @@ fn list(store: &Store, json: Option<PathBuf>) -> Result<(), Failure> {
             InputState::Unrecorded => "not recorded",
         })
         .left("command", |entry| text::shortened(&entry.command.join(" "), 60));
-    output::print(&format!("{table}\n"))
+    format!("{table}\n")
 }
 
 /// One entry in JSON.

@@ -46,7 +46,7 @@ fn interval(text: &str) -> Result<Duration, String> {
 
 /// Looks at the process.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json], args.map.as_deref())?;
     if !Path::new(&format!("/proc/{}", args.pid)).exists() {
         let reason = format!("there is no process {}", args.pid);
         return Err(InputError::new("command line", reason)

@@ -56,7 +56,7 @@ fn policies() -> String {
 
 /// Plans the colors.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json], [&*args.map, &*args.jobs])?;
     let map = map::read(&args.map)?;
     let file = JobsFile::read(&args.jobs, Limits { cores: Machine::here().cores })?;
     let store = Store::read(args.store.as_deref())?;

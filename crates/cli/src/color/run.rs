@@ -175,7 +175,7 @@ struct Report {
 
 /// Runs the program.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json], [&*args.map])?;
     let map = map::read(&args.map)?;
     let cache = match (&args.cache, &args.cache_colors) {
         (Some(cache), Some(colors)) => Some(CacheColors { cache: *cache, colors: colors.clone() }),

@@ -113,7 +113,7 @@ impl From<&Violation> for Found {
 }
 
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json], [&*args.trace])?;
     let config = args.devices.config()?;
     Side::First.check(&config)?;
     let mut checker = Checker::new(&config)

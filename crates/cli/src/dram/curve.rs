@@ -125,13 +125,11 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 /// Writes the requested outputs.
 fn tell(args: &Args, curve: &Curve, fit: Option<&Fit>) -> Result<Outcome, Failure> {
-    if let (Some(path), Some(fit)) = (&args.out, fit) {
-        output::file(path, &curve.to_toml(fit))?;
-    }
-    if let Some(path) = &args.svg {
-        output::figure(path, &figure(curve))?;
-    }
-    output::report(args.json.as_deref(), &report(curve, fit), || text(curve, fit))?;
+    let file = args.out.as_ref().zip(fit);
+    let file = file.map(|(path, fit)| output::file(path, &curve.to_toml(fit)));
+    let figure = args.svg.as_ref().map(|path| output::figure(path, &figure(curve)));
+    let shown = output::report(args.json.as_deref(), &report(curve, fit), || text(curve, fit));
+    output::each([file, figure, Some(shown)].into_iter().flatten())?;
     Ok(Outcome::Success)
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
 /// Decodes the addresses.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json], [&*args.map])?;
     let map = map::read(&args.map)?;
     let coloring = map.coloring(BASE_PAGE_BITS);
     let addresses = addresses(&args.addresses)?;
@@ -41,12 +41,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         .into_iter()
         .map(|address| Place::new(&map, &coloring, address))
         .collect::<Result<_, _>>()?;
-    if let Some(path) = &args.json {
-        output::json(path, &BTreeMap::from([("places", &places)]))?;
-    }
-    if !output::is_stdout(args.json.as_deref()) {
-        output::print(&render(&map, &places))?;
-    }
+    let report = BTreeMap::from([("places", &places)]);
+    output::report(args.json.as_deref(), &report, || render(&map, &places))?;
     Ok(Outcome::Success)
 }
 

@@ -74,7 +74,7 @@ impl From<NoiseName> for Noise {
 
 /// Detects, shows the result, and writes the map if there is one.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::check([&args.json, &args.output], [])?;
+    output::check([&args.json, &args.output], args.oracle.file())?;
     let noise = Noise::from(args.noise);
     let stop = interrupt::catch()?;
     let opened = args.oracle.open(noise, args.seed)?;
@@ -84,10 +84,12 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         }
         Err(reason) => Report::impossible(&reason),
     };
-    if let (Some(path), Some(map)) = (&args.output, report.map()) {
-        output::file(path, &map.to_toml())?;
-    }
-    output::report(args.json.as_deref(), &report.json(), || report.text(args.output.as_deref()))?;
+    let found = args.output.as_ref().zip(report.map());
+    let map = found.map_or(Ok(()), |(path, map)| output::file(path, &map.to_toml()));
+    let shown = output::report(args.json.as_deref(), &report.json(), || {
+        report.text(args.output.as_deref().filter(|_| map.is_ok()))
+    });
+    output::both(map, shown)?;
     Ok(match stop.load(Ordering::Relaxed) && report.map().is_none() {
         true => Outcome::Interrupted,
         false => report.outcome(),

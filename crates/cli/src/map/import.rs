@@ -52,17 +52,18 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     for note in &imported.notes {
         tell!("{note}");
     }
-    if let Some(path) = &args.json {
+    let summary = args.json.as_ref().map_or(Ok(()), |path| {
         let functions =
             imported.map.functions.iter().map(|f| f.function.bits().collect()).collect();
         let (name, complete) = (imported.map.name.as_str(), imported.map.is_complete());
-        output::json(path, &Summary { name, functions, complete, notes: &imported.notes })?;
-    }
+        output::json(path, &Summary { name, functions, complete, notes: &imported.notes })
+    });
     let map = imported.map.to_toml();
-    match &args.output {
-        Some(path) => output::file(path, &map)?,
-        None if output::is_stdout(args.json.as_deref()) => {}
-        None => output::print(&map)?,
-    }
+    let written = match &args.output {
+        Some(path) => output::file(path, &map),
+        None if output::is_stdout(args.json.as_deref()) => Ok(()),
+        None => output::print(&map),
+    };
+    output::both(summary, written)?;
     Ok(Outcome::Success)
 }

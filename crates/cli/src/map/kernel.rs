@@ -45,7 +45,7 @@ struct Told {
 
 /// Shows the kernel's form of the map, and loads it if that was requested.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&args.json], [&*args.map])?;
     let map = map::read(&args.map)?;
     let form = KernelForm::of(&map, args.cache.as_ref())
         .map_err(|refusal| refusal.written_in(&args.map.display().to_string()))?;

@@ -36,12 +36,12 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let map = map::read(&args.map)?;
     let view = |page: &Bytes| view::page_view(&map, *page, args.cache.as_ref());
     let pages: Vec<PageView> = view::PAGES.iter().map(view).collect();
-    if let Some(path) = &args.svg {
-        output::figure(path, &render::figure(&map))?;
-    }
-    output::report(args.json.as_deref(), &Shown::new(&map, pages.clone()), || {
+    let svg = args.svg.as_ref();
+    let figure = svg.map_or(Ok(()), |path| output::figure(path, &render::figure(&map)));
+    let shown = output::report(args.json.as_deref(), &Shown::new(&map, pages.clone()), || {
         render::show(&map, &pages)
-    })?;
+    });
+    output::both(figure, shown)?;
     Ok(Outcome::Success)
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Args {
 
 /// Reads the recording and writes the references.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
-    output::writable(args.json.as_deref())?;
+    output::check([&Some(args.out.clone()), &args.json], [&*args.recording])?;
     let mut recording = Trace::open(&args.recording, None)?;
     let name = recording.header().name.clone();
     let trace = PageTrace::read(&mut recording, args.window)?;

@@ -126,11 +126,11 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
         counter.one_more();
     });
     counter.finish();
-    rows.finish(results::rows(&report))?;
-    output::report(args.json.as_deref(), &report, || render::report(&report))?;
-    if let Some(path) = &args.svg {
-        output::figure(path, &figure::of(&report, study.grid()))?;
-    }
+    let table = rows.finish(results::rows(&report));
+    let shown = output::report(args.json.as_deref(), &report, || render::report(&report));
+    let drawn = |path| output::figure(path, &figure::of(&report, study.grid()));
+    let figure = args.svg.as_deref().map_or(Ok(()), drawn);
+    output::each([table, shown, figure])?;
     Ok(Outcome::Success)
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct JobSource {
 
 impl JobSource {
     /// Returns the file that names the jobs, if there is one.
-    fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         self.jobs_file.as_deref().or(self.from_file.as_deref())
     }
 

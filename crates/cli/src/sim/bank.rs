@@ -48,11 +48,11 @@ pub(super) fn simulate(
     let report = report?;
     let of_point =
         |(point, results)| results::rows(results).into_iter().map(move |row| (point, row));
-    rows.finish(report.points.iter().enumerate().flat_map(of_point))?;
-    output::report(args.json.as_deref(), &report, || render::report(&report))?;
+    let table = rows.finish(report.points.iter().enumerate().flat_map(of_point));
+    let shown = output::report(args.json.as_deref(), &report, || render::report(&report));
     let written = args.timeline.iter().map(|path| timeline::write(path, &study, &report));
     let drawn = args.svg.iter().map(|path| output::figure(path, &draw(&study, &report)));
-    output::each(written.chain(drawn))?;
+    output::each([table, shown].into_iter().chain(written).chain(drawn))?;
     Ok(Outcome::Success)
 }
 

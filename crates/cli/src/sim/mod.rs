@@ -7,7 +7,7 @@ pub(crate) mod help;
 mod list;
 mod timeline;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memweir_core::BytesPerSec;
@@ -32,6 +32,7 @@ use crate::render::plot::sweep::Line;
 use crate::render::progress::Counter;
 use crate::render::sim as render;
 use crate::render::text::counted;
+use crate::shared::over_time;
 use crate::shared::rows::Rows;
 use crate::shared::scenario::grid;
 use crate::value::available_cores;
@@ -64,9 +65,12 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
         let read = |grid| Ok(Study::read(&text, &args.set, grid, &profiles)?);
         return args.shards.execute(&grid, read, &Origin::of(&text, &args.set), &args.output());
     }
-    output::check([&args.json, &args.svg, &args.out], [path])?;
+    args.timeline.as_deref().map(over_time::format).transpose()?;
     let study = Study::read(&text, &args.set, grid, &profiles)?;
-    let timelines = timeline::files(args.timeline.as_deref(), &study)?;
+    let timelines = timeline::paths(args.timeline.as_deref(), &study);
+    let timelines: Vec<Option<PathBuf>> = timelines.into_iter().map(Some).collect();
+    output::check([&args.json, &args.svg, &args.out].into_iter().chain(&timelines), [path])?;
+    let timelines = timeline::files(timelines.into_iter().flatten())?;
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), results::columns())?;
 
     let counter = Counter::new("runs", study.runs() as u64);
@@ -77,14 +81,15 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     });
     counter.finish();
     let report = report?;
-    rows.finish(results::rows(&report))?;
-    if !timelines.is_empty() {
-        timeline::write(timelines, &study.first()?)?;
-    }
-    output::report(args.json.as_deref(), &report, || render::report(&report))?;
-    if let Some(path) = &args.svg {
-        output::figure(path, &draw(&study, &report)?)?;
-    }
+    let table = rows.finish(results::rows(&report));
+    let over_time = match timelines.is_empty() {
+        true => Ok(()),
+        false => timeline::write(timelines, &study.first()?),
+    };
+    let shown = output::report(args.json.as_deref(), &report, || render::report(&report));
+    let drawn = |path| output::figure(path, &draw(&study, &report)?);
+    let figure = args.svg.as_deref().map_or(Ok(()), drawn);
+    output::each([table, over_time, shown, figure])?;
     Ok(Outcome::Success)
 }
 

@@ -21,17 +21,21 @@ pub(super) struct File {
     timeline: Timeline,
 }
 
-/// Starts the files of `--timeline`: one per policy, named after it where there are several.
-pub(super) fn files(path: Option<&Path>, study: &Study) -> Result<Vec<File>, Failure> {
-    let Some(path) = path else { return Ok(Vec::new()) };
-    let format = over_time::format(path)?;
+/// Returns the files of `--timeline`: one per policy, named after it where there are several.
+pub(super) fn paths(path: Option<&Path>, study: &Study) -> Vec<PathBuf> {
     let policies = &study.points()[0].policies;
-    let file = |(policy, name): (usize, &String)| {
-        let path = of_one(path, name, policies.len());
+    let of_policies = |path| policies.iter().map(move |name| of_one(path, name, policies.len()));
+    path.into_iter().flat_map(of_policies).collect()
+}
+
+/// Starts these files of the policies in order.
+pub(super) fn files(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<File>, Failure> {
+    let file = |(policy, path): (usize, PathBuf)| {
+        let format = over_time::format(&path)?;
         let timeline = Timeline::create(&path, format).map_err(|e| Failure::write(&path, e))?;
         Ok(File { policy, path, timeline })
     };
-    policies.iter().enumerate().map(file).collect()
+    paths.into_iter().enumerate().map(file).collect()
 }
 
 /// Returns the file of one of `all` choices that are compared: of several `t.csv` becomes

@@ -78,12 +78,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Success;
     for directory in directories {
         let merged = merge::read(&directory)?;
-        if let Some(path) = &args.out {
-            table(path, &merged)?;
-        }
-        if let Some(path) = &args.json {
-            output::json(path, &points(&merged, &directory)?)?;
-        }
+        let table = args.out.as_ref().map(|path| table(path, &merged));
+        let json = args.json.as_ref().map(|path| output::json(path, &points(&merged, &directory)?));
+        output::each(table.into_iter().chain(json))?;
         let written = match args.out.as_ref().or(args.json.as_ref()) {
             Some(path) => path.clone(),
             None => merged.replace_files(&directory)?.unwrap_or(directory),

@@ -317,3 +317,85 @@ fn a_directory_of_logs_belongs_to_one_run_at_a_time() {
     send(&first, Signal::SIGTERM);
     assert_eq!(first.wait().expect("it ends").code(), Some(130));
 }
+
+/// The map of a simulated machine, found in a second.
+const MAP: &str = "name = \"a\"\nbits = 33\nfunction = [{ bits = [13] }, { bits = [14] }]\n";
+
+#[test]
+fn a_result_that_cannot_be_written_costs_no_other() {
+    let world = World::new();
+    world.file("m.toml", MAP);
+    world.file("bits.txt", "13\n14\n");
+    world.file("t.txt", "LD 0x40\nST 0x80\n");
+    world.file(
+        "flow.toml",
+        "machine = \"iabw\"\npolicies = [\"os\"]\n[[tasks]]\nprogram = \"433.milc\"\nwork_s = 1\n",
+    );
+    world.file(
+        "bank.toml",
+        "fidelity = \"bank\"\nmachine = \"i7-860\"\n[[programs]]\nprogram = \"444.namd\"\n",
+    );
+    world.file(
+        "page.toml",
+        "swaps = [\"nvm\"]\ndram_mib = 96\nswap_mib = 128\ngroup = \"news\"\n\
+         [assumed]\nreferences = 2000\n",
+    );
+    let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--json"];
+    let bank = ["sim", "bank.toml", "--set", "instructions=1000", "--json"];
+    let curve = ["dram", "curve", "--memory", "ddr4-2400", "--requests", "2000", "--svg"];
+    let cases: [(&[&str], &[&str], &str); 10] = [
+        (&["map", "detect", "--oracle", "map:m.toml", "-o"], &["--json", "d.json"], "d.json"),
+        (&["map", "show", "m.toml", "--svg"], &["--json", "s.json"], "s.json"),
+        (&["map", "import", "bits.txt", "--json"], &["-o", "i.toml"], "i.toml"),
+        (&["map", "decode", "m.toml", "0x2000", "--json"], &[], "stdout"),
+        (&["fit", "--measure", "--cores", "1", "--json"], &["--", "true"], "stdout"),
+        (&replay, &["--timeline", "r.csv"], "r.csv"),
+        (&curve, &["--json", "c.json", "--read-shares", "100"], "c.json"),
+        (&["sim", "flow.toml", "--json"], &["--svg", "f.svg"], "f.svg"),
+        (&bank, &["--svg", "b.svg"], "b.svg"),
+        (&["page", "sim", "page.toml", "--json"], &["--svg", "p.svg"], "p.svg"),
+    ];
+    for (before, after, kept) in cases {
+        let output = output(&world, &[before, &["/dev/full"], after].concat());
+        assert_eq!(output.status.code(), Some(4), "{before:?}: {output:?}");
+        assert!(text(&output.stderr).contains("cannot write /dev/full"), "{output:?}");
+        let is_kept = if kept == "stdout" { !output.stdout.is_empty() } else { world.has(kept) };
+        assert!(is_kept, "{before:?} lost {kept}");
+    }
+}
+
+#[test]
+fn no_result_takes_the_place_of_an_input() {
+    let world = World::new();
+    for name in ["m", "jobs", "c", "t.mwt"] {
+        world.file(name, "kept");
+    }
+    let cases: [&[&str]; 9] = [
+        &["map", "decode", "m", "0", "--json", "m"],
+        &["map", "kernel", "m", "--json", "m"],
+        &["map", "detect", "--oracle", "map:m", "--output", "m"],
+        &["color", "plan", "--map", "m", "jobs", "--json", "jobs"],
+        &["color", "run", "--map", "m", "--colors", "0", "--json", "m", "--", "true"],
+        &["dram", "check", "c", "--memory", "ddr4-2400", "--json", "c"],
+        &["fit", "jobs", "--json", "jobs"],
+        &["page", "refs", "t.mwt", "t.mwt"],
+        &["page", "refs", "t.mwt", "new", "--json", "./new"],
+    ];
+    for arguments in cases {
+        let refused = refusal(world.memweir().args(arguments), 2);
+        assert!(refused.contains("which would be lost"), "{arguments:?}: {refused}");
+    }
+    for name in ["m", "jobs", "c", "t.mwt"] {
+        assert_eq!(world.read(name), "kept");
+    }
+    world.file(
+        "s.toml",
+        "machine = \"iabw\"\npolicies = [\"os\"]\n[[tasks]]\nprogram = \"433.milc\"\nwork_s = 1\n",
+    );
+    let both = ["--timeline", "x.csv", "--out", "x.csv"];
+    let refused = refusal(world.memweir().args(["sim", "s.toml"]).args(both), 2);
+    assert!(refused.contains("`x.csv` is another result"), "{refused}");
+    let calibrate = ["calibrate", "--platform", "p", "--json", "p"];
+    let refused = refusal(world.memweir().args(calibrate), 2);
+    assert!(refused.contains("`p` is another result"), "{refused}");
+}

@@ -50,6 +50,14 @@ impl Source {
         }
     }
 
+    /// Returns the file of the map of a simulated machine.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::Live => None,
+            Self::Map(file, _) => Some(file),
+        }
+    }
+
     /// Opens the machine, or returns the reason for which this one cannot be measured.
     pub(super) fn open(
         &self,
