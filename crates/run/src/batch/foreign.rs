@@ -25,14 +25,18 @@ impl<'a> ForeignUse<'a> {
         let busy = cpu_use::busy(self.cpus).ok()?.saturating_sub(self.busy);
         let elapsed = clock::monotonic().saturating_sub(self.began);
         let jobs: f64 = report.jobs.iter().map(|job| job.running_s).sum();
-        Some(foreign_cores(busy, elapsed, jobs + report.scheduler_s))
+        Some(foreign_cores(busy, elapsed, jobs + report.scheduler_s, self.cpus.len()))
     }
 }
 
-/// Never negative: the kernel counts the time of processors in ticks, that of jobs exactly.
-fn foreign_cores(busy: Nanos, elapsed: Nanos, own_s: f64) -> f64 {
-    let foreign = busy.as_secs_f64() - own_s;
-    if elapsed == Nanos::ZERO { 0.0 } else { (foreign / elapsed.as_secs_f64()).max(0.0) }
+/// Never negative, and never more than `cores` have left: the kernel counts the time of processors
+/// in ticks, that of jobs exactly.
+fn foreign_cores(busy: Nanos, elapsed: Nanos, own_s: f64, cores: usize) -> f64 {
+    if elapsed == Nanos::ZERO {
+        return 0.0;
+    }
+    let in_use = (busy.as_secs_f64() / elapsed.as_secs_f64()).min(cores as f64);
+    (in_use - own_s / elapsed.as_secs_f64()).max(0.0)
 }
 
 #[cfg(test)]
@@ -42,8 +46,15 @@ mod tests {
     #[test]
     fn the_rest_of_the_busy_time_is_foreign() {
         let millis = Nanos::from_millis;
-        assert_eq!(foreign_cores(millis(4750), millis(2000), 3.75), 0.5);
-        assert_eq!(foreign_cores(millis(3700), millis(2000), 3.75), 0.0);
-        assert_eq!(foreign_cores(millis(1), Nanos::ZERO, 0.0), 0.0);
+        assert_eq!(foreign_cores(millis(4750), millis(2000), 3.75, 4), 0.5);
+        assert_eq!(foreign_cores(millis(3700), millis(2000), 3.75, 4), 0.0);
+        assert_eq!(foreign_cores(millis(1), Nanos::ZERO, 0.0, 4), 0.0);
+    }
+
+    #[test]
+    fn ticks_that_end_in_a_short_batch_are_no_more_than_its_cores() {
+        // Seven ticks in 25 ms on two cores, of which the batch had 5 ms.
+        let foreign = foreign_cores(Nanos::from_millis(70), Nanos::from_millis(25), 0.005, 2);
+        assert!((foreign - 1.8).abs() < 1e-9, "{foreign}");
     }
 }
