@@ -61,8 +61,7 @@ impl Live {
     /// # Errors
     /// If this machine's memory cannot be timed; the error has the reason and help.
     pub fn open() -> Result<Self, ArenaError> {
-        let opened = Instant::now();
-        Ok(Self { opened, ..Self::of(Arena::open(MEMORY)?) })
+        Ok(Self::of(Arena::open(MEMORY)?))
     }
 }
 

@@ -81,4 +81,6 @@ fn live_memory_ends_with_a_verdict_within_its_budget() {
         code => panic!("{code:?}: {verdict}"),
     }
     assert_eq!(pool(), before, "the pool of huge pages is put back");
+    let spent = verdict["reason"].as_str().is_some_and(|reason| reason.contains("budget"));
+    assert!(!spent || verdict["measurements"].as_u64() > Some(0), "spent on memory: {verdict}");
 }

@@ -138,8 +138,7 @@ impl<'a> Probe<'a> {
         if spent < 1.0 {
             return Ok(());
         }
-        let budget = self.budget.as_secs_f64();
-        Err(self.refuse(format!("the budget of {budget:.0} s was spent (--budget)")))
+        Err(self.refuse(format!("the budget of {:?} was spent (--budget)", self.budget)))
     }
 
     /// Measures every target with every address of the panel once. The first `references` targets
