@@ -33,6 +33,7 @@ pub(crate) fn launch(service: &Service, begun: &Begun) -> io::Result<Launch> {
         stdout,
         stderr,
         cpus: Vec::new(),
+        fifo: None,
         private: None,
     })
 }

@@ -181,6 +181,7 @@ impl Watcher {
             stdout: its_output.into(),
             stderr: null().map_err(failed)?,
             cpus: Vec::new(),
+            fifo: None,
             private: None,
         };
         let process = launch(&description, &SpawnTarget::Session)?.exec()?;

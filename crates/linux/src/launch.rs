@@ -55,6 +55,9 @@ pub struct Launch {
     pub stderr: File,
     /// CPUs that the job is bound to, all if empty.
     pub cpus: Vec<usize>,
+    /// An absolute path of a named pipe that takes the place of the standard input. The process
+    /// waits for its writer when [`Newborn::exec`] has returned, before it becomes the program.
+    pub fifo: Option<PathBuf>,
     /// Directories whose changes the process keeps to itself; the working directory is then an
     /// absolute path.
     pub private: Option<PrivateDirectories>,
@@ -73,6 +76,7 @@ impl Launch {
             stdout: null()?,
             stderr: null()?,
             cpus: Vec::new(),
+            fifo: None,
             private: None,
         })
     }

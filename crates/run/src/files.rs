@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
@@ -40,6 +40,14 @@ fn refuse_foreign(directory: &Path, home: &Path) -> io::Result<()> {
     })?;
     private::no_foreign_directory(directory)
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", directory.display())))
+}
+
+/// Returns the absolute path of a named pipe; `None` for any other file, and for a pipe without a
+/// name, such as that behind `/dev/stdin`.
+#[must_use]
+pub fn fifo(path: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(path).ok()?;
+    fs::metadata(&path).is_ok_and(|found| found.file_type().is_fifo()).then_some(path)
 }
 
 /// Reads a text file that the user names.

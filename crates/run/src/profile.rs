@@ -190,6 +190,7 @@ fn command(invocation: &Invocation) -> Result<Launch, ProfileError> {
         stdout: null()?,
         stderr: null()?,
         cpus: Vec::new(),
+        fifo: None,
         private: None,
     })
 }

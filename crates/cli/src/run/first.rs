@@ -11,6 +11,7 @@ use memweir_core::Nanos;
 use memweir_linux::MeterKind;
 use memweir_linux::launch::Signals;
 use memweir_run::batch::{RunError, invocation, placement_of, unknown_jobs};
+use memweir_run::files;
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
 use memweir_run::profile::{Isolation, ProfileOptions, ProfileProgress, ProfileReport, Timed};
@@ -80,6 +81,11 @@ fn unknown_programs<'a>(
     })?;
     for index in unknown {
         let job = &batch.jobs[index];
+        if job.stdin.as_deref().is_some_and(|stdin| files::fifo(stdin).is_some()) {
+            let help = "save it to a file, or give the job's time and bandwidth";
+            let reason = "a pipe can be read once, and a profile runs the program twice";
+            return Err(job.refuse("stdin", reason).help(help).into());
+        }
         let invocation = invocation_of(job)?;
         let key = ProgramKey::of(&invocation)
             .map_err(|error| Failure::Machine(format!("{}: {error}", job.name)))?;

@@ -1,8 +1,9 @@
 //! Whole batches of real programs: every policy, every kind of result, failing jobs.
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, refusal, root, wait_until};
+use crate::support::{SPIN, World, json, refusal, root, send, wait_until};
 
 /// Two jobs that work, two that print, all with declared figures, as every policy can use them.
 fn declared_jobs() -> String {
@@ -450,4 +451,27 @@ fn a_file_of_commands_is_a_batch() {
     let list = world.file("list", "# two jobs\n\necho one > one\necho two > two\n");
     world.memweir().args(["run", "--policy", "os", "--from-file"]).arg(list).assert().success();
     assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("one\n", "two\n"));
+}
+
+#[test]
+fn a_job_waits_for_the_writer_of_its_fifo_and_memweir_does_not() {
+    let world = World::new();
+    let fifo = world.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    // The reader starts first, and both have one core.
+    let reader = "[[jobs]]\nname = \"reader\"\ncommand = [\"cat\"]\nstdin = \"fifo\"\n";
+    let writer = "[[jobs]]\nname = \"writer\"\ncommand = \"echo through > fifo\"\n";
+    world.file("jobs.toml", &format!("{reader}{writer}"));
+    let run = ["run", "--policy", "round-robin", "--cores", "1", "jobs.toml"];
+    world.memweir().args(run).assert().code(0);
+    assert_eq!(world.read("memweir-logs/reader.out"), "through\n");
+    // Nobody writes.
+    world.file("alone.toml", reader);
+    let mut alone = world.start(&["run", "--policy", "os", "alone.toml"]);
+    wait_until("the reader waits", || world.processes().len() > 2);
+    send(&alone, Signal::SIGTERM);
+    assert_eq!(alone.wait().expect("it ends").code(), Some(130));
+    let twice = ["run", "--profile-first", "--policy", "os", "alone.toml"];
+    let refused = refusal(world.memweir().args(twice), 2);
+    assert!(refused.contains("alone.toml:4: jobs[0].stdin: a pipe can be read once"), "{refused}");
 }

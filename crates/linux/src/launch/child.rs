@@ -120,6 +120,14 @@ impl Prepared {
             if !may_go() {
                 libc::_exit(0);
             }
+            if let Some(fifo) = &self.fifo {
+                // The wait for a writer may be long, and the parent must not share it.
+                libc::close(REPORTS);
+                let fifo = libc::open(fifo.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+                if libc::dup2(fifo, libc::STDIN_FILENO) == -1 {
+                    libc::_exit(126);
+                }
+            }
             check(
                 libc::execve(self.program.as_ptr(), argv.as_ptr(), env.as_ptr()),
                 Step::Exec,

@@ -6,6 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr;
 
 use super::{Launch, LaunchError, PrivateDirectories, Process, limits, pipe};
@@ -33,6 +34,7 @@ pub(super) struct Prepared {
     argv: Vec<CString>,
     env: Vec<CString>,
     pub(super) directory: Option<CString>,
+    pub(super) fifo: Option<CString>,
     pub(super) private: Option<PrivateDirectories>,
     pub(super) stdio: [OwnedFd; 3],
     /// The CPU mask as `sched_setaffinity` takes it; empty for all CPUs.
@@ -79,15 +81,13 @@ impl Prepared {
             pair.push(value);
             text(&pair)
         });
+        let path = |path: Option<&Path>| path.map(|path| text(path.as_os_str())).transpose();
         Ok(Self {
             program: text(launch.program.as_os_str())?,
             argv: launch.argv.iter().map(|arg| text(arg)).collect::<Result<_, _>>()?,
             env: env.collect::<Result<_, _>>()?,
-            directory: launch
-                .directory
-                .as_deref()
-                .map(|path| text(path.as_os_str()))
-                .transpose()?,
+            directory: path(launch.directory.as_deref())?,
+            fifo: path(launch.fifo.as_deref())?,
             private: launch.private.clone(),
             stdio: [
                 out_of_the_way(launch.stdin.as_fd()).map_err(files)?,

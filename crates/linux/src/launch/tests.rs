@@ -17,6 +17,7 @@ fn shell(script: &str) -> (Launch, File) {
         stdout: output.try_clone().unwrap(),
         stderr: output.try_clone().unwrap(),
         cpus: Vec::new(),
+        fifo: None,
         private: None,
     };
     (launch, output)

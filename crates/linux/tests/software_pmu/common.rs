@@ -59,6 +59,7 @@ impl Job {
             stdout: stdout.try_clone().unwrap(),
             stderr: stderr.try_clone().unwrap(),
             cpus: Vec::new(),
+            fifo: None,
             private: None,
         };
         Self { launch, stdout, stderr }

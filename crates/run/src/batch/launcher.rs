@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use memweir_core::JobId;
 use memweir_linux::Launch;
 use memweir_linux::launch::LaunchError;
 
 use super::plan::Plan;
+use crate::files;
 use crate::logs::{JobLogs, Logs};
 
 /// Exit codes that shells give to a program that is not there or cannot be executed.
@@ -52,11 +54,10 @@ pub(super) fn launch(
     cpu: Option<usize>,
 ) -> Result<(Launch, Option<io::Error>), Failure> {
     let job = &plan.batch.jobs[id.index()];
-    let stdin = match &job.stdin {
-        Some(path) => File::open(path)
-            .map_err(|error| Failure::new(&format_args!("{}: {error}", path.display())))?,
-        None => File::open("/dev/null").map_err(|error| Failure::new(&error))?,
-    };
+    let fifo = job.stdin.as_deref().and_then(files::fifo);
+    let stdin = job.stdin.as_deref().filter(|_| fifo.is_none()).unwrap_or(Path::new("/dev/null"));
+    let stdin = File::open(stdin)
+        .map_err(|error| Failure::new(&format_args!("{}: {error}", stdin.display())))?;
     let (logs, trouble) = match directory.open(&job.name) {
         Ok(logs) => (logs, None),
         Err(error) => (JobLogs::discard().map_err(|error| Failure::new(&error))?, Some(error)),
@@ -72,6 +73,7 @@ pub(super) fn launch(
         stdout: logs.stdout,
         stderr: logs.stderr,
         cpus: cpu.map_or_else(|| plan.cpus_of(job), |cpu| vec![cpu]),
+        fifo,
         private: None,
     };
     Ok((launch, trouble))

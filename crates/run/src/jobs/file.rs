@@ -171,8 +171,9 @@ impl JobReader<'_> {
     fn job(&mut self, section: &mut Section<'_>) -> Result<Vec<Job>, InputError> {
         section.only(&JOB_KEYS)?;
         let place = |key| Some((key, section.refuse_value(key, "")?));
-        let origin =
-            Origin(["profile", "placement", "cpus"].into_iter().filter_map(place).collect());
+        let origin = Origin(
+            ["stdin", "profile", "placement", "cpus"].into_iter().filter_map(place).collect(),
+        );
         let directory = section
             .map("directory", |v| self.directory(&v))?
             .unwrap_or_else(|| self.directory.to_owned());
