@@ -1,5 +1,6 @@
 //! `memweir profile`: the memory traffic of a program along its own execution (X3).
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -100,8 +101,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         .map_err(|error| Failure::Machine(format!("the working directory: {error}")))?;
     let program = options::program(&args.command[0], &directory)
         .map_err(|refusal| refusal.written_in("command line"))?;
-    let invocation =
-        Invocation { program, argv: args.command.clone(), directory, stdin: input.path };
+    let (argv, env) = (args.command.clone(), BTreeMap::new());
+    let invocation = Invocation { program, argv, directory, env, stdin: input.path };
     let caches = args.caches.as_deref().map(options::caches).transpose()?;
     let media = args.media.as_deref().map(|list| options::media(list, Path::new(".")));
     let media = media.transpose()?.unwrap_or_default();

@@ -169,8 +169,8 @@ fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, Prof
     Err(ProfileError::NoMeter(reasons.join("; ")))
 }
 
-/// The command of an invocation, with memweir's own environment. Its output is discarded: several
-/// runs would show everything several times, mixed with the report.
+/// The command of an invocation, with its variables on top of memweir's own. Its output is
+/// discarded: several runs would show everything several times, mixed with the report.
 fn command(invocation: &Invocation) -> Result<Launch, ProfileError> {
     let os = |what: String| move |source| ProfileError::Os { what, source };
     let null = || {
@@ -184,7 +184,7 @@ fn command(invocation: &Invocation) -> Result<Launch, ProfileError> {
     Ok(Launch {
         program: invocation.program.clone(),
         argv: invocation.argv.clone(),
-        env: std::env::vars_os().collect::<BTreeMap<_, _>>(),
+        env: std::env::vars_os().chain(invocation.env.clone()).collect::<BTreeMap<_, _>>(),
         directory: Some(invocation.directory.clone()),
         stdin,
         stdout: null()?,

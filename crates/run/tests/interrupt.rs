@@ -39,6 +39,7 @@ fn endless(directory: &Path, number: usize) -> Invocation {
         program: PathBuf::from("/bin/sh"),
         argv: ["sh", "-c", &script].map(Into::into).to_vec(),
         directory: directory.to_owned(),
+        env: std::collections::BTreeMap::new(),
         stdin: None,
     }
 }

@@ -35,6 +35,7 @@ fn program(path: &str, arguments: &[&str], directory: &Path) -> Invocation {
         program: PathBuf::from(path),
         argv: [path].iter().chain(arguments).map(Into::into).collect(),
         directory: directory.to_owned(),
+        env: std::collections::BTreeMap::new(),
         stdin: None,
     }
 }

@@ -281,3 +281,22 @@ fn what_a_program_writes_through_a_link_is_discarded() {
     assert_eq!((world.read("made"), elsewhere.read("there")), ("before".into(), "before".into()));
     assert!(!elsewhere.has("new"), "{output:?}");
 }
+
+#[test]
+fn jobs_are_profiled_with_their_variables_and_known_by_them() {
+    if no_emulator() {
+        return;
+    }
+    let world = World::new();
+    let job =
+        |code: u8| format!("[[jobs]]\ncommand = \"exit $CODE\"\nenv = {{ CODE = \"{code}\" }}\n");
+    world.file("jobs.toml", &[job(0), job(7), job(7)].concat());
+    let run = ["run", "--profile-first", "--policy", "os", "--json", "-", "jobs.toml"];
+    let report = json(world.memweir().args(run), 1);
+    assert_eq!(exit_codes(&report), [Some(0), Some(7), Some(7)]);
+    let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
+    let profiles = list["profiles"].as_array().expect("a list");
+    let mut codes: Vec<_> = profiles.iter().map(|entry| entry["exit_code"].as_i64()).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [Some(0), Some(7)], "{list}");
+}

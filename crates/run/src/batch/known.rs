@@ -234,13 +234,15 @@ pub fn invocation(job: &Job, program: &Path) -> Invocation {
         program: program.to_owned(),
         argv: job.command.argv(),
         directory: job.directory.clone().unwrap_or_else(|| PathBuf::from(".")),
+        env: job.env.clone(),
         stdin: job.stdin.clone(),
     }
 }
 
 /// Returns what jobs of one kind have in common.
 fn command_of(job: &Job) -> impl Hash + Eq + use<> {
-    (job.command.argv(), job.directory.clone(), job.stdin.clone(), job.cores)
+    let (argv, directory) = (job.command.argv(), job.directory.clone());
+    (argv, directory, job.env.clone(), job.stdin.clone(), job.cores)
 }
 
 /// Finds the program of each job, as an absolute path.
@@ -420,12 +422,13 @@ mod tests {
         let (a, b) = (Job::new("a", command("a")), Job::new("b", command("b")));
         let wide = Job { cores: 2, ..a.clone() };
         let elsewhere = Job { directory: Some("/".into()), ..a.clone() };
-        let jobs =
-            vec![b.clone(), a.clone(), wide, elsewhere, Job { name: "c".to_owned(), ..a }, b];
-        let knowledge = Knowledge { jobs: vec![Known::default(); 6], notices: Vec::new() };
+        let set = Job { env: [("SIZE".into(), "9".into())].into(), ..a.clone() };
+        let renamed = Job { name: "c".to_owned(), ..a.clone() };
+        let jobs = vec![b.clone(), a, wide, elsewhere, set, renamed, b];
+        let knowledge = Knowledge { jobs: vec![Known::default(); 7], notices: Vec::new() };
         let specs = knowledge.specs(&Batch { jobs });
         let kinds: Vec<_> = specs.iter().map(|spec| spec.kind.expect("of a command").0).collect();
-        assert_eq!(kinds, [0, 1, 2, 3, 1, 0]);
+        assert_eq!(kinds, [0, 1, 2, 3, 4, 1, 0]);
     }
 
     /// DRAM and these beside it.

@@ -298,6 +298,7 @@ mod tests {
             program: "/bin/sh".into(),
             argv: ["sh"].iter().chain(arguments).map(Into::into).collect(),
             directory: directory.to_owned(),
+            env: std::collections::BTreeMap::new(),
             stdin: None,
         }
     }

@@ -88,6 +88,7 @@ mod tests {
             program: "/bin/true".into(),
             argv: ["true"].iter().chain(arguments).map(Into::into).collect(),
             directory: directory.to_owned(),
+            env: std::collections::BTreeMap::new(),
             stdin: None,
         }
     }

@@ -1,5 +1,6 @@
 //! Identity of a program's behavior: its invocation and its file.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::fs;
@@ -20,6 +21,8 @@ pub struct Invocation {
     pub argv: Vec<OsString>,
     /// Its working directory, against which its arguments are read.
     pub directory: PathBuf,
+    /// Variables set for it on top of memweir's own.
+    pub env: BTreeMap<OsString, OsString>,
     /// The file on its standard input, if there is one.
     pub stdin: Option<PathBuf>,
 }
@@ -33,7 +36,7 @@ pub struct ProgramKey {
 
 impl ProgramKey {
     /// The key of an invocation: SHA-256 over the program's real path, its arguments, its
-    /// directory and the file on its standard input.
+    /// directory, the file on its standard input and the variables set for it.
     pub fn of(invocation: &Invocation) -> io::Result<Self> {
         let program = fs::canonicalize(&invocation.program)?;
         let mut hash = Sha256::new();
@@ -52,6 +55,12 @@ impl ProgramKey {
         field(name.unwrap_or(OsStr::new("")).as_bytes());
         for argument in invocation.argv.iter().skip(1) {
             field(argument.as_bytes());
+        }
+        for (name, value) in &invocation.env {
+            // No argument is marked so.
+            field(b"\0variable");
+            field(name.as_bytes());
+            field(value.as_bytes());
         }
         let digest = hash.finalize().iter().fold(String::new(), |mut text, byte| {
             let _ = write!(text, "{byte:02x}");

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use memweir_core::{Counts, Lines, Media};
@@ -43,7 +44,8 @@ impl Bench {
             .into_iter()
             .chain(arguments.iter().map(OsString::from))
             .collect();
-        Invocation { program, argv, directory: self.dir.path().to_owned(), stdin: None }
+        let (directory, env) = (self.dir.path().to_owned(), BTreeMap::new());
+        Invocation { program, argv, directory, env, stdin: None }
     }
 
     fn key(&self, arguments: &[&str]) -> ProgramKey {
