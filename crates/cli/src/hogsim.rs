@@ -36,10 +36,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KERNEL", default_value = "copy", value_parser = kernels())]
     kernel: memweir_linux::hog::Kernel,
     /// Scale the fluctuation about the mean by Y (iabw section 2.3)
-    #[arg(long, value_name = "Y")]
+    #[arg(long, value_name = "Y", value_parser = factor)]
     degree: Option<f64>,
     /// Stretch the fluctuation in time by X
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = positive)]
     period: Option<f64>,
     /// Make the fluctuation regular, keeping its values
     #[arg(long)]
@@ -69,7 +69,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check(results, args.file.as_deref())?;
     let plan = match load(args)? {
         Load::Plan(plan) => plan,
-        Load::Segment(segment) => plan_of(&transformed(segment, args), args)?,
+        Load::Segment(segment) => plan_of(&transformed(segment, args)?, args)?,
     };
     if let Some(path) = &args.write_plan {
         output::file(path, &plan.to_text())?;
@@ -112,10 +112,29 @@ fn load(args: &Args) -> Result<Load, Failure> {
     Ok(Load::Segment(segment::parse(&text, &name)?))
 }
 
-fn transformed(segment: Segment, args: &Args) -> Segment {
+/// Transforms the segment as the options say.
+///
+/// # Errors
+/// Factors may lead beyond what a segment can be.
+fn transformed(segment: Segment, args: &Args) -> Result<Segment, InputError> {
     let segment = if args.regular { segment.regular() } else { segment };
     let segment = args.period.map_or(segment.clone(), |x| segment.with_period(x));
-    args.degree.map_or(segment.clone(), |y| segment.with_degree(y))
+    let segment = args.degree.map_or(segment.clone(), |y| segment.with_degree(y));
+    Segment::new(segment.interval(), segment.rates().to_vec())
+}
+
+/// A factor, zero or more.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse().ok().filter(|factor: &f64| factor.is_finite() && *factor >= 0.0);
+    factor.ok_or_else(|| format!("`{text}` is no factor: write a number such as 0.5 or 2"))
+}
+
+/// A factor above zero.
+fn positive(text: &str) -> Result<f64, String> {
+    factor(text).and_then(|factor| match factor > 0.0 {
+        true => Ok(factor),
+        false => Err("a period of no length does not fluctuate".to_owned()),
+    })
 }
 
 fn plan_of(segment: &Segment, args: &Args) -> Result<HogPlan, Failure> {

@@ -143,6 +143,18 @@ fn wrong_options_are_refused_before_anything_is_measured() {
     let message =
         refusal(world.memweir().args(["hogsim", "--synthetic", "900GB/s"]).args(platform), 2);
     assert!(message.contains("one core reaches 10.0 GB/s"), "{message}");
+    world.file("segment", "memweir-segment 1\ninterval_ns 1000000\n1e9\n2e9\n");
+    for (wrong, reason) in [
+        ("--degree=nan", "`nan` is no factor"),
+        ("--degree=-2", "`-2` is no factor"),
+        ("--degree=1e300", "a rate is a finite number"),
+        ("--period=0", "a period of no length"),
+        ("--period=1e9", "an interval lasts from a nanosecond to a minute"),
+    ] {
+        let mut replay = world.memweir();
+        let message = refusal(replay.args(["hogsim", "segment", wrong]).args(platform), 2);
+        assert!(message.contains(reason), "{wrong}: {message}");
+    }
     let target = world.path().join("absent/platform.toml");
     let message = refusal(world.memweir().args(["calibrate", "--platform"]).arg(&target), 4);
     assert!(message.contains("absent/platform.toml"), "{message}");
