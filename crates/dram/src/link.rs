@@ -40,7 +40,8 @@ pub(crate) struct Link {
     retry: u64,
 }
 
-/// Requests that a link holds before the memory accepts them: the buffer of a CXL controller.
+/// Requests that a link holds before the memory accepts them, and lines that may wait to be sent to
+/// the host before it accepts another read: the buffers of a CXL controller.
 const CAPACITY: usize = 64;
 
 impl Link {
@@ -106,11 +107,21 @@ impl Link {
         }
     }
 
-    /// Passes arrived requests to the controllers, as long as these have room.
+    /// Returns the first cycle in which at most [`CAPACITY`] lines wait to be sent to the host.
+    fn room_for_lines(&self) -> u64 {
+        self.up.free.saturating_sub(CAPACITY as u64 * self.line).div_ceil(self.clock)
+    }
+
+    /// Passes arrived requests to the controllers, as long as these and the direction to the host
+    /// have room.
     fn arrive(&mut self, controllers: &mut Controllers, now: u64) {
         while self.next_arrival() <= now
             && let Some((_, accepted, request)) = self.requests.front().copied()
         {
+            if request.direction == Direction::Read && self.room_for_lines() > now {
+                self.retry = self.room_for_lines();
+                return;
+            }
             let tag = self.free.last().copied().unwrap_or(self.known.len() as u32);
             if controllers.enqueue(now, Request { tag, ..request }).is_err() {
                 // A command makes room, which can be used in the cycle after it.
@@ -221,6 +232,10 @@ mod tests {
     fn no_more_comes_back_than_the_link_carries() {
         // 64 bytes at 4 GB/s are 16 ns: far slower than the memory.
         let (answers, end) = reads(1000, "latency_ns = 30\ngb_per_s = 4");
+        // Before a read there are at most 64 on the link, 48 in the queue and the banks, and 64
+        // lines on the way back.
+        let longest = answers.iter().map(|(latency, _)| *latency).max().unwrap();
+        assert!((64 * 16..177 * 16 + 98).contains(&longest), "{longest}");
         let mut tags: Vec<u32> = answers.into_iter().map(|(_, tag)| tag).collect();
         tags.sort_unstable();
         assert!(tags.into_iter().eq(0..1000), "each is answered once");
