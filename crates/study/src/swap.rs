@@ -163,10 +163,11 @@ fn session(
     let killer: Option<Killer> = root.map("killer", |v| v.named())?;
     let foreground = |v: Value<'_>| v.number_in(1e-3..=LONGEST_S, "time in seconds");
     let needy = apps.iter().max_by_key(|app| app.behavior.pages());
-    if let Some(app) = needy.filter(|app| room(app) > dram_size + swap) {
+    if let Some(app) = needy.filter(|app| room(app) > room_for_one(dram_size, swap)) {
         let reason =
             format!("{} needs {}, DRAM and swap are {}", app.name, room(app), dram_size + swap);
-        return Err(dram.refuse(reason).help("it would be killed in the foreground; give it more"));
+        let help = "it would be killed in the foreground; give it more than it needs";
+        return Err(dram.refuse(reason).help(help));
     }
     Ok(SessionSpec {
         apps,
@@ -183,6 +184,13 @@ fn session(
 
 fn in_table(entry: &VictimEntry) -> Arc<dyn VictimSource> {
     Arc::new(*entry)
+}
+
+/// Returns the memory that an application can have without being killed in the foreground. Of a
+/// swap area it is a page less than all: with both full, no evicted page could return.
+fn room_for_one(dram: Bytes, swap: Bytes) -> Bytes {
+    let pages = dram.0 / PAGE.0 + (swap.0 / PAGE.0).saturating_sub(1);
+    Bytes(pages * PAGE.0)
 }
 
 /// Returns the memory that an application needs.

@@ -59,6 +59,29 @@ fn what_is_wrong_in_a_scenario_is_refused_with_its_line() {
     assert!(misspelt.contains("did you mean `nvm-copy`"), "{misspelt}");
 }
 
+/// An application of 8 MiB, with 4 MiB of DRAM and so much swap.
+fn needs_8_mib(swap_mib: &str) -> String {
+    format!(
+        "swaps = [\"nvm\", \"nvm-copy\"]\ndram_mib = 4\nswap_mib = {swap_mib}\n[[apps]]\n\
+         name = \"a\"\nfootprint_mib = 8\nring_mib = 1\nallocated_mib = 1\nreferences = 20000\n"
+    )
+}
+
+#[test]
+fn an_application_that_fits_is_not_killed() {
+    // With a slot of swap less, DRAM and swap are full and no evicted page can return.
+    for full in ["4", "4.001"] {
+        let error = refused(&needs_8_mib(full));
+        assert!(error.contains("a needs 8 MiB, DRAM and swap are 8"), "{error}");
+    }
+    let fits = scenario(&needs_8_mib("4.00390625"));
+    for kind in &fits.swaps {
+        let outcome = fits.session.run(kind, 1);
+        assert_eq!(outcome.counts.killed, 0, "{}", kind.name);
+        assert!(outcome.counts.copies_in > 0, "{}", kind.name);
+    }
+}
+
 proptest! {
     #[test]
     fn no_scenario_is_too_odd(text in "[a-z_]{1,8} = [0-9.\"a-z\\[\\]]{0,12}\n") {
