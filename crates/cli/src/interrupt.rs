@@ -1,5 +1,6 @@
-//! Signals that end a measurement early; the measurements so far are shown.
+//! Signals that end a command early: the measurements so far are shown, unfinished files vanish.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use memweir_linux::signals;
@@ -22,6 +23,21 @@ pub(crate) fn catch() -> Result<&'static AtomicBool, Failure> {
     })
     .map_err(refused)?;
     Ok(&STOP)
+}
+
+/// Ends the command at once when one of these signals arrives from now on, and removes its
+/// `unfinished` files. Call this before other threads start, which inherit the mask.
+pub(crate) fn remove(unfinished: Vec<PathBuf>) -> Result<(), Failure> {
+    if unfinished.is_empty() {
+        return Ok(());
+    }
+    signals::handle_end_signals(move || {
+        for file in &unfinished {
+            let _ = std::fs::remove_file(file);
+        }
+        std::process::exit(INTERRUPTED);
+    })
+    .map_err(refused)
 }
 
 /// Blocks these signals, which the loop of a batch takes; threads made from here on inherit the

@@ -128,6 +128,15 @@ impl Replacement {
         }
     }
 
+    /// Returns the name that the file has until it is complete; `None` for a device or pipe.
+    #[must_use]
+    pub fn temporary(&self) -> Option<&Path> {
+        match &self.0 {
+            Target::Temporary(file, _) => Some(file.path()),
+            Target::InPlace(_) => None,
+        }
+    }
+
     /// Gives the complete file its name.
     ///
     /// # Errors

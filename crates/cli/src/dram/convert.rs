@@ -1,7 +1,7 @@
 //! `memweir dram convert`: a trace in another format.
 
 use std::io::{BufWriter, ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::InputError;
@@ -12,6 +12,7 @@ use super::caches::{CacheArgs, describe};
 use super::replay::warn_of_truncation;
 use super::source::Progress;
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
 use crate::output;
 use crate::render::text::count;
 use crate::value::refused;
@@ -91,6 +92,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     // A conversion that fails must not leave a file that looks like a trace.
     let fail = |error| Failure::write(&args.output, error);
     let replacement = Replacement::of(&args.output).map_err(fail)?;
+    interrupt::remove(replacement.temporary().map(Path::to_owned).into_iter().collect())?;
     let totals = copy(args, &mut trace, format, replacement.file())?;
     replacement.commit().map_err(fail)?;
     output::print(&format!(

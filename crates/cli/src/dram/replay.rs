@@ -1,7 +1,7 @@
 //! `memweir dram replay`: a memory serves a trace.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
 use memweir_bank::cached_trace::CachedTrace;
@@ -26,6 +26,7 @@ use super::sweep;
 use super::timeline::Timeline;
 use super::watch::{CheckResult, CommandsFormat, Watch, Watches};
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
 use crate::output;
 use crate::shared::over_time;
 use crate::shared::shards::Shards;
@@ -126,6 +127,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let systems = args.memory.systems()?;
     let trace = args.caches.apply(Trace::open(&args.trace, args.format)?)?;
     let mut watches = watches(args, &systems)?;
+    interrupt::remove(watches.iter().flat_map(Watch::unfinished).map(Path::to_owned).collect())?;
     let for_people = !output::is_stdout(args.json.as_deref());
     if for_people {
         output::print(&render::head(&systems, &trace, args.mode)?)?;

@@ -137,6 +137,11 @@ impl Watch {
         Ok(Self { commands: Some(CommandFile::create(path, format, config)?), ..self })
     }
 
+    /// Returns the names of the command files while they are unfinished.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = &Path> {
+        self.commands.iter().flat_map(|file| &file.replacements).filter_map(Replacement::temporary)
+    }
+
     /// Returns the first cycle of the memory that does not begin before `time`.
     pub(super) fn cycle(&self, time: Picos) -> Cycles {
         Cycles(time.0.div_ceil(self.clock.0))

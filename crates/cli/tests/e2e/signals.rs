@@ -1,6 +1,7 @@
 //! Ctrl-C once ends a batch in an orderly way, twice at once; Ctrl-Z suspends batches and profiles.
 
 use std::fmt::Debug;
+use std::io::Write;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -237,4 +238,37 @@ fn released_jobs_run_on() {
     world.file("go", "");
     wait_until("the released job finishes", || world.has("finished"));
     wait_until("nothing is left", || world.processes().is_empty());
+}
+
+/// The input stays open, so that memweir waits for more of the trace.
+#[test]
+fn an_interrupted_trace_leaves_no_unfinished_file() {
+    let convert = ["dram", "convert", "-", "out/t.mwt"];
+    let replay = ["dram", "replay", "-", "--memory", "ddr4-2400", "--commands", "out/commands.txt"];
+    for command in [&convert[..], &replay[..]] {
+        let world = World::new();
+        let out = world.path().join("out");
+        std::fs::create_dir(&out).expect("a directory");
+        let files = || std::fs::read_dir(&out).expect("a directory").count();
+        let mut memweir = world.plain();
+        memweir.args(command).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut memweir = memweir.spawn().expect("memweir starts");
+        let mut input = memweir.stdin.take().expect("a pipe");
+        let writer = std::thread::spawn(move || {
+            let _ = input.write_all("LD 64\n".repeat(1_000_000).as_bytes());
+            input
+        });
+        let status = format!("/proc/{}/status", memweir.id());
+        wait_until("memweir handles signals", || {
+            let status = std::fs::read_to_string(&status).expect("memweir runs");
+            let blocked = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"));
+            let blocked = u64::from_str_radix(blocked.expect("a mask"), 16).expect("digits");
+            blocked >> (Signal::SIGINT as u32 - 1) & 1 == 1
+        });
+        assert_eq!(files(), 1, "{command:?}");
+        send(&memweir, Signal::SIGINT);
+        assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130), "{command:?}");
+        assert_eq!(files(), 0, "{command:?}");
+        writer.join().expect("it writes");
+    }
 }
