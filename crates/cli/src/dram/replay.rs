@@ -142,22 +142,22 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let cpu_s = process_cpu_time().saturating_sub(start).as_secs_f64();
     let (report, ends) = measured(&systems, &driven, &watches, cpu_s);
     let trace = requests.finish();
-    let mut checks = Vec::new();
-    let finish = |(watch, end): (Watch, _)| watch.finish(end).map(|check| checks.push(check));
-    let commands = output::each(watches.into_iter().zip(ends).map(finish));
+    let ended = watches.into_iter().zip(ends).map(|(watch, end)| watch.finish(end));
+    let (commands, checks): (Vec<_>, Vec<_>) = ended.unzip();
     let replayed = Replayed::new(&systems, &trace, args.mode, &report);
     let shown = output::report(args.json.as_deref(), &replayed, || {
         render::report(&report, systems[0].1.spec().clock, &driven.all_stats())
     });
-    let over_time = timeline.iter().flat_map(|timeline| {
-        let (name, end) = (trace.trace().name(), driven.end());
+    let (name, end) = (trace.trace().name(), driven.end());
+    let over_time = timeline.as_ref().into_iter().flat_map(|timeline| {
         let table = args.timeline.as_ref().map(|path| timeline.write(path, end));
         let drawn = |path| output::figure(path, &timeline.figure(name, end));
         table.into_iter().chain(args.svg.as_deref().map(drawn))
     });
-    output::each([commands, shown].into_iter().chain(over_time))?;
+    let written = output::each(commands.into_iter().chain([shown]).chain(over_time));
     let outcome = conclude(&systems, &checks);
-    Ok(warn_of_truncation(trace.trace().name(), trace.trace().truncation()).or(outcome))
+    let outcome = warn_of_truncation(name, trace.trace().truncation()).or(outcome);
+    written.map(|()| outcome)
 }
 
 /// Returns what observes the commands of each memory.

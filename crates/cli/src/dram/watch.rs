@@ -153,16 +153,16 @@ impl Watch {
         (!self.meter.is_partial()).then(|| self.meter.report(end))
     }
 
-    /// Ends the command file and the check at the cycle `end`.
-    pub(super) fn finish(self, end: Cycles) -> Result<Option<CheckResult>, Failure> {
-        if let Some(file) = self.commands {
-            file.finish(end)?;
-        }
-        Ok(self.checker.map(|mut checker| {
+    /// Ends the command file and the check at the cycle `end`. A file that cannot be written does
+    /// not cost the check.
+    pub(super) fn finish(self, end: Cycles) -> (Result<(), Failure>, Option<CheckResult>) {
+        let written = self.commands.map_or(Ok(()), |file| file.finish(end));
+        let check = self.checker.map(|mut checker| {
             checker.finish(end);
             let first = checker.violations().iter().take(TOLD).map(ToString::to_string).collect();
             CheckResult { commands: checker.commands(), violations: checker.count(), first }
-        }))
+        });
+        (written, check)
     }
 }
 

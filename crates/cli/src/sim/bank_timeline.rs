@@ -12,8 +12,9 @@ use memweir_study::bank::Partition;
 use memweir_study::bank::report::{BankReport, BatchRun, PartitionRun};
 use memweir_study::bank::study::BankStudy;
 
-use super::timeline::of_one;
+use super::timeline::{self, of_one};
 use crate::failure::Failure;
+use crate::output;
 use crate::render::plot::{self, Figure};
 use crate::render::text::counted;
 use crate::shared::over_time::{self, Group, Line};
@@ -26,19 +27,19 @@ pub(super) fn files(path: &Path, study: &BankStudy) -> Vec<PathBuf> {
     names.iter().map(|name| of_one(path, name, names.len())).collect()
 }
 
-/// Writes the files of the first point.
+/// Writes the files of the first point. One that cannot be written does not cost the others.
 pub(super) fn write(path: &Path, study: &BankStudy, report: &BankReport) -> Result<(), Failure> {
     let (point, files) = (&report.points[0], files(path, study));
-    for (run, path) in point.partitions.iter().zip(&files) {
-        over_time::write(path, "program", &lines(run))?;
-    }
-    for (run, path) in point.policies.iter().zip(&files) {
-        let fail = |error| Failure::write(path, error);
-        let mut timeline = Timeline::create(path, over_time::format(path)?).map_err(fail)?;
-        timeline.append(&rows(run, compression(study))).map_err(fail)?;
-        timeline.finish().map_err(fail)?;
-    }
-    Ok(())
+    let partitions = point.partitions.iter().zip(&files);
+    let policies = point.policies.iter().zip(&files);
+    let requests = |(run, path): (_, &PathBuf)| over_time::write(path, "program", &lines(run));
+    let quanta = |(run, path): (&BatchRun, &PathBuf)| {
+        let mut timeline = Timeline::create(path, over_time::format(path)?)
+            .map_err(|error| Failure::write(path, error))?;
+        let kept = timeline.append(&rows(run, compression(study)));
+        timeline::finish(timeline, kept)
+    };
+    output::each(partitions.map(requests).chain(policies.map(quanta)))
 }
 
 /// Draws the programs under each partition, or the batch under each policy, of the first point.

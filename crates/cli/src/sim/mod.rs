@@ -82,10 +82,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     counter.finish();
     let report = report?;
     let table = rows.finish(results::rows(&report));
-    let over_time = match timelines.is_empty() {
-        true => Ok(()),
-        false => timeline::write(timelines, &study.first()?),
-    };
+    let over_time = timeline::write(timelines, &study);
     let shown = output::report(args.json.as_deref(), &report, || render::report(&report));
     let drawn = |path| output::figure(path, &draw(&study, &report)?);
     let figure = args.svg.as_deref().map_or(Ok(()), drawn);

@@ -1,6 +1,7 @@
 //! `memweir sim --timeline` and `--svg`: the first repetition, quantum by quantum, in the rows of
 //! live runs. Those of the bank level are in `bank_timeline.rs`.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use memweir_core::Media;
@@ -11,13 +12,13 @@ use memweir_run::timeline::{Row, Timeline};
 use memweir_study::flow::study::{First, Study};
 
 use crate::failure::Failure;
+use crate::output;
 use crate::render::plot;
 use crate::shared::over_time;
 
 /// A timeline to be written: its policy and its place.
 pub(super) struct File {
     policy: usize,
-    path: PathBuf,
     timeline: Timeline,
 }
 
@@ -33,7 +34,7 @@ pub(super) fn files(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<File
     let file = |(policy, path): (usize, PathBuf)| {
         let format = over_time::format(&path)?;
         let timeline = Timeline::create(&path, format).map_err(|e| Failure::write(&path, e))?;
-        Ok(File { policy, path, timeline })
+        Ok(File { policy, timeline })
     };
     paths.into_iter().enumerate().map(file).collect()
 }
@@ -48,21 +49,36 @@ pub(super) fn of_one(path: &Path, choice: &str, all: usize) -> PathBuf {
     path.with_extension(format!("{}.{ending}", choice.replace([':', '/'], "-")))
 }
 
-/// Fills the files.
-pub(super) fn write(files: Vec<File>, first: &First<'_>) -> Result<(), Failure> {
-    for file in files {
-        let fail = |error| Failure::write(&file.path, error);
-        let mut timeline = file.timeline;
+/// Fills the files. One that cannot be written does not cost the others.
+pub(super) fn write(files: Vec<File>, study: &Study) -> Result<(), Failure> {
+    if files.is_empty() {
+        return Ok(());
+    }
+    let first = study.first()?;
+    output::each(files.into_iter().map(|file| file.fill(&first)))
+}
+
+impl File {
+    fn fill(mut self, first: &First<'_>) -> Result<(), Failure> {
         let mut kept = Ok(());
         let mut rows = Rows::new(first, |rows| {
             if kept.is_ok() {
-                kept = timeline.append(rows);
+                kept = self.timeline.append(rows);
             }
         });
-        first.record(file.policy, &mut rows)?;
-        kept.and_then(|()| timeline.finish()).map_err(fail)?;
+        first.record(self.policy, &mut rows)?;
+        finish(self.timeline, kept)
     }
-    Ok(())
+}
+
+/// Ends a timeline whose rows were all `kept`, and gives up one that has lost some.
+pub(super) fn finish(timeline: Timeline, kept: io::Result<()>) -> Result<(), Failure> {
+    let path = timeline.path().to_owned();
+    let finished = match kept {
+        Ok(()) => timeline.finish(),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{error}{}", timeline.abandon()))),
+    };
+    finished.map_err(|error| Failure::write(&path, error))
 }
 
 /// The first repetition under one policy, ready to be drawn.

@@ -75,12 +75,14 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         return Err(error.help("name one of them in the place of the directory").into());
     }
     output::check([&args.out, &args.json], [])?;
+    let out = args.out.as_deref().map(|path| Ok((path, format(path)?)));
+    let out = out.transpose().map_err(Failure::Input)?;
     let mut outcome = Outcome::Success;
     for directory in directories {
         let merged = merge::read(&directory)?;
-        let table = args.out.as_ref().map(|path| table(path, &merged));
-        let json = args.json.as_ref().map(|path| output::json(path, &points(&merged, &directory)?));
-        output::each(table.into_iter().chain(json))?;
+        let tabled = out.map(|(path, format)| table(path, format, &merged));
+        let json = |path| output::json(path, &points(&merged, &directory)?);
+        output::each(tabled.into_iter().chain(args.json.as_deref().map(json)))?;
         let written = match args.out.as_ref().or(args.json.as_ref()) {
             Some(path) => path.clone(),
             None => merged.replace_files(&directory)?.unwrap_or(directory),
@@ -113,8 +115,11 @@ fn partitions(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found.iter().map(|partition| partition.directory().to_owned()).collect())
 }
 
-fn table(path: &Path, merged: &Merged) -> Result<(), Failure> {
-    let format = Format::of(path).map_err(|r| r.written_in("command line").key("--out"))?;
+fn format(path: &Path) -> Result<Format, InputError> {
+    Format::of(path).map_err(|refusal| refusal.written_in("command line").key("--out"))
+}
+
+fn table(path: &Path, format: Format, merged: &Merged) -> Result<(), Failure> {
     let (columns, rows) = merged.table();
     Table::create(path, format, columns)
         .and_then(|table| table.finish(&rows))

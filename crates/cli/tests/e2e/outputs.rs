@@ -145,6 +145,98 @@ fn every_file_that_a_full_disk_loses_is_named_and_leaves_nothing() {
     check(comparison.output().expect("it runs"), &files);
 }
 
+/// Two programs of 300 accesses, simulated request by request.
+const REQUESTS: &str = "fidelity = 'bank'\nmachine = { cores = 2, memory = { device = \
+    'ddr4-2400' } }\npartitions = ['none', 'uniform']\ninstructions = 2_000\n\
+    [[programs]]\ntrace = 'core.txt'\ninstances = 2\n";
+
+/// Two programs on the shipped machine `iabw`, under two policies.
+const FLOWS: &str = "machine = 'iabw'\npolicies = ['os', 'round-robin']\nrepetitions = 20\n\
+    [[tasks]]\nprogram = '433.milc'\ninstances = 2\nwork_s = 3\n";
+
+/// An application that has less DRAM than it wants.
+const PAGES: &str = "swaps = ['nvm', 'flash']\ndram_mib = 1\nswap_mib = 4\n[[apps]]\n\
+    name = 'a'\nsize_mb = 1\nfootprint_mib = 2\nring_mib = 1\nallocated_mib = 1\n\
+    references = 2_000\n";
+
+/// Every result of a simulation in turn is on a full disk, with room for some of the rows of
+/// `--out`. The others are there, and the lost one is named once.
+#[test]
+fn a_simulation_that_loses_one_result_keeps_the_others() {
+    let world = World::new();
+    let Some(disk) = SmallDisk::mount(&world, "full", "size=4k") else { return };
+    world.file("flows.toml", FLOWS);
+    world.file("requests.toml", REQUESTS);
+    world.file("pages.toml", PAGES);
+    let accesses = |of: fn(u64) -> String| (0..300).map(of).collect::<String>();
+    world.file("core.txt", &accesses(|at| format!("9 {}\n", at * 8192)));
+    world.file("trace.txt", &accesses(|at| format!("LD {}\n", at * 8192)));
+    let lines = ["dram", "curve", "--memory", "ddr4-2400", "--requests", "1000"];
+    let replay = ["dram", "replay", "trace.txt", "--memory", "ddr4-2400", "--interval", "100ns"];
+    type Results<'a> = &'a [(&'a str, &'a str, &'a [&'a str])];
+    let (rows, drawn) = (("--out", "r.csv", &["r.csv"][..]), ("--svg", "s.svg", &["s.svg"][..]));
+    let all = ("--json", "j.json", &["j.json"][..]);
+    let quanta = ("--timeline", "t.csv", &["t.os.csv", "t.round-robin.csv"][..]);
+    let requests = ("--timeline", "t.csv", &["t.none.csv", "t.uniform.csv"][..]);
+    let simulations: [(&[&str], Results<'_>); 5] = [
+        (&["sim", "flows.toml"], &[rows, quanta, all, drawn]),
+        (&["sim", "requests.toml"], &[rows, requests, all, drawn]),
+        (&["page", "sim", "pages.toml", "--sweep", "seed=1..20"], &[rows, all, drawn]),
+        (&lines, &[("--out", "c.toml", &["c.toml"]), drawn, all]),
+        (
+            &replay,
+            &[("--commands", "c.txt", &["c.txt"]), ("--timeline", "t.csv", &["t.csv"]), all, drawn],
+        ),
+    ];
+    for (command, results) in simulations {
+        for (lost, _, missing) in results {
+            if *lost != "--out" {
+                std::fs::write(disk.0.join("filler"), [0; 4096]).expect("one page");
+            }
+            let mut memweir = world.memweir();
+            memweir.args(command);
+            for (option, file, _) in results {
+                let place = if option == lost { "full/" } else { "" };
+                memweir.args([option, &*format!("{place}{file}")]);
+            }
+            let output = memweir.output().expect("memweir runs");
+            assert_eq!(output.status.code(), Some(4), "{lost}: {output:?}");
+            assert!(text(&output.stdout).lines().count() > 4, "no table: {output:?}");
+            let said = text(&output.stderr);
+            for file in *missing {
+                let named = format!("cannot write full/{file}: ");
+                assert_eq!(said.matches(&named).count(), 1, "{lost}: {said}");
+            }
+            for (option, _, files) in results.iter().filter(|(option, ..)| option != lost) {
+                for file in *files {
+                    let kept = world.path().join(file);
+                    let read = std::fs::read(&kept).unwrap_or_default();
+                    assert!(!read.is_empty(), "{command:?} without {lost} lost {option} {file}");
+                    std::fs::remove_file(kept).expect("a result");
+                }
+            }
+            for left in std::fs::read_dir(&disk.0).expect("the disk").flatten() {
+                std::fs::remove_file(left.path()).expect("a file");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_merge_that_loses_its_table_keeps_its_points() {
+    let world = World::new();
+    let Some(_disk) = full_disk(&world) else { return };
+    world.file("flows.toml", FLOWS);
+    let sweep = ["--sweep", "seed=1,2", "--shard", "1/1", "--out", "points"];
+    let swept = output(&world, &[&["sim", "flows.toml"], &sweep[..]].concat());
+    assert!(swept.status.success(), "{swept:?}");
+    let both = ["--out", "full/r.csv", "--json", "j.json"];
+    let merged = output(&world, &[&["sweep", "merge", "points"], &both[..]].concat());
+    assert_eq!(merged.status.code(), Some(4), "{merged:?}");
+    let kept: Value = serde_json::from_str(&world.read("j.json")).expect("JSON");
+    assert_eq!(kept["points"].as_array().map(Vec::len), Some(2));
+}
+
 #[test]
 fn profiles_for_a_batch_are_not_made_for_files_that_cannot_be_written() {
     let world = World::new();
