@@ -163,7 +163,7 @@ planted_job() {
 
 # Not in lanes: the number of patches is in the way that a kernel is built.
 bisect() {
-    [ -d "$kernel/$1" ] || die "no series $1"
+    [ "$1" ] && [ -d "$kernel/$1" ] || die "no series '$1'"
     upto=0
     for patch in $(upto=all series_patches "$1"); do
         upto=$((upto + 1))
