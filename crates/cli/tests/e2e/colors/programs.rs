@@ -33,19 +33,22 @@ fn the_kernel_may_hold_pages_of_a_program() {
     let Some(program) = compile(&world, include_str!("uring.c"), "uring", &[]) else { return };
     said_by(&world, &program, "no ");
     same(&world, &[&program]);
-    same(&world, &[&program, "unseen"]);
-    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
-    if report["counters"]["busy"] == 0 {
-        memweir_test_support::skip!(
-            Elusive,
-            "no page was held that should have been exchanged: {report}"
-        );
-        return;
+    let counted_unseen = || {
+        same(&world, &[&program, "unseen"]);
+        let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+        ["busy", "unmoved_us"].map(|counter| report["counters"][counter].as_u64().expect("a count"))
+    };
+    // Pages that are found before the kernel holds them are in their colors in time.
+    let mut some_were_busy = false;
+    for _ in 0..5 {
+        let [busy, unmoved] = counted_unseen();
+        if unmoved > 0 {
+            return;
+        }
+        some_were_busy |= busy > 0;
     }
-    assert!(
-        report["counters"]["unmoved_us"].as_u64() > Some(0),
-        "they are held for long: {report}"
-    );
+    assert!(!some_were_busy, "no page that was held for long was counted");
+    memweir_test_support::skip!(Elusive, "no page was held that should have been exchanged");
 }
 
 #[test]
