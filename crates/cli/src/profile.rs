@@ -96,11 +96,13 @@ impl From<ProfileError> for Failure {
 /// Profiles the program and shows the result.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.svg, &args.recording, &args.json, &args.addresses], [])?;
-    let input = input_of(io::stdin())?;
     let directory = std::env::current_dir()
         .map_err(|error| Failure::Machine(format!("the working directory: {error}")))?;
     let program = options::program(&args.command[0], &directory)
         .map_err(|refusal| refusal.written_in("command line"))?;
+    // Before the program runs, which would be in vain if its profile could not be stored.
+    let store = (!args.no_store).then(|| open(args.store.as_deref())).transpose()?;
+    let input = input_of(io::stdin())?;
     let (argv, env) = (args.command.clone(), BTreeMap::new());
     let invocation = Invocation { program, argv, directory, env, stdin: input.path };
     let caches = args.caches.as_deref().map(options::caches).transpose()?;
@@ -121,8 +123,6 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         placement,
         addresses: args.addresses.clone(),
     };
-    // Before the program runs, which would be in vain if its profile could not be stored.
-    let store = (!args.no_store).then(|| open(args.store.as_deref())).transpose()?;
     let bar = spinner("");
     let profiled = profile(&invocation, &options, &signals()?, &mut |p| show(&bar, p));
     bar.finish_and_clear();
