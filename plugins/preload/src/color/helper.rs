@@ -120,6 +120,7 @@ impl Helper {
         self.upkeep.rescan(start, &mut self.placer, Reason::New);
         start.control.announce(READY);
         self.serve(start);
+        self.upkeep.count_unmoved(start);
     }
 
     fn same_program(&self, start: &Start) -> bool {

@@ -38,17 +38,19 @@ pub(super) struct Upkeep {
     sweep_pause: u64,
     /// The address at which it begins.
     swept: usize,
-    /// Pages that it could not move so far, and the end of the last whole sweep.
+    /// Pages that it could not move so far, and those of the last whole look at all memory.
     unmoved: u64,
-    sweep_ended: u64,
+    unmoved_before: u64,
+    /// Time up to which pages that could not be moved were counted.
+    counted_to: u64,
 }
 
 impl Upkeep {
     /// Looks only at moves of pages by the kernel from now on.
     pub(super) fn begin(&mut self) {
         self.vmstat_seen = memory::moved_by_kernel();
-        self.sweep_ended = sys::micros();
-        self.sweep_from(self.sweep_ended + SOON);
+        self.counted_to = sys::micros();
+        self.sweep_from(self.counted_to + SOON);
     }
 
     /// Makes a sweep of all memory due at this time, and further ones soon after it. One that is
@@ -109,8 +111,7 @@ impl Upkeep {
     /// mappings, or everything.
     pub(super) fn rescan(&mut self, start: &Start, placer: &mut Placer, reason: Reason) {
         placer.maps.read();
-        let mut at = 0;
-        let mut fresh = 0;
+        let (mut at, mut fresh, mut unmoved) = (0, 0, 0);
         while let Some((mapping, next)) = placer.maps.next(at) {
             at = next;
             if !watch(start, placer, mapping) {
@@ -119,7 +120,7 @@ impl Upkeep {
             let (from, to) = (mapping.start, mapping.end);
             let seen = self.knows(from, to);
             if (!seen || reason != Reason::New) && mapping.writable {
-                self.sweep(start, placer, reason, mapping, (from, to));
+                unmoved += self.sweep(start, placer, reason, mapping, (from, to));
             }
             // A range becomes known only after it was read and checked completely.
             if !seen {
@@ -127,6 +128,9 @@ impl Upkeep {
             }
             fresh += 1;
         }
+        // New mappings have their pages besides those of the others.
+        let others = if reason == Reason::New { self.unmoved_before } else { 0 };
+        self.unmoved_before = others + unmoved;
         if fresh * 2 + 64 < self.known_used || self.known_used == KNOWN {
             self.known_used = 0;
         }
@@ -137,6 +141,26 @@ impl Upkeep {
     /// others.
     fn sweep_slice(&mut self, start: &Start, placer: &mut Placer) {
         let begun = sys::micros();
+        if self.sweep_until(begun + SLICE, start, placer) {
+            self.swept = 0;
+            self.unmoved_before = std::mem::take(&mut self.unmoved);
+            self.sweep_due = begun + self.sweep_pause;
+            self.sweep_pause = (self.sweep_pause * 2).min(LATER);
+        }
+        self.count_unmoved(start);
+    }
+
+    /// Counts the time since it was last counted with the pages that the sweep under way could not
+    /// move so far, or with those of the last look if these were more.
+    pub(super) fn count_unmoved(&mut self, start: &Start) {
+        let now = sys::micros();
+        let since = now - std::mem::replace(&mut self.counted_to, now);
+        let unmoved = self.unmoved.max(self.unmoved_before);
+        start.counters.add(Counter::UnmovedMicros, unmoved * since);
+    }
+
+    /// Returns true if the sweep has ended before `end`.
+    fn sweep_until(&mut self, end: u64, start: &Start, placer: &mut Placer) -> bool {
         let reason = if placer.forked { Reason::Fork } else { Reason::New };
         placer.maps.read();
         let mut at = 0;
@@ -150,16 +174,12 @@ impl Upkeep {
                 let piece = (self.swept, mapping.end.min(self.swept.saturating_add(PIECE)));
                 self.unmoved += self.sweep(start, placer, reason, mapping, piece);
                 self.swept = piece.1;
-                if sys::micros() >= begun + SLICE {
-                    return;
+                if sys::micros() >= end {
+                    return false;
                 }
             }
         }
-        self.swept = 0;
-        let since = begun - std::mem::replace(&mut self.sweep_ended, begun);
-        start.counters.add(Counter::UnmovedMicros, std::mem::take(&mut self.unmoved) * since);
-        self.sweep_due = begun + self.sweep_pause;
-        self.sweep_pause = (self.sweep_pause * 2).min(LATER);
+        true
     }
 
     /// Moves pages of other colors into the requested colors, in this range of the mapping. Returns
