@@ -1,5 +1,6 @@
 //! One paged program: its environment, its counters, and the looks at them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
@@ -216,9 +217,7 @@ impl Paged {
         if !processes.is_empty() {
             self.seen.last = Some(row);
         }
-        // Those of its pages in NVM that are mapped are counted as shared memory as well.
-        let shared = |p: &PageProcess| shared_memory(p.process).saturating_sub(p.nvm);
-        self.seen.shared = processes.iter().map(shared).fold(self.seen.shared, Bytes::max);
+        self.seen.shared = self.seen.shared.max(self.shared(&processes)?);
         self.seen.nvm_seconds += Bytes(counters.relieved()).as_f64() * (at.0 - self.seen.at.0);
         self.seen.at = at;
         let ended = match self.order.when_full {
@@ -230,6 +229,17 @@ impl Paged {
             let _ = self.counters.end(process.process);
         }
         Ok(Look { row, counters, ended })
+    }
+
+    /// Returns the most shared memory in DRAM that one of these processes has besides its pages in
+    /// NVM: where they are mapped, the kernel counts them as shared memory as well.
+    fn shared(&self, processes: &[PageProcess]) -> io::Result<Bytes> {
+        let mapped: BTreeMap<u32, Bytes> =
+            processes.iter().map(|p| (p.process, shared_memory(p.process))).collect();
+        // Read afterwards: a page that came between both would be taken for the program's own.
+        let counters = self.counters.read()?;
+        let besides = |p: PageProcess| Some(mapped.get(&p.process)?.saturating_sub(p.nvm));
+        Ok(counters.processes().filter_map(besides).max().unwrap_or_default())
     }
 
     /// Takes the last look, when the program has ended, after waiting until the processes that have
