@@ -122,6 +122,7 @@ def test_conclusions_about_policies_are_rows(scenario: dict[str, Any]) -> None:
     assert isinstance(result, memweir.SimResult)
     assert [row["policy"] for row in result.policies] == scenario["policies"]
     assert result.policies[0]["verdict"] == "baseline"
+    assert "difference" not in result.policies[0], "its ends have columns of their own"
 
 
 @pytest.mark.parametrize(

@@ -87,8 +87,8 @@ class SimResult(Result):
         rows = []
         for point in self.report["points"]:
             for policy in point["policies"]:
-                row = scalars(policy)
                 difference = policy["difference"] or {}
+                row = scalars({**policy, "difference": difference})
                 row["difference_low_s"] = difference.get("low_s")
                 row["difference_high_s"] = difference.get("high_s")
                 rows.append(placed(point, row))
@@ -224,6 +224,7 @@ class ReproductionResult(CommandResult):
 
 
 _QUEUEING_KEYS = ("wait", "response", "bounded_slowdown")
+
 
 def _queueing(found: Mapping[str, Any] | None) -> Row:
     """Returns the columns of a run of a job log; None in all of them for another run."""
