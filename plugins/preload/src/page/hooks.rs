@@ -143,10 +143,10 @@ extern "C" fn mremap(
     if flags & libc::MREMAP_DONTUNMAP != 0 {
         return address_of(Err(Errno(libc::EINVAL)));
     }
-    let unforked =
-        space::get().is_some_and(|space| space.with(|ranges| ranges.unforked.at(old).is_some()));
     let range = pages(old, old_length);
-    let locked = space::get().is_some_and(|space| space.with(|ranges| ranges.locks.touches(range)));
+    let (unforked, locked) = space::get().map_or((false, false), |space| {
+        space.with(|ranges| (ranges.unforked.at(old).is_some(), ranges.locks.touches(range)))
+    });
     let lock_lost = in_file(range) && (locked || space::get().is_some_and(Space::is_locked));
     let start = remapped(old, old_length, length, flags, to);
     if lock_lost && start != usize::MAX {

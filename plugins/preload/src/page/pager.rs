@@ -255,7 +255,9 @@ impl Pager {
         let Self { memory, pressure, evictor, .. } = self;
         evictor.scan(pressure, memory);
         // Forked children may outlive the program.
-        memory.monitor.count_pause(memory.monitor.children().paused_since());
+        if let Some(since) = memory.monitor.children().paused_since() {
+            memory.monitor.count_pause(since);
+        }
         let mut text = [0u8; 128];
         let mut numbers =
             amounts::read(c"/proc/self/schedstat", &mut text).split(|byte| *byte == b' ');

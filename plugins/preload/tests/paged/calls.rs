@@ -266,14 +266,24 @@ pub(crate) fn locking_all() {
     locks_of_all_outlive_moves();
 }
 
+/// Locks all memory; returns false, and reports a skip, if that is not permitted.
+fn locks_all() -> bool {
+    // SAFETY: locks this program's memory.
+    let locked = unsafe { libc::mlockall(libc::MCL_CURRENT) } == 0;
+    if !locked {
+        memweir_test_support::skip!(Privilege, "mlockall: {}", std::io::Error::last_os_error());
+    }
+    locked
+}
+
 /// Locks and unlocks a block that moves in the meantime, in two ways at once.
 fn locks_of_all_outlive_moves() {
     let (block, size) = (evicted(85), PAGES * PAGE);
+    if !(locks(&block, 8) && locks_all()) {
+        return;
+    }
     // SAFETY: the memory is the test's, which uses its new place from here on.
     let moved = unsafe {
-        if !locks(&block, 8) || libc::mlockall(libc::MCL_CURRENT) != 0 {
-            return;
-        }
         let before = locked();
         let moved = libc::mremap(block.address(0), size, 2 * size, libc::MREMAP_MAYMOVE);
         assert_eq!(locked() - before, size / 1024, "all that moved is locked, and what is new");
@@ -288,13 +298,8 @@ fn locks_of_all_outlive_moves() {
 /// Locks all memory while more is written than there is room for; the block stays in DRAM
 /// meanwhile.
 fn lock_all_with(block: &Block, salt: u64) {
-    // SAFETY: locks this program's memory.
-    if unsafe { libc::mlockall(libc::MCL_CURRENT) } != 0 {
-        return memweir_test_support::skip!(
-            Privilege,
-            "mlockall: {}",
-            std::io::Error::last_os_error()
-        );
+    if !locks_all() {
+        return;
     }
     assert_eq!(block.in_dram(), block.1);
     block.write(salt);

@@ -26,13 +26,14 @@ impl Monitor {
                 self.tables.children.remove(at);
             }
         }
-        let since = self.tables.children.end_pause();
-        self.count_pause(since);
+        if let Some(since) = self.tables.children.end_pause() {
+            self.count_pause(since);
+        }
     }
 
     /// Counts a pause of evictions that began at `since` and ends now.
-    pub(in crate::page::pager) fn count_pause(&self, since: Option<u64>) {
-        let nanos = since.map_or(0, |since| (sys::micros() - since) * 1000);
+    pub(in crate::page::pager) fn count_pause(&self, since: u64) {
+        let nanos = (sys::micros() - since) * 1000;
         self.tally.add(PageCounter::ForkPauseNanos, nanos as usize);
     }
 
