@@ -102,8 +102,8 @@ pub struct Report {
     pub dram_overshoot_bytes: Bytes,
     /// Why it was more than a twentieth above the budget, as far as that is known.
     pub dram_overshoot_causes: Vec<Cause>,
-    /// Least peak of the shared memory in DRAM of one paged process, at the looks: it is neither
-    /// paged nor part of the other figures.
+    /// A lower bound of the peak shared memory in DRAM of one paged process, at the looks. It is
+    /// neither paged nor part of the other figures.
     pub shared_peak_bytes: Bytes,
     /// Programs that ran without being paged.
     pub unpaged: UnpagedReport,
