@@ -46,11 +46,12 @@ pub use cli::command;
 use cli::{Cli, Command};
 use failure::Failure;
 use memweir_daemon::protocol::Request;
-use memweir_linux::tell;
+use memweir_linux::{signals, tell};
 
 /// Runs the command that the process's arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
+    signals::let_large_writes_fail();
     let outcome = match called() {
         Command::Guardian => guardian::watch(),
         Command::Supervisor => queue::daemon::supervise(),

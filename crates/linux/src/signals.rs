@@ -1,11 +1,11 @@
-//! Signals that ask a command to end: SIGINT, SIGTERM and SIGHUP.
+//! Signals that ask a command to end (SIGINT, SIGTERM and SIGHUP), and SIGXFSZ.
 
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use nix::sys::signal::SigSet;
 pub use nix::sys::signal::Signal;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
 
 /// Returns the signals by which a user, a supervisor or a closing terminal ends this command: those
 /// that it does not ignore. `nohup` starts a program that ignores SIGHUP, and a script's `&` one
@@ -48,6 +48,16 @@ pub fn handle_end_signals(mut handle: impl FnMut() + Send + 'static) -> io::Resu
         }
     });
     Ok(())
+}
+
+/// From now on a write beyond the limit of a file's size (`ulimit -f`) fails with EFBIG in this
+/// process, which SIGXFSZ would end otherwise. Programs that it starts have the default action,
+/// because exec removes handlers.
+pub fn let_large_writes_fail() {
+    extern "C" fn nothing(_: libc::c_int) {}
+    let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing, which is safe at any point of any thread.
+    let _ = unsafe { sigaction(Signal::SIGXFSZ, &action) };
 }
 
 /// Returns the name of a signal (`SIGKILL`), or `signal 64` where it has none.

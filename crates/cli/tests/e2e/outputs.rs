@@ -1,12 +1,12 @@
 //! Results that cannot be written, figures that nothing measured, and comparisons of failed jobs.
 
-use std::process::Output;
+use std::process::{Command, Output};
 
 use memweir_test_support::foreign_link;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, SmallDisk, World, json, refusal, root, send, wait_until};
+use crate::support::{MEMWEIR, SPIN, SmallDisk, World, json, refusal, root, send, wait_until};
 
 fn output(world: &World, arguments: &[&str]) -> Output {
     world.memweir().args(arguments).output().expect("memweir runs")
@@ -454,6 +454,18 @@ fn a_result_that_cannot_be_written_costs_no_other() {
         let is_kept = if kept == "stdout" { !output.stdout.is_empty() } else { world.has(kept) };
         assert!(is_kept, "{before:?} lost {kept}");
     }
+}
+
+#[test]
+fn a_limit_of_file_sizes_ends_with_4_and_loses_nothing_else() {
+    let world = World::new();
+    world.file("m.toml", "name = \"m\"\nbits = 33\nfunction = [{ bits = [13] }]\n");
+    let show = "ulimit -f 0; exec \"$0\" map show m.toml --svg m.svg";
+    let mut shell = Command::new("sh");
+    let output = shell.args(["-c", show, MEMWEIR]).current_dir(world.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    assert!(text(&output.stderr).contains("cannot write m.svg"), "{output:?}");
+    assert!(!output.stdout.is_empty());
 }
 
 #[test]
