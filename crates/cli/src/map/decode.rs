@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Coloring, Role};
-use memweir_core::input::InputError;
+use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::Named;
 use serde::Serialize;
 
@@ -36,38 +36,47 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.json], [&*args.map])?;
     let map = map::read(&args.map)?;
     let coloring = map.coloring(BASE_PAGE_BITS);
-    let addresses = addresses(&args.addresses)?;
-    let places: Vec<Place> = addresses
-        .into_iter()
-        .map(|address| Place::new(&map, &coloring, address))
-        .collect::<Result<_, _>>()?;
+    let addresses = addresses(&map, &args.addresses)?;
+    let places: Vec<Place> =
+        addresses.into_iter().map(|address| Place::new(&map, &coloring, address)).collect();
     let report = BTreeMap::from([("places", &places)]);
     output::report(args.json.as_deref(), &report, || render(&map, &places))?;
     Ok(Outcome::Success)
 }
 
-fn addresses(given: &[String]) -> Result<Vec<PhysAddr>, InputError> {
+fn addresses(map: &AddressMap, given: &[String]) -> Result<Vec<PhysAddr>, InputError> {
     if given != ["-"] {
-        return given.iter().map(|text| address("command line", None, text)).collect();
+        let one = |text| address(map, text).map_err(|wrong| wrong.written_in("command line"));
+        return given.iter().map(String::as_str).map(one).collect();
     }
     let mut addresses = Vec::new();
     for (number, line) in std::io::stdin().lock().lines().enumerate() {
         let line = line.map_err(|error| InputError::new("standard input", error.to_string()))?;
         if !line.trim().is_empty() {
-            addresses.push(address("standard input", Some(number + 1), line.trim())?);
+            let placed = |wrong: Refusal| wrong.written_in("standard input").line(number + 1);
+            addresses.push(address(map, line.trim()).map_err(placed)?);
         }
     }
     Ok(addresses)
 }
 
-fn address(source: &str, line: Option<usize>, text: &str) -> Result<PhysAddr, InputError> {
-    value::address(text).map_err(|wrong| {
-        let error = InputError::new(source, wrong).help("hexadecimal with `0x`, or decimal");
-        match line {
-            Some(line) => error.line(line),
-            None => error,
-        }
-    })
+/// An address of which the map says something.
+fn address(map: &AddressMap, text: &str) -> Result<PhysAddr, Refusal> {
+    let address = value::address(text)
+        .map_err(|wrong| Refusal::new(wrong, "hexadecimal with `0x`, or decimal"))?;
+    if address.0 < map.offset {
+        let offset = map.offset;
+        return Err(Refusal::plain(format!(
+            "{address} is below the map's offset {offset:#x}: the map says nothing of it"
+        )));
+    }
+    if map.is_complete() && map.enter(address).1 >> map.bits != 0 {
+        let bits = map.bits;
+        return Err(Refusal::plain(format!(
+            "{address} is beyond the {bits} address bits of the map: it says nothing of it"
+        )));
+    }
+    Ok(address)
 }
 
 /// Location of one address.
@@ -88,19 +97,10 @@ struct Place {
 }
 
 impl Place {
-    fn new(map: &AddressMap, coloring: &Coloring, address: PhysAddr) -> Result<Self, InputError> {
-        if address.0 < map.offset {
-            return Err(InputError::new(
-                "command line",
-                format!(
-                    "{address} is below the map's offset {:#x}: the map says nothing of it",
-                    map.offset
-                ),
-            ));
-        }
+    fn new(map: &AddressMap, coloring: &Coloring, address: PhysAddr) -> Self {
         let location = map.decode(address);
         let roles = roles(map).map(|(name, role)| (name, map.value_of(role, address))).collect();
-        Ok(Self {
+        Self {
             address: address.to_string(),
             way: map.interleave.map(|_| location.way),
             roles,
@@ -108,7 +108,7 @@ impl Place {
             row: (!map.row.is_empty()).then_some(location.row),
             column: (!map.column.is_empty()).then_some(location.column),
             color: coloring.color_of(address).0,
-        })
+        }
     }
 }
 
