@@ -32,8 +32,9 @@ impl Program {
     /// Creates the program of which `profile` is the recording, made while it ran alone.
     ///
     /// A recording has no stalls: a span's stall is taken to be its bandwidth over `core_peak`,
-    /// which a core draws when it does nothing else. Media that the meter distinguished stay
-    /// separate, in the order of the machine's memories.
+    /// which a core draws when it does nothing else. An interval with more bandwidth than that was
+    /// recorded on a machine with faster cores, and takes longer here. Media that the meter
+    /// distinguished stay separate, in the order of the machine's memories.
     ///
     /// # Errors
     /// If the recording is empty, or ends more than an interval before the program does.
@@ -51,7 +52,9 @@ impl Program {
         }
         let mut spans: Vec<Span> = Vec::new();
         for (index, counts) in profile.intervals.iter().enumerate() {
-            let length = profile.span_of(index);
+            let recorded = profile.span_of(index);
+            let stretch = (counts.bandwidth(recorded).0 / core_peak.0).max(1.0);
+            let length = Nanos((recorded.0 as f64 * stretch).round() as u64);
             let demand = demand(counts, length, core_peak);
             match spans.last_mut() {
                 Some(last) if last.demand == demand => last.length += length,
@@ -107,6 +110,18 @@ mod tests {
         // The last interval is half as long as the others.
         assert_eq!(program.spans[1].length, Nanos(500_000));
         assert_eq!(program.spans[1].demand.stall, 0.0);
+    }
+
+    #[test]
+    fn an_interval_beyond_the_peak_of_a_core_takes_longer() {
+        // 15,000 lines in a millisecond are 960 MB/s.
+        let profile = profile(vec![counts(10_000, 5_000)], 1_000_000);
+        let program = Program::from_profile("p", &profile, BytesPerSec(240e6)).unwrap();
+        assert_eq!(program.length(), Nanos(4_000_000));
+        let demand = program.spans[0].demand;
+        assert!((demand.flows[0].reads.0 - 160e6).abs() < 1.0);
+        assert!((demand.instructions - 0.25e9).abs() < 1.0);
+        assert_eq!(demand.stall, 1.0);
     }
 
     #[test]
