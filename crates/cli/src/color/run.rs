@@ -1,12 +1,11 @@
 //! `memweir color run`.
 
 mod kernel;
-mod summary;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::ValueEnum;
 use memweir_abi::preload::{Counter, Delivery, Shortage};
@@ -19,16 +18,12 @@ use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{self, NotStarted, Unreached, UnreachedProgram, check_program};
 use memweir_linux::tell;
 use serde::Serialize;
-use summary::GivenPages;
 
 use crate::failure::{Failure, Outcome};
 use crate::render::text;
+use crate::shared::coloring::{self, GivenPages, WALK_INTERVAL};
 use crate::shared::map;
 use crate::{foreground, guardian, output};
-
-/// Interval between walks through all processes, in search of uncolored ones. A walk takes about a
-/// millisecond of one processor.
-const WALK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Options of `memweir color run`.
 #[derive(Debug, clap::Args)]
@@ -211,7 +206,9 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let ran = Ran::new(args, status, begun, GivenPages::counted(&totals, &args.colors), warning);
     ran.summarize();
     tell(&colored, &ran, &totals);
-    tell_uncolored(&uncolored, totals.get(Counter::Uncolored));
+    if let Some(told) = coloring::uncolored(&uncolored, totals.get(Counter::Uncolored)) {
+        tell!("{told}");
+    }
     foreground::tell(&args.command, status);
     if let Some(path) = &args.json {
         output::json(path, &report(ran, &colored, uncolored, totals))?;
@@ -258,17 +255,6 @@ fn tell(colored: &Colored, ran: &Ran, totals: &Totals) {
     }
     if totals.get(Counter::Processes) == 0 {
         tell!("the program did not load the preload library; it ran uncolored");
-    }
-}
-
-/// Reports processes whose pages were not placed: those that walks have found, or those that the
-/// library has counted, whichever are more.
-fn tell_uncolored(found: &[UnreachedProgram], counted: u64) {
-    let processes = found.iter().map(|program| program.processes).sum::<u64>().max(counted);
-    if processes > 0 {
-        let (processes, seen) =
-            (text::counted(processes, "process"), foreground::memory_of(found.iter()));
-        tell!("{processes} could not be placed and ran as ever{seen}");
     }
 }
 

@@ -1,31 +1,41 @@
 //! Jobs of a batch whose memory lies in pages of chosen colors.
 
 use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
 
-use memweir_abi::preload::Shortage;
-use memweir_color::{Colored, Request};
-use memweir_core::address_map::BASE_PAGE_BITS;
+use memweir_abi::preload::{Counter, ORDER_VARIABLE, Shortage};
+use memweir_color::{Colored, Request, Totals};
+use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal};
 use memweir_linux::meter::{MeterChoice, MeterKind};
-use memweir_linux::preload;
+use memweir_linux::preload::{self, NotStarted, Unreached, UnreachedProgram};
 use memweir_run::jobs::{Batch, Command, Job};
 use memweir_run::options::{self, RunOptions};
+use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::shared;
+use crate::shared::coloring::{self, GivenPages, WALK_INTERVAL};
 
 /// Pages that are gathered for each colored job before it starts: 1 MiB.
 const POOL_PAGES: u64 = 256;
 
+/// A job with `colors`, until the batch has ended.
+pub(super) struct ColoredJob {
+    name: String,
+    colors: ColorSet,
+    colored: Colored,
+}
+
 /// Prepares the colors of the jobs with `colors`, and adds to their environment. `source` names
-/// the file or command line of the batch. The caller keeps the returned values until the batch has
-/// ended.
+/// the file or command line of the batch.
 pub(super) fn prepare(
     batch: &mut Batch,
     source: &str,
     map: Option<&Path>,
     choices: &RunOptions,
-) -> Result<Vec<Colored>, Failure> {
+) -> Result<Vec<ColoredJob>, Failure> {
     let Some(first) = batch.jobs.iter().find(|job| job.colors.is_some()) else {
         return Ok(Vec::new());
     };
@@ -53,7 +63,7 @@ pub(super) fn prepare(
         })?;
         let request = Request {
             map: map.clone(),
-            colors,
+            colors: colors.clone(),
             cache: None,
             shortage: Shortage::Spill,
             delivery: None,
@@ -62,7 +72,7 @@ pub(super) fn prepare(
         };
         let prepared = Colored::prepare(&request, Some(&choices.guardian))?;
         extend_environment(job, &prepared)?;
-        colored.push(prepared);
+        colored.push(ColoredJob { name: job.name.clone(), colors, colored: prepared });
     }
     Ok(colored)
 }
@@ -92,18 +102,92 @@ fn extend_environment(job: &mut Job, colored: &Colored) -> Result<(), InputError
     Ok(())
 }
 
-/// Notices for the user about the colored jobs, when they have ended.
-pub(super) fn notices(colored: &[Colored]) -> Vec<String> {
-    use memweir_abi::preload::Counter;
-    let sum = |counter| colored.iter().map(|job| job.totals().get(counter)).sum::<u64>();
-    let (placed, spilled) = (sum(Counter::Placed), sum(Counter::Spilled));
-    let told = match (colored.len(), spilled) {
-        (0, _) => return Vec::new(),
-        (jobs, 0) => format!("{placed} pages of {jobs} jobs were placed in their colors"),
-        (jobs, _) => format!(
-            "{placed} pages of {jobs} jobs were placed in their colors, {spilled} in others: there \
-             were too few"
-        ),
-    };
-    shared::map::virtual_machine().into_iter().chain([told]).collect()
+/// Looks for programs that the jobs start and that run uncolored, while the batch runs.
+pub(super) struct Watch {
+    jobs: Vec<ColoredJob>,
+    /// The batch has ended when this is dropped.
+    running: Sender<()>,
+    walks: JoinHandle<Vec<UnreachedProgram>>,
+}
+
+impl Watch {
+    /// Begins, if there are such jobs.
+    pub(super) fn start(jobs: Vec<ColoredJob>) -> Result<Option<Self>, Failure> {
+        if jobs.is_empty() {
+            return Ok(None);
+        }
+        let library = preload::library().map_err(NotStarted::Machine)?;
+        let unreached = Unreached::descendants(&library).map_err(NotStarted::Machine)?;
+        let mut unreached = unreached.started_with(ORDER_VARIABLE);
+        let (running, ended) = mpsc::channel();
+        let walks = thread::spawn(move || {
+            while ended.recv_timeout(WALK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                // A walk that fails misses programs; the colored ones do not depend on it.
+                drop(unreached.look());
+            }
+            unreached.programs()
+        });
+        Ok(Some(Self { jobs, running, walks }))
+    }
+
+    /// Returns what is known when the batch has ended.
+    pub(super) fn finish(self) -> Coloring {
+        drop(self.running);
+        let uncolored = self.walks.join().unwrap_or_default();
+        let jobs = self.jobs.iter().map(|job| {
+            let totals = job.colored.totals();
+            let pages = GivenPages::counted(&totals, &job.colors);
+            JobPages {
+                job: job.name.clone(),
+                colors: job.colors.to_string(),
+                pages,
+                counters: totals,
+            }
+        });
+        Coloring { jobs: jobs.collect(), uncolored }
+    }
+}
+
+/// Where the memory of the colored jobs was, in all runs of the batch.
+#[derive(Debug, Serialize)]
+pub(super) struct Coloring {
+    jobs: Vec<JobPages>,
+    /// Programs that the jobs started and whose pages were not placed.
+    uncolored: Vec<UnreachedProgram>,
+}
+
+/// The pages that a job was given.
+#[derive(Debug, Serialize)]
+struct JobPages {
+    job: String,
+    colors: String,
+    pages: GivenPages,
+    counters: Totals,
+}
+
+impl Coloring {
+    /// Lines for the user.
+    pub(super) fn notices(&self) -> Vec<String> {
+        let told = |job: &JobPages| {
+            let unmoved = job.counters.get(Counter::UnmovedMicros) as f64 / 1e6;
+            let unmoved = match unmoved >= 0.5 {
+                true => format!("; {unmoved:.0} page-seconds in others that could not be moved"),
+                false => String::new(),
+            };
+            format!("job `{}`: {}{unmoved}", job.job, job.pages.inside(&job.colors))
+        };
+        let counted = self.jobs.iter().map(|job| job.counters.get(Counter::Uncolored)).sum();
+        let uncolored = coloring::uncolored(&self.uncolored, counted);
+        let warning = shared::map::virtual_machine();
+        warning.into_iter().chain(self.jobs.iter().map(told)).chain(uncolored).collect()
+    }
+}
+
+/// A report of the batch, with the colors of its jobs.
+#[derive(Serialize)]
+pub(super) struct WithColoring<'a, T> {
+    #[serde(flatten)]
+    pub(super) report: &'a T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) coloring: Option<&'a Coloring>,
 }

@@ -12,6 +12,7 @@ use memweir_watch::Metrics;
 
 pub(crate) use args::Args;
 use args::Plan;
+use colored::{Coloring, Watch, WithColoring};
 
 use crate::failure::{Failure, Outcome};
 use crate::render::{batch as render, comparison as render_comparison};
@@ -35,9 +36,10 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let export = args.export.start(&metrics)?;
     let metrics = args.export.is_wanted().then(|| batch_metrics(metrics, &plan));
     let watcher = Watcher::new(args.results.plot.as_deref()).with_metrics(metrics);
+    let colors = Watch::start(colored)?;
     let outcome = match &plan.compare {
-        None => once(&args, &plan, watcher, notes),
-        Some(compare) => several(&args, &plan, compare, watcher, notes),
+        None => once(&args, &plan, watcher, notes, colors),
+        Some(compare) => several(&args, &plan, compare, watcher, notes, colors),
     };
     let exported = match &outcome {
         Err(Failure::Input(_) | Failure::Machine(_)) => {
@@ -46,9 +48,6 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
         }
         _ => export.finish(),
     };
-    for notice in colored::notices(&colored) {
-        tell!("{notice}");
-    }
     ended(outcome, exported)
 }
 
@@ -62,14 +61,18 @@ fn once(
     plan: &Plan,
     mut watcher: Watcher,
     mut notes: Vec<String>,
+    colors: Option<Watch>,
 ) -> Result<Outcome, Failure> {
     let report = run_batch(&plan.batch, &plan.options, &mut watcher);
+    let coloring = colors.map(Watch::finish);
     let (told, mut timelines) = watcher.finish();
     let report = report?;
     notes.extend(told);
-    let shown = output::report(args.results.json.as_deref(), &report, || {
+    let colored = WithColoring { report: &report, coloring: coloring.as_ref() };
+    let shown = output::report(args.results.json.as_deref(), &colored, || {
         with_notes(&notes, &render::report(&report))
     });
+    tell_colors(coloring.as_ref());
     let plot = args.results.plot.as_ref().zip(timelines.pop());
     let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report, rows, path));
     ended(outcome(&report), output::each([shown, plot, whole([&report])]))
@@ -81,16 +84,26 @@ fn several(
     options: &CompareOptions,
     mut watcher: Watcher,
     mut notes: Vec<String>,
+    colors: Option<Watch>,
 ) -> Result<Outcome, Failure> {
     let comparison = compare(&plan.batch, &plan.options, options, &mut watcher);
+    let coloring = colors.map(Watch::finish);
     let (told, timelines) = watcher.finish();
     let comparison = comparison?;
     notes.extend(told);
-    let shown = output::report(args.results.json.as_deref(), &comparison, || {
+    let colored = WithColoring { report: &comparison, coloring: coloring.as_ref() };
+    let shown = output::report(args.results.json.as_deref(), &colored, || {
         with_notes(&notes, &render_comparison::report(&comparison))
     });
+    tell_colors(coloring.as_ref());
     let plot = args.results.plot.as_ref();
     let plot = plot.map_or(Ok(()), |path| plot_comparison(&comparison, timelines, options, path));
     let whole = whole(comparison.runs.iter().map(|run| &run.report));
     ended(worst(&comparison), output::each([shown, plot, whole]))
+}
+
+fn tell_colors(coloring: Option<&Coloring>) {
+    for notice in coloring.iter().flat_map(|coloring| coloring.notices()) {
+        tell!("{notice}");
+    }
 }

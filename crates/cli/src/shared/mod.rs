@@ -2,6 +2,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod batch_args;
+pub(crate) mod coloring;
 pub(crate) mod connection;
 pub(crate) mod help;
 pub(crate) mod hog;

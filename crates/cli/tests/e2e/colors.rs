@@ -296,7 +296,8 @@ fn jobs_of_a_batch_have_colors_of_their_own() {
             "[[jobs]]\nname = \"{name}\"\ncommand = \"seq 200000 | sort -R | md5sum\"\n{colors}\n"
         )
     };
-    let jobs = [job("a", "colors = \"0-3\""), job("b", "colors = \"4-7\""), job("c", "")].concat();
+    let a = "[[jobs]]\nname = \"a\"\ncommand = \"./s; true\"\ncolors = \"0-3\"\n";
+    let jobs = [a, &job("b", "colors = \"4-7\""), &job("c", "")].concat();
     let jobs = world.file("jobs.toml", &jobs);
     let run = |more: &[&str]| {
         let mut run = world.memweir();
@@ -308,9 +309,21 @@ fn jobs_of_a_batch_have_colors_of_their_own() {
     if !possible() {
         return;
     }
-    let output = run(&["--map", "map.toml"]).assert().code(0).get_output().clone();
+    // A walk is half a second away; what it finds must still run then.
+    let slow = "#include <unistd.h>\nint main(void) { sleep(2); return 0; }";
+    if compile(&world, slow, "s", &["-static"]).is_none() {
+        return;
+    }
+    let output = run(&["--map", "map.toml", "--json"]).assert().code(0).get_output().clone();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("pages of 2 jobs were placed in their colors"), "{told}");
+    assert!(told.contains("job `b`: ") && told.contains(" in colors 4-7 ("), "{told}");
+    assert!(told.contains("1 process could not be placed and ran as ever"), "{told}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let coloring = &report["coloring"];
+    assert!(coloring["jobs"][1]["pages"]["inside"].as_u64() > Some(0), "{coloring}");
+    let uncolored = coloring["uncolored"].as_array().expect("a list");
+    assert_eq!(uncolored.len(), 1, "{coloring}");
+    assert!(uncolored[0]["program"].as_str().expect("a file").ends_with("/s"), "{coloring}");
     let metered =
         crate::support::refusal(&mut run(&["--map", "map.toml", "--meter", "software"]), 2);
     assert!(metered.contains("emulator"), "{metered}");

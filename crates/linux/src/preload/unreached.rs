@@ -57,6 +57,7 @@ impl UnreachedProcess {
 struct Finding {
     /// The program that it was found with; another one has to be looked at anew.
     program: PathBuf,
+    /// True if the library has reached it, or was not meant to.
     is_reached: bool,
     /// True if two walks found the same. At the first one, the library may be about to find out
     /// that it cannot do its work.
@@ -81,6 +82,8 @@ pub struct Unreached {
     /// The file of this program.
     own: PathBuf,
     itself: Identity,
+    /// A variable in the environment of all that are to be reached.
+    variable: Option<String>,
     members: BTreeSet<Identity>,
     findings: BTreeMap<Identity, Finding>,
     record: Record,
@@ -101,10 +104,17 @@ impl Unreached {
             library: library.to_owned(),
             own: fs::read_link("/proc/self/exe").map_err(missing)?,
             itself,
+            variable: None,
             members: BTreeSet::from([itself]),
             findings: BTreeMap::new(),
             record: Record::default(),
         })
+    }
+
+    /// Looks only for programs that were started with a variable in their environment.
+    #[must_use]
+    pub fn started_with(self, variable: &str) -> Self {
+        Self { variable: Some(format!("{variable}=")), ..self }
     }
 
     /// Returns their anonymous memory in DRAM at the last walk.
@@ -143,7 +153,7 @@ impl Unreached {
         let known = self.findings.get(&identity).filter(|known| known.program == program);
         let is_reached = match known {
             Some(known) if known.is_final => known.is_reached,
-            _ => is_reached(&directory, &self.library)?,
+            _ => is_reached(&directory, &self.library)? || !self.is_meant(&directory)?,
         };
         let is_final = known.is_some_and(|known| known.is_reached == is_reached);
         self.findings.insert(identity, Finding { program: program.clone(), is_reached, is_final });
@@ -153,6 +163,13 @@ impl Unreached {
         let anonymous = anonymous(&fs::read_to_string(directory.join("statm")).ok()?)?;
         // A process that ends just now has given up its memory, and its program is not known.
         (anonymous > Bytes(0)).then_some(UnreachedProcess { identity, program, anonymous })
+    }
+
+    /// Returns true if a process was to be reached, and `None` if it has ended.
+    fn is_meant(&self, directory: &Path) -> Option<bool> {
+        let Some(variable) = &self.variable else { return Some(true) };
+        let environment = fs::read(directory.join("environ")).ok()?;
+        Some(environment.split(|byte| *byte == 0).any(|set| set.starts_with(variable.as_bytes())))
     }
 }
 

@@ -10,9 +10,9 @@ use memweir_linux::foreground::Foreground;
 use memweir_linux::tell;
 use serde::Serialize;
 
-use super::summary::GivenPages;
 use super::{Args, OnShortage, Ran};
 use crate::failure::{Failure, Outcome};
+use crate::shared::coloring::GivenPages;
 use crate::{foreground, output};
 
 /// Output of `--json`.

@@ -1,27 +1,35 @@
-//! The lines that `memweir color run` ends with, and their counterpart in the JSON.
+//! Where the pages of colored programs lie, as lines and in the JSON, and the programs without
+//! colors among them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use memweir_color::Totals;
 use memweir_color::kernel::KernelCounts;
 use memweir_core::address_map::{Color, ColorSet};
+use memweir_linux::preload::UnreachedProgram;
 use serde::Serialize;
 
+use crate::foreground;
 use crate::render::text::{count, counted, percent, seconds};
+
+/// Interval between walks through all processes, in search of uncolored ones. A walk takes about a
+/// millisecond of one processor.
+pub(crate) const WALK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Colors up to which each is listed.
 const LISTED: usize = 16;
 
 /// Pages of 4 KiB that a program was given, by where they lie.
 #[derive(Debug, Serialize)]
-pub(super) struct GivenPages {
+pub(crate) struct GivenPages {
     /// In the requested colors.
-    pub(super) inside: u64,
+    inside: u64,
     /// In others.
-    pub(super) outside: u64,
+    outside: u64,
     /// By bank color, where memweir itself placed them.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) by_color: Option<BTreeMap<u32, u64>>,
+    by_color: Option<BTreeMap<u32, u64>>,
 }
 
 impl From<&KernelCounts> for GivenPages {
@@ -33,7 +41,7 @@ impl From<&KernelCounts> for GivenPages {
 impl GivenPages {
     /// The pages that the library counted by the colors of their frames, held against those asked
     /// for.
-    pub(super) fn counted(totals: &Totals, asked: &ColorSet) -> Self {
+    pub(crate) fn counted(totals: &Totals, asked: &ColorSet) -> Self {
         let pages = |is_asked: bool| {
             let counted = totals.by_color().iter();
             counted
@@ -48,21 +56,31 @@ impl GivenPages {
         }
     }
 
-    /// The summary, a line each: pages inside and outside of `colors`, and pages by color.
-    pub(super) fn lines(&self, colors: &str, time: f64) -> Vec<String> {
+    /// Pages inside and outside of `colors`.
+    pub(crate) fn inside(&self, colors: &str) -> String {
         let all = self.inside + self.outside;
         let share = match all {
             0 => String::new(),
             _ => format!(" ({})", percent(self.inside as f64 / all as f64)),
         };
         let (inside, outside) = (counted(self.inside, "page"), count(self.outside));
-        let mut lines = vec![format!(
-            "{inside} in colors {colors}{share}, {outside} in others, in {}",
-            seconds(time)
-        )];
+        format!("{inside} in colors {colors}{share}, {outside} in others")
+    }
+
+    /// The summary, a line each: pages inside and outside of `colors`, and pages by color.
+    pub(crate) fn lines(&self, colors: &str, time: f64) -> Vec<String> {
+        let mut lines = vec![format!("{}, in {}", self.inside(colors), seconds(time))];
         lines.extend(self.by_color.as_ref().filter(|pages| !pages.is_empty()).map(by_color));
         lines
     }
+}
+
+/// Tells of processes whose pages were not placed: those that walks have found, or those that the
+/// library has counted, whichever are more.
+pub(crate) fn uncolored(found: &[UnreachedProgram], counted_too: u64) -> Option<String> {
+    let processes = found.iter().map(|program| program.processes).sum::<u64>().max(counted_too);
+    let (noun, seen) = (counted(processes, "process"), foreground::memory_of(found.iter()));
+    (processes > 0).then(|| format!("{noun} could not be placed and ran as ever{seen}"))
 }
 
 /// Pages by color: each color, or the least and the most of many.
