@@ -255,17 +255,27 @@ def test_other_threads_run_meanwhile(scenario: dict[str, Any]) -> None:
 
 
 LONG = f"""
-import memweir, sys
+import memweir
 def told(done, total):
-    if done == 1:
+    if done >= 1:
         print("started", flush=True)
 memweir.sim({TEXT!r}, {{"repetitions": 100_000}}, progress=told)
 """
 
+# One program alone, for days.
+LONG_AT_BANK_LEVEL = """
+import memweir
+def told(done, total):
+    print("started", flush=True)
+text = "fidelity = 'bank'\\nmachine = 'i7-860'\\n[[programs]]\\nprogram = '444.namd'\\n"
+memweir.sim(text, {"instructions": 10**14}, progress=told)
+"""
 
-def test_a_signal_interrupts_a_long_call() -> None:
+
+@pytest.mark.parametrize("script", [LONG, LONG_AT_BANK_LEVEL])
+def test_a_signal_interrupts_a_long_call(script: str) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", LONG.replace("done == 1", "done >= 1")],
+        [sys.executable, "-c", script],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         encoding="utf-8",
@@ -273,7 +283,7 @@ def test_a_signal_interrupts_a_long_call() -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate()
+    _, errors = process.communicate(timeout=120)
     assert "KeyboardInterrupt" in errors.splitlines()[-1]
     assert process.returncode == -signal.SIGINT
 

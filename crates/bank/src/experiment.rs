@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring};
 use memweir_core::input::Refusal;
-use memweir_core::{Bytes, Cycles, PhysAddr, Picos};
+use memweir_core::{Bytes, Cycles, PhysAddr, Picos, Stop};
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::stats::Stats;
 use memweir_dram::{MemorySystem, Observer};
@@ -114,7 +114,7 @@ pub struct ProgramSpec {
 }
 
 /// Conditions of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Conditions {
     /// Seed of all random numbers.
     pub seed: u64,
@@ -124,11 +124,13 @@ pub struct Conditions {
     /// Length of the intervals in which the requests of each thread are recorded over time; `None`
     /// records none.
     pub interval: Option<Picos>,
+    /// A request to end the execution early, which it refuses to go on after.
+    pub stop: Stop,
 }
 
 impl Default for Conditions {
     fn default() -> Self {
-        Self { seed: 1, warm: true, interval: None }
+        Self { seed: 1, warm: true, interval: None, stop: Stop::default() }
     }
 }
 
@@ -238,7 +240,7 @@ impl Machine {
     /// Executes programs together.
     ///
     /// # Errors
-    /// If they do not fit on the machine or into its memory.
+    /// If they do not fit on the machine or into its memory, or the end is requested.
     pub fn execute(
         &self,
         programs: &[ProgramSpec],
@@ -294,8 +296,8 @@ impl Machine {
     /// time as it wants. Each has the core of the machine whole.
     ///
     /// # Errors
-    /// If the programs do not fit into the machine's memory, or the threads of one wait for each
-    /// other.
+    /// If the programs do not fit into the machine's memory, the threads of one wait for each
+    /// other, or the end is requested.
     pub fn operate<T>(
         &self,
         programs: &[ProgramSpec],
@@ -337,6 +339,7 @@ fn load<'a, M: Memory>(
     };
     let programs = specs.iter().enumerate().map(program).collect::<Result<_, Refusal>>()?;
     let mut system = System::new(config, bays, programs, os)?;
+    system.heed(conditions.stop);
     if conditions.warm {
         system.warm()?;
     }

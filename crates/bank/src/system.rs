@@ -22,9 +22,9 @@ mod mshr;
 #[cfg(test)]
 mod tests;
 
-use memweir_core::Picos;
 use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
+use memweir_core::{Picos, Stop};
 use memweir_dram::intervals::Intervals;
 use memweir_dram::request::Completion;
 
@@ -70,6 +70,7 @@ pub struct System<'a, M> {
     left: Option<usize>,
     /// Threads on cores whose last thread has accesses in flight.
     successors: Vec<Successor>,
+    stop: Stop,
 }
 
 /// State of a program.
@@ -178,6 +179,7 @@ impl<'a, M: Memory> System<'a, M> {
             stopped: false,
             left: None,
             successors: Vec::new(),
+            stop: Stop::default(),
         };
         for program in programs {
             system.add(config, program);
@@ -205,12 +207,17 @@ impl<'a, M: Memory> System<'a, M> {
         });
     }
 
+    /// Refuses to go on after a request to `stop`.
+    pub fn heed(&mut self, stop: Stop) {
+        self.stop = stop;
+    }
+
     /// Brings the programs to where they have been running for long, and fills the shared cache
     /// with the lines that they would have in it if all ran at the same speed. Takes no simulated
     /// time and makes no memory request. Leaves out recorded programs.
     ///
     /// # Errors
-    /// If the operating system has no memory left.
+    /// If the operating system has no memory left, or the end is requested.
     pub fn warm(&mut self) -> Result<(), Refusal> {
         self.cores.iter_mut().for_each(Core::settle);
         let Some(lines) = self.caches.shared_lines() else { return Ok(()) };
@@ -223,6 +230,7 @@ impl<'a, M: Memory> System<'a, M> {
             && filled < lines + lines / 4
             && accesses < MAX_WARM_ACCESSES * lines
         {
+            self.stop.check()?;
             for (core, ahead) in warming.iter().zip(&mut ahead) {
                 while *ahead < WARM_TURN {
                     let access = self.cores[*core].peek();
@@ -253,7 +261,8 @@ impl<'a, M: Memory> System<'a, M> {
     /// all requests.
     ///
     /// # Errors
-    /// If the operating system has no memory left, or an address is outside memory.
+    /// If the operating system has no memory left, an address is outside memory, or the end is
+    /// requested.
     pub fn run(&mut self) -> Result<MachineRun, Refusal> {
         for core in 0..self.cores.len() {
             self.cores[core].fetch();
@@ -265,6 +274,7 @@ impl<'a, M: Memory> System<'a, M> {
                 self.running = usize::MAX;
                 continue;
             }
+            self.stop.check()?;
             self.now = time;
             self.happen(event)?;
         }
@@ -311,9 +321,11 @@ impl<'a, M: Memory> System<'a, M> {
     /// core.
     ///
     /// # Errors
-    /// If the operating system has no memory left, or an address is outside memory.
+    /// If the operating system has no memory left, an address is outside memory, or the end is
+    /// requested.
     pub fn advance(&mut self, until: Time) -> Result<Option<usize>, Refusal> {
         while let Some((time, event)) = self.next_event().filter(|(time, _)| *time < until) {
+            self.stop.check()?;
             self.now = time;
             self.happen(event)?;
             if let Some(thread) = self.left.take() {

@@ -19,6 +19,7 @@ pub mod parabola;
 pub mod placement;
 pub mod profile;
 pub mod segment;
+pub mod stop;
 pub mod units;
 pub mod verdict;
 
@@ -27,6 +28,7 @@ pub use direction::Direction;
 pub use job::{JobId, Priority};
 pub use medium::{MAX_MEDIA, Media, Medium, MediumId, Traffic};
 pub use parabola::Parabola;
+pub use stop::Stop;
 pub use units::{
     ABSURD_BANDWIDTH, Bytes, BytesPerSec, Cycles, Joules, LINE_BYTES, Lines, Nanos, PAGE, PhysAddr,
     Picos, Seconds, TransPerMicro, Watts,

@@ -16,8 +16,8 @@ use crate::engine::execution;
 use crate::experiment::{Experiment, SimError};
 use crate::outcome::Outcome;
 use crate::record::{Migrator, Recorder};
-use crate::stop::Stop;
 use backend::SimulatedBatch;
+use memweir_core::Stop;
 
 /// Simulates an experiment.
 ///

@@ -147,7 +147,7 @@ pub enum SimError {
     /// There is no such policy.
     #[error("{}", .0.sentence())]
     UnknownPolicy(#[from] Refusal),
-    /// Its end was requested ([`crate::Stop`]).
+    /// Its end was requested ([`memweir_core::Stop`]).
     #[error("stopped before its end")]
     Stopped,
 }

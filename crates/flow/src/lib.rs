@@ -24,7 +24,6 @@
 //! | [`stretch`] | contention: the stretch of the tasks that run together |
 //! | [`record`] | hooks: timelines and page migration |
 //! | [`migration`] | page migration on a model of each task's pages |
-//! | [`stop`] | a request to end simulations early |
 //! | [`workload`] | programs and batches as data |
 //! | [`optimal`] | the shortest turnaround possible, or a bound below it |
 
@@ -42,7 +41,6 @@ pub mod outcome;
 pub mod program;
 pub mod record;
 pub mod service;
-pub mod stop;
 pub mod stretch;
 pub mod task;
 pub mod workload;
@@ -57,6 +55,5 @@ pub use outcome::{Outcome, QuantumOutcome, TaskOutcome};
 pub use program::{Demand, Flow, Program, Span};
 pub use record::{Migration, Migrator, PageCopy, Recorder, TaskQuantum};
 pub use service::ServiceCurve;
-pub use stop::Stop;
 pub use stretch::{Contender, Solver, Stretch, speeds};
 pub use task::{Placement, Task};

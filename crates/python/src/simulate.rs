@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
+use memweir_core::Stop;
 use memweir_core::input::{InputError, Refusal};
-use memweir_flow::{SimError, Stop};
+use memweir_flow::SimError;
 use memweir_policy::paging::VictimSource;
 use memweir_run::recording::ProfileCache;
 use memweir_study::Fidelity;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use memweir_flow::Stop;
+use memweir_core::Stop;
 use pyo3::prelude::*;
 
 /// Time after which the calling thread looks for signals, with or without progress.

@@ -171,7 +171,7 @@ pub(crate) fn reports(
     scenario: Scenario,
     partition: PathBuf,
 ) -> PyResult<Vec<String>> {
-    let found = scenario.grid().and_then(|grid| found(&partition, &grid));
+    let found = py.detach(|| scenario.grid().and_then(|grid| found(&partition, &grid)));
     found.map_err(|error| refused(py, &error))
 }
 

@@ -32,7 +32,7 @@
 //! use std::num::NonZeroUsize;
 //! use std::path::Path;
 //!
-//! use memweir_flow::Stop;
+//! use memweir_core::Stop;
 //! use memweir_study::ScenarioText;
 //! use memweir_study::swap::study::PageStudy;
 //! use memweir_study::sweep::Grid;

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_flow::Stop;
 use memweir_study::parallel::for_each;
 
 use crate::partition::{Partition, ShardFile};

@@ -12,8 +12,8 @@ pub mod swap;
 
 use std::num::NonZeroUsize;
 
+use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_flow::Stop;
 use memweir_run::table::{Cell, Column};
 use memweir_study::sweep::Grid;
 use serde::Serialize;

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_flow::Stop;
 use memweir_run::table::{Cell, Column, Kind};
 use memweir_study::sweep::{Grid, Sweep};
 use memweir_sweep::partition::{Partition, all};

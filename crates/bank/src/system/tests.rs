@@ -142,6 +142,18 @@ fn alone(
 }
 
 #[test]
+fn a_run_that_is_asked_to_stop_refuses_to_go_on() {
+    let mut os = os();
+    let program = program(vec![vec![load(40, 0, 0)]], 1_000_000, &mut os);
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine(vec![core()]), bays, vec![program], &mut os).unwrap();
+    let stop = Stop::default();
+    system.heed(stop.clone());
+    stop.request();
+    assert_eq!(system.run().unwrap_err().reason, "stopped before its end");
+}
+
+#[test]
 fn one_miss_by_hand() {
     // Instruction 40 enters in cycle 10 and asks memory then; 50 memory cycles are 100 core cycles.
     // It retires in cycle 110, in slot 440, and 60 more follow four by four: slot 500, cycle 125.

@@ -7,11 +7,11 @@ use std::sync::OnceLock;
 
 use clap::{CommandFactory, Parser};
 use memweir_core::PhysAddr;
+use memweir_core::Stop;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
 use memweir_dram::MemoryConfig;
 use memweir_dram::drive::{Report, Served};
-use memweir_flow::Stop;
 use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::key::key;
 use memweir_study::sweep::Grid;

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use memweir_core::Stop;
 use memweir_core::input::{InputError, Refusal};
-use memweir_flow::Stop;
 use memweir_reproduce::{
     Comparison, Effort, FIGURES, Options, PaperName, Unobserved, choose, reproduce,
 };

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_flow::Stop;
 use memweir_linux::signals;
 use memweir_study::sweep::Grid;
 use memweir_sweep::Shard;

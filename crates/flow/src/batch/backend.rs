@@ -15,8 +15,8 @@ use crate::experiment::{Admission, Experiment, Knowledge, SimError};
 use crate::kernel::Kernel;
 use crate::outcome::{Outcome, QuantumOutcome, TaskOutcome};
 use crate::record::{Migrator, Recorder};
-use crate::stop::Stop;
 use crate::task::{Placement, Task};
+use memweir_core::Stop;
 
 /// State of a task.
 #[derive(Clone, Debug)]

@@ -31,7 +31,7 @@ use crate::batch::Simulation;
 use crate::experiment::{Experiment, SimError};
 use crate::outcome::{Outcome, QuantumOutcome};
 use crate::record::{Recorder, TaskQuantum};
-use crate::stop::Stop;
+use memweir_core::Stop;
 use policy::Follower;
 use rates::Rater;
 

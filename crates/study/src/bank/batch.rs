@@ -19,7 +19,6 @@ use memweir_core::{Bytes, BytesPerSec, JobId, Nanos};
 use memweir_flow::experiment::{KernelConfig, Knowledge, KnowledgeError};
 use memweir_flow::kernel::Kernel;
 use memweir_flow::optimal::hindsight::{self, HINDSIGHT};
-use memweir_flow::stop::Stop;
 use memweir_policy::quantum_loop::Quantum;
 use memweir_policy::record::RecordingScheduler;
 use memweir_policy::{
@@ -119,14 +118,13 @@ pub(super) struct Batch<'a> {
     pub(super) conditions: Conditions,
     /// Peak bandwidth of the machine, which the policies are told.
     pub(super) peak: BytesPerSec,
-    pub(super) stop: &'a Stop,
 }
 
 impl Batch<'_> {
     /// Runs the jobs under a policy, or under the schedule that is the best in hindsight.
     ///
     /// # Errors
-    /// If they do not fit on the machine or into its memory, or `stop` is requested.
+    /// If they do not fit on the machine or into its memory, or the end is requested.
     pub(super) fn run(&self, policy: &str) -> Result<BatchRun, Refusal> {
         let (ends, quanta) = match policy {
             HINDSIGHT => {
@@ -146,7 +144,7 @@ impl Batch<'_> {
         policy: &str,
         jobs: Vec<JobSpec>,
     ) -> Result<(Vec<End>, Vec<Quantum>), Refusal> {
-        let Self { spec, machine, conditions, .. } = *self;
+        let Self { spec, machine, ref conditions, .. } = *self;
         let config = SchedulerConfig {
             policy: policy.to_owned(),
             predictor: spec.predictor,
@@ -165,12 +163,12 @@ impl Batch<'_> {
             None => QuantumScheduler::new(config)?,
         };
         let programs: Vec<ProgramSpec> = self.ready.iter().map(|(spec, _)| spec.clone()).collect();
-        machine.operate(&programs, conditions, |system| {
+        machine.operate(&programs, conditions.clone(), |system| {
             let cores = Cores::new(system, machine.cores, &programs, spec.compression);
             let nodes = std::iter::repeat_n(0, machine.cores as usize);
             let costs = (KernelConfig::default(), Nanos::ZERO);
             let kernel = Kernel::on(nodes, costs, conditions.seed, Box::new(cores));
-            let mut batch = BankBatch::new(kernel, jobs, self.stop);
+            let mut batch = BankBatch::new(kernel, jobs);
             let scheduler = RecordingScheduler::silent(scheduler);
             QuantumLoop::new(scheduler, spec.quantum).run(&mut batch)?;
             Ok::<_, Refusal>(batch.finish())

@@ -10,10 +10,8 @@ use memweir_bank::outcome::{self, Improvement, Outcome, ProgramRun};
 use memweir_bank::synthetic::Structure;
 use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal, Replacement};
-use memweir_core::{BytesPerSec, Picos};
+use memweir_core::{BytesPerSec, Picos, Stop};
 use memweir_dram::config::PagePolicy;
-use memweir_flow::experiment::SimError;
-use memweir_flow::stop::Stop;
 use memweir_policy::colors::{ProgramTraits, Supply};
 
 use super::batch::Batch;
@@ -101,7 +99,7 @@ impl BankStudy {
     }
 
     /// Runs all pieces of work on `threads` threads and calls `done` after each. After a request
-    /// to `stop`, no further piece begins.
+    /// to `stop`, none goes on.
     ///
     /// # Errors
     /// If a run is refused, for instance because the programs do not fit into memory, or `stop` is
@@ -118,10 +116,7 @@ impl BankStudy {
             .all(
                 threads,
                 |point| point.programs.len(),
-                |point, program| {
-                    running(stop)?;
-                    self.points[point].alone(program, &known)
-                },
+                |point, program| self.points[point].alone(program, &known, stop),
                 &mut done,
             )
             .map_err(refused)?;
@@ -130,8 +125,7 @@ impl BankStudy {
                 threads,
                 |point| point.partitions.len(),
                 |point, partition| {
-                    running(stop)?;
-                    self.points[point].together(partition, &ready[point], self.interval)
+                    self.points[point].together(partition, &ready[point], self.interval, stop)
                 },
                 &mut done,
             )
@@ -154,7 +148,7 @@ impl BankStudy {
         let peaks: Vec<Vec<BytesPerSec>> = self.all(
             threads,
             |point| usize::from(point.batch.is_some()),
-            |point, _| self.points[point].peak(),
+            |point, _| self.points[point].peak(stop),
             &mut || (),
         )?;
         let runs = self.all(
@@ -242,14 +236,6 @@ impl BankStudy {
     }
 }
 
-/// Refuses to begin or to go on after a request to stop.
-pub(super) fn running(stop: &Stop) -> Result<(), Refusal> {
-    match stop.is_requested() {
-        true => Err(Refusal { reason: SimError::Stopped.to_string(), help: None }),
-        false => Ok(()),
-    }
-}
-
 /// Structures already fitted, by request and machine.
 type Known = Mutex<Vec<(String, Fitted)>>;
 
@@ -260,8 +246,8 @@ impl BankScenario {
     }
 
     /// Measures the bandwidth of the machine that the policies of a batch are told.
-    fn peak(&self) -> Result<BytesPerSec, Refusal> {
-        batch::peak(&self.machine, self.conditions())
+    fn peak(&self, stop: &Stop) -> Result<BytesPerSec, Refusal> {
+        batch::peak(&self.machine, self.conditions(stop))
     }
 
     /// Runs the programs as a batch under the policy with this index.
@@ -273,22 +259,22 @@ impl BankScenario {
         stop: &Stop,
     ) -> Result<BatchRun, Refusal> {
         let spec = self.batch.as_ref().expect("a scenario with policies has a batch");
-        let (machine, conditions) = (&self.machine, self.conditions());
-        Batch { spec, machine, ready, conditions, peak, stop }.run(&spec.policies[policy])
+        let (machine, conditions) = (&self.machine, self.conditions(stop));
+        Batch { spec, machine, ready, conditions, peak }.run(&spec.policies[policy])
     }
 
-    fn conditions(&self) -> Conditions {
-        Conditions { seed: self.seed, warm: self.warm, interval: None }
+    fn conditions(&self, stop: &Stop) -> Conditions {
+        Conditions { seed: self.seed, warm: self.warm, interval: None, stop: stop.clone() }
     }
 
     /// Fits the structure of a program and runs it alone.
-    fn alone(&self, program: usize, known: &Known) -> Result<Ready, Refusal> {
+    fn alone(&self, program: usize, known: &Known, stop: &Stop) -> Result<Ready, Refusal> {
         let wanted = &self.programs[program];
-        let (spec, fit) = self.fitted(wanted, known)?;
+        let (spec, fit) = self.fitted(wanted, known, stop)?;
         let run = |spec: &ProgramSpec| {
             let name = self.names[program].clone();
             let anywhere = ProgramSpec { name, thread_colors: Vec::new(), ..spec.colored(None) };
-            let execution = self.machine.execute(&[anywhere], self.conditions())?;
+            let execution = self.machine.execute(&[anywhere], self.conditions(stop))?;
             Ok(ProgramRun::of(&execution, self.machine.clock).swap_remove(0))
         };
         let Some(time) = wanted.time else {
@@ -306,6 +292,7 @@ impl BankScenario {
         &self,
         wanted: &Wanted,
         known: &Known,
+        stop: &Stop,
     ) -> Result<(ProgramSpec, Option<Fit>), Refusal> {
         let Some((asked, base)) = &wanted.behavior else { return Ok((wanted.spec.clone(), None)) };
         let machine = open_page(&self.machine);
@@ -326,7 +313,7 @@ impl BankScenario {
                         let name = wanted.spec.name.clone();
                         ProgramSpec { level, ..ProgramSpec::new(name, source, instructions) }
                     },
-                    self.seed,
+                    &Conditions { warm: true, ..self.conditions(stop) },
                 )?;
                 let mut known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 known.push((key.clone(), fitted.clone()));
@@ -350,6 +337,7 @@ impl BankScenario {
         partition: usize,
         ready: &[Ready],
         interval: Option<Picos>,
+        stop: &Stop,
     ) -> Result<PartitionRun, Refusal> {
         let partition = &self.partitions[partition];
         let colors = self.colors(partition, ready)?;
@@ -363,7 +351,7 @@ impl BankScenario {
                 ProgramSpec { name, thread_colors, ..spec.colored(colors.clone()) }
             })
             .collect();
-        let conditions = Conditions { interval, ..self.conditions() };
+        let conditions = Conditions { interval, ..self.conditions(stop) };
         let execution = self.machine.execute(&programs, conditions)?;
         let alone: Vec<ProgramRun> = ready.iter().map(|(_, alone)| alone.run.clone()).collect();
         let names: Vec<String> = self.machine.memories.iter().map(|m| m.name.clone()).collect();
@@ -426,22 +414,22 @@ fn open_page(machine: &Machine) -> Machine {
     machine
 }
 
-/// Finds the structure that behaves like `asked` when it runs alone on `machine`; `program` makes a
-/// program of a source and a number of instructions.
+/// Finds the structure that behaves like `asked` when it runs alone on `machine` under these
+/// conditions; `program` makes a program of a source and a number of instructions.
 ///
 /// # Errors
-/// If the program does not fit into memory.
+/// If the program does not fit into memory, or the end is requested.
 pub fn fit(
     machine: &Machine,
     asked: &Characteristics,
     base: &Structure,
     program: &dyn Fn(Source, u64) -> ProgramSpec,
-    seed: u64,
+    conditions: &Conditions,
 ) -> Result<Fitted, Refusal> {
     asked.fit(base, |structure| {
         let instructions = (1e3 * FIT_MISSES / asked.mpki) as u64;
         let spec = program(Source::Synthetic(Box::new(structure.clone())), instructions);
-        let execution = machine.execute(&[spec], Conditions { seed, ..Conditions::default() })?;
+        let execution = machine.execute(&[spec], conditions.clone())?;
         let run = ProgramRun::of(&execution, machine.clock).swap_remove(0);
         Ok(Measured {
             mpki: run.mpki,

@@ -67,7 +67,8 @@ fn programs_do_alone_what_was_asked() {
         };
         let program = |source, instructions| ProgramSpec::new("p", source, instructions);
         let fitted =
-            study::fit(&machine, &asked, &Structure::default(), &program, 1).expect("a fit");
+            study::fit(&machine, &asked, &Structure::default(), &program, &Conditions::default())
+                .expect("a fit");
         assert!(fitted.reached, "{asked:?} became {:?}", fitted.measured);
         // The structure holds for another seed and a longer run than those of the fit.
         let source = Source::Synthetic(Box::new(fitted.structure));

@@ -55,7 +55,7 @@ mod tests {
     use std::num::NonZeroUsize;
     use std::path::Path;
 
-    use memweir_flow::Stop;
+    use memweir_core::Stop;
     use memweir_policy::QuantumView;
 
     use super::*;

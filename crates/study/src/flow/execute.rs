@@ -1,6 +1,7 @@
 //! One run of a scenario: its experiment and its results.
 
 use memweir_core::Nanos;
+use memweir_core::Stop;
 use memweir_core::input::Refusal;
 use memweir_flow::batch::Simulation;
 use memweir_flow::experiment::{Experiment, SimError};
@@ -10,7 +11,6 @@ use memweir_flow::optimal::planned::{self, PLANNED};
 use memweir_flow::optimal::{self, Effort, lower_bound, optimal};
 use memweir_flow::outcome::{Outcome, TaskOutcome};
 use memweir_flow::record::Recorder;
-use memweir_flow::stop::Stop;
 
 use super::log::LogSpec;
 use super::migration::MigrationSpec;

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use memweir_core::Stop;
 use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_flow::experiment::SimError;
 use memweir_flow::record::Recorder;
-use memweir_flow::stop::Stop;
 use memweir_flow::workload::catalog::Catalog;
 
 use super::log::LogSpec;

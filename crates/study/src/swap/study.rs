@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 
+use memweir_core::Stop;
 use memweir_core::input::{InputError, Replacement};
 use memweir_core::{Bytes, Nanos, PAGE};
 use memweir_energy::{BusMemory, Medium};
-use memweir_flow::stop::Stop;
 use memweir_swap::area::SwapKind;
 use memweir_swap::session::{SessionOutcome, SessionSpec};
 

@@ -3,8 +3,8 @@
 use std::num::NonZeroUsize;
 
 use memweir_bank::outcome::ProgramOutcome;
+use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_flow::Stop;
 use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::bank::report::{BankPoint, BatchJob, BatchRun, PartitionRun};
 use memweir_study::bank::study::BankStudy;

@@ -2,9 +2,9 @@
 
 use std::num::NonZeroUsize;
 
+use memweir_core::Stop;
 use memweir_core::input::InputError;
 use memweir_core::metrics::mean;
-use memweir_flow::Stop;
 use memweir_run::table::{self, Cell, Column, Field, Kind};
 use memweir_study::flow::queueing::Queueing;
 use memweir_study::flow::report::{Certainty, Point, Report, Run};

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 
+use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_flow::Stop;
 use memweir_run::table::{self, Cell, Column, Field, Kind};
 use memweir_study::swap::report::{PageReport, PageRun};
 use memweir_study::swap::study::PageStudy;

@@ -11,12 +11,10 @@ use memweir_core::input::Refusal;
 use memweir_core::{Counts, JobId, Lines, Nanos};
 use memweir_flow::experiment::Overheads;
 use memweir_flow::kernel::{Kernel, Processor};
-use memweir_flow::stop::Stop;
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
 use memweir_policy::{Decision, Ending, JobSpec, Observation};
 
 use super::End;
-use crate::bank::study::running;
 
 /// Femtoseconds in a nanosecond.
 const FEMTOS: f64 = 1e6;
@@ -150,15 +148,10 @@ pub(super) struct BankBatch<'s, 'o> {
     over: Vec<bool>,
     /// True while all threads are blocked.
     blocked: bool,
-    stop: &'s Stop,
 }
 
 impl<'s, 'o> BankBatch<'s, 'o> {
-    pub(super) fn new(
-        mut kernel: Kernel<Cores<'s, 'o>>,
-        jobs: Vec<JobSpec>,
-        stop: &'s Stop,
-    ) -> Self {
+    pub(super) fn new(mut kernel: Kernel<Cores<'s, 'o>>, jobs: Vec<JobSpec>) -> Self {
         for _ in 0..kernel.processor().threads.len() {
             kernel.add_task();
         }
@@ -172,7 +165,6 @@ impl<'s, 'o> BankBatch<'s, 'o> {
             waiting: jobs,
             blocked: false,
             kernel,
-            stop,
         }
     }
 
@@ -231,7 +223,6 @@ impl Backend for BankBatch<'_, '_> {
     }
 
     fn wait(&mut self, until: Nanos) -> Result<Vec<Event>, Refusal> {
-        running(self.stop)?;
         if !self.waiting.is_empty() {
             return Ok(self.waiting.drain(..).map(Event::Arrived).collect());
         }
