@@ -1,11 +1,14 @@
 //! The content of the screen, and the keys that change it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::frame::{Frame, Lane, LaneState};
 
 /// Frames that are kept: more than a terminal has columns.
 const KEPT: usize = 512;
+
+/// Most columns of the course of a lane.
+pub(super) const COURSE: usize = 60;
 
 /// Bounds of the rate.
 const SLOWEST: f64 = 1.0 / 16.0;
@@ -56,7 +59,10 @@ pub(super) struct Top {
     pub(super) title: String,
     /// Highest bandwidth that the machine sustains, if known.
     pub(super) peak: Option<f64>,
+    /// Only the last one has lanes: a queue may have 100,000.
     frames: VecDeque<Frame>,
+    /// States of each lane in the last frames, as [`course`](Self::course) returns them.
+    courses: BTreeMap<String, VecDeque<Option<LaneState>>>,
     pub(super) motion: Motion,
     pub(super) mode: Mode,
     pub(super) filter: String,
@@ -71,6 +77,7 @@ impl Top {
             title,
             peak,
             frames: VecDeque::new(),
+            courses: BTreeMap::new(),
             motion: Motion::Runs,
             mode: Mode::Lanes,
             filter: String::new(),
@@ -84,6 +91,22 @@ impl Top {
         if self.frames.len() == KEPT {
             self.frames.pop_front();
         }
+        if let Some(last) = self.frames.back_mut() {
+            last.lanes = Vec::new();
+        }
+        let seen = self.frames.len().min(COURSE - 1);
+        for course in self.courses.values_mut() {
+            course.drain(..(course.len() + 1).saturating_sub(COURSE));
+            course.push_back(None);
+        }
+        for lane in &frame.lanes {
+            let course = self.courses.entry(lane.id.clone());
+            let course = course.or_insert_with(|| vec![None; seen + 1].into());
+            if let Some(state) = course.back_mut() {
+                *state = Some(lane.state);
+            }
+        }
+        self.courses.retain(|_, course| course.iter().any(Option::is_some));
         self.frames.push_back(frame);
     }
 
@@ -124,13 +147,11 @@ impl Top {
         self.lanes().iter().position(is_selected).unwrap_or(0)
     }
 
-    /// Returns the states of a lane in the last frames, the oldest first; `None` where it was not
-    /// there.
+    /// Returns the states of a lane in the last frames, at most [`COURSE`] of them and the oldest
+    /// first; `None` where it was not there.
     pub(super) fn course(&self, id: &str, frames: usize) -> Vec<Option<LaneState>> {
-        let skipped = self.frames.len().saturating_sub(frames);
-        let state =
-            |frame: &Frame| frame.lanes.iter().find(|lane| lane.id == id).map(|lane| lane.state);
-        self.frames.iter().skip(skipped).map(state).collect()
+        let Some(course) = self.courses.get(id) else { return Vec::new() };
+        course.iter().skip(course.len().saturating_sub(frames)).copied().collect()
     }
 
     /// Returns the bandwidth of the last frames, the oldest first; none if no frame has any.
@@ -294,6 +315,34 @@ mod tests {
         assert_eq!(top.course("1", 9), [waiting, Some(LaneState::Running)]);
         assert_eq!(top.course("3", 9), [None, waiting]);
         assert_eq!(top.course("3", 1), [waiting]);
+    }
+
+    #[test]
+    fn a_course_is_that_of_its_frames_for_as_long_as_it_is_shown() {
+        let mut top = Top::new("test".to_owned(), None);
+        top.push(frame(&[("old", LaneState::Running)]));
+        for _ in 1..COURSE {
+            top.push(frame(&[("1", LaneState::Blocked)]));
+        }
+        let blocked = Some(LaneState::Blocked);
+        assert_eq!(top.course("old", 1), [None]);
+        assert_eq!(top.course("old", COURSE)[0], Some(LaneState::Running));
+        assert_eq!(top.course("1", COURSE)[..2], [None, blocked]);
+        top.push(frame(&[("1", LaneState::Running), ("new", LaneState::Waiting)]));
+        assert_eq!(top.course("1", COURSE)[COURSE - 2..], [blocked, Some(LaneState::Running)]);
+        assert_eq!(top.course("1", 2 * COURSE).len(), COURSE);
+        assert_eq!(top.course("new", 2 * COURSE).len(), COURSE);
+        assert!(!top.courses.contains_key("old"));
+    }
+
+    #[test]
+    fn only_the_last_frame_has_lanes() {
+        let mut top = top();
+        for _ in 0..3 {
+            top.push(frame(&[("1", LaneState::Running)]));
+        }
+        let lanes: Vec<usize> = top.frames.iter().map(|frame| frame.lanes.len()).collect();
+        assert_eq!(lanes, [0, 0, 0, 0, 1]);
     }
 
     #[test]

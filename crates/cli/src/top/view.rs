@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
 
 use super::frame::{Lane, LaneState};
-use super::state::{Mode, Motion, Top};
+use super::state::{COURSE, Mode, Motion, Top};
 use crate::render::bars::{bar, sparkline};
 use crate::render::text::{known, rate, seconds, shortened};
 
@@ -115,7 +115,7 @@ fn draw_bus(screen: &mut Screen<'_>, area: Rect, top: &Top) {
 fn draw_lanes(screen: &mut Screen<'_>, head: Rect, area: Rect, top: &Top) {
     let width = usize::from(area.width);
     let left = 1 + ID + 1 + NAME + 1 + STATE + 1 + BANDWIDTH + 1;
-    let course = (width.saturating_sub(left) / 2).clamp(1, 60);
+    let course = (width.saturating_sub(left) / 2).clamp(1, COURSE);
     let lanes = top.lanes();
     let label = Label::of(&lanes);
     let columns = format!(
