@@ -4,7 +4,7 @@ use ratatui::Frame as Screen;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
+use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::frame::{Lane, LaneState};
 use super::state::{COURSE, Mode, Motion, Top};
@@ -27,11 +27,11 @@ const HELP: [(&str, &str); 9] = [
     ("Enter", "details of the selected lane; back"),
     ("space", "pause; go on"),
     ("+, -", "twice, half as fast"),
-    ("f", "filter: show the lanes with this text; Enter keeps it, Esc clears it"),
+    ("f", "filter: lanes with this text; Enter keeps it, Esc clears it"),
     ("?", "this help; back"),
     ("q, Ctrl-C", "quit"),
     ("█ ░ · ✓", "a lane ran, was blocked, waited, has ended, quantum by quantum"),
-    ("│ ▲", "target of the policy; below the bar"),
+    ("▲", "target of the policy; below the bar"),
 ];
 
 /// Draws everything.
@@ -209,12 +209,14 @@ fn lane(label: &str, lane: &Lane, top: &Top, course: usize, width: usize) -> Lin
     ])
 }
 
-/// Draws a box of lines in the middle.
-fn draw_box(screen: &mut Screen<'_>, title: &str, lines: Vec<Line<'_>>) {
+/// Draws a box of lines in the middle. Lines that are longer than the screen is wide are broken.
+fn draw_box(screen: &mut Screen<'_>, title: &str, lines: &[String]) {
     let area = screen.area();
-    let longest = lines.iter().map(Line::width).max().unwrap_or(0) as u16;
-    let width = (longest + 4).min(area.width);
-    let height = (lines.len() as u16 + 2).min(area.height);
+    let longest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    let width = (longest + 4).min(usize::from(area.width));
+    let lines: Vec<Line<'_>> =
+        lines.iter().flat_map(|line| broken(line, width.saturating_sub(2))).collect();
+    let (width, height) = (width as u16, (lines.len() + 2).min(usize::from(area.height)) as u16);
     let place = Rect {
         x: area.x + (area.width - width) / 2,
         y: area.y + (area.height - height) / 2,
@@ -223,12 +225,18 @@ fn draw_box(screen: &mut Screen<'_>, title: &str, lines: Vec<Line<'_>>) {
     };
     screen.render_widget(Clear, place);
     let block = Block::bordered().title(format!(" {title} "));
-    screen.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), place);
+    screen.render_widget(Paragraph::new(lines).block(block), place);
+}
+
+/// Breaks a line into lines of at most `width` characters.
+fn broken(line: &str, width: usize) -> Vec<Line<'static>> {
+    let characters: Vec<char> = line.chars().collect();
+    characters.chunks(width.max(1)).map(|part| Line::raw(part.iter().collect::<String>())).collect()
 }
 
 fn draw_help(screen: &mut Screen<'_>) {
-    let lines = HELP.iter().map(|(key, effect)| Line::raw(format!(" {key:<13} {effect}")));
-    draw_box(screen, "keys", lines.collect());
+    let lines = HELP.map(|(key, effect)| format!(" {key:<13} {effect}"));
+    draw_box(screen, "keys", &lines);
 }
 
 fn draw_details(screen: &mut Screen<'_>, top: &Top) {
@@ -237,8 +245,8 @@ fn draw_details(screen: &mut Screen<'_>, top: &Top) {
     let known = [("state", lane.state.name().to_owned()), ("why", lane.why.clone())];
     let all = known.into_iter().chain(lane.details.iter().cloned());
     let shown = all.filter(|(_, value)| !value.is_empty());
-    let lines = shown.map(|(name, value)| Line::raw(format!(" {name:<10} {value}")));
-    draw_box(screen, &format!("{} {}", lane.id, lane.name), lines.collect());
+    let lines: Vec<String> = shown.map(|(name, value)| format!(" {name:<10} {value}")).collect();
+    draw_box(screen, &format!("{} {}", lane.id, lane.name), &lines);
 }
 
 #[cfg(test)]

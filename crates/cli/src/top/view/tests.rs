@@ -115,6 +115,22 @@ fn the_keys_change_the_picture() {
 }
 
 #[test]
+fn boxes_show_all_of_their_lines_in_80_columns() {
+    let mut top = top();
+    top.key(Key::Letter('?'));
+    let help = drawn(&top, (80, 24));
+    assert!(help.contains("Esc clears it") && help.contains("target of the policy"), "{help}");
+    let mut lane = job(1, "long", LaneState::Running, None, "");
+    lane.details[0].1 = "#".repeat(300);
+    top.push(Frame { lanes: vec![lane], ..Frame::default() });
+    top.key(Key::Escape);
+    top.key(Key::Enter);
+    let details = drawn(&top, (80, 24));
+    assert_eq!(details.matches('#').count(), 300, "{details}");
+    assert!(details.contains("cores      1"), "{details}");
+}
+
+#[test]
 fn any_size_and_any_queue_can_be_drawn() {
     let empty = Top::new("nothing".to_owned(), None);
     let mut many = top();
