@@ -10,7 +10,7 @@ use terminal_size::terminal_size;
 
 use crate::failure::Failure;
 use crate::output::{self, Reader};
-use crate::render::watch::{HEAD_LINES, table};
+use crate::render::watch::table;
 use crate::shared::subjects::busiest_first;
 
 /// Moves the cursor to the first line and clears what follows.
@@ -74,15 +74,37 @@ impl Screen {
 
     /// Draws as many rows as the terminal has room for: one that scrolls cannot be redrawn.
     fn drawn(&self, rows: &[Row], subjects: usize) -> String {
-        let notes: Vec<&str> = self.notes.iter().map(String::as_str).collect();
-        let (width, height) = terminal_size()
+        let size = terminal_size()
             .map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
-        let lines_of = |note: &&str| note.chars().count() / width.max(1) + 1;
-        let around = HEAD_LINES + notes.iter().map(lines_of).sum::<usize>() + 2;
-        let room = height.saturating_sub(around).max(1);
-        let shown = &rows[..rows.len().min(room)];
-        format!("{REDRAW}{}\n{}\n", table(shown, subjects), notes.join("\n"))
+        format!("{REDRAW}{}", self.drawn_in(size, rows, subjects))
     }
+
+    /// Draws in a terminal of this width and height, of which the last line is the cursor's. At
+    /// least half of the others are for the table.
+    fn drawn_in(&self, (width, height): (usize, usize), rows: &[Row], subjects: usize) -> String {
+        let lines = height.saturating_sub(1);
+        let notes: String = self.notes.iter().map(|note| format!("\n{note}")).collect();
+        let notes_lines: usize = notes.lines().map(|line| lines_of(line, width)).sum();
+        let room = lines.saturating_sub(notes_lines).max(lines / 2);
+        let table = table(&rows[..rows.len().min(room)], subjects, width);
+        let shown = beginning(&table, width, room);
+        beginning(&format!("{shown}{notes}"), width, lines)
+    }
+}
+
+/// Returns the lines of a terminal of this width that a line of text takes.
+fn lines_of(line: &str, width: usize) -> usize {
+    line.chars().count().div_ceil(width.max(1)).max(1)
+}
+
+/// Returns the first lines of a text, as many as `room` lines of a terminal of this width hold.
+fn beginning(text: &str, width: usize, room: usize) -> String {
+    let mut taken = 0;
+    let fits = |line: &&str| {
+        taken += lines_of(line, width);
+        taken <= room
+    };
+    text.lines().take_while(fits).map(|line| format!("{line}\n")).collect()
 }
 
 fn lines(unix_s: f64, rows: &[Row]) -> Result<String, serde_json::Error> {
@@ -92,4 +114,51 @@ fn lines(unix_s: f64, rows: &[Row]) -> Result<String, serde_json::Error> {
         text.push('\n');
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_watch::{Kind, State};
+
+    use super::*;
+
+    fn row(number: usize) -> Row {
+        let name = format!("a-unit-with-a-name-that-is-long-{number}.service");
+        Row {
+            t_s: 1.0,
+            span_s: 1.0,
+            jobid: format!("/{name}"),
+            name,
+            kind: Kind::Unit,
+            slurm_jobid: None,
+            state: State::Running,
+            cpu_s: Some(1.0),
+            instructions: None,
+            read_bytes: Some(1_000_000_000),
+            write_bytes: Some(1_000_000_000),
+            bandwidth: Some(2e9),
+            cpu_total_s: None,
+            total: None,
+            domains: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_terminal_of_any_size_does_not_scroll() {
+        let notes = ["a note", "another one that is longer than narrow terminals are wide"];
+        let notes = notes.map(str::to_owned).into();
+        let screen = Screen { is_terminal: true, top: None, notes };
+        let rows: Vec<Row> = (0..40).map(row).collect();
+        for size in [(80, 24), (50, 15), (100, 50), (20, 6), (1, 1), (0, 0)] {
+            let text = screen.drawn_in(size, &rows, rows.len());
+            let lines: usize = text.lines().map(|line| lines_of(line, size.0)).sum();
+            assert!(lines < size.1.max(1), "{size:?}: {text}");
+        }
+        let text = screen.drawn_in((80, 24), &rows, rows.len());
+        let narrow = screen.drawn_in((40, 15), &rows, rows.len());
+        assert!(narrow.contains("a-unit-with"), "{narrow}");
+        for part in ["40 subjects", "memory traffic", "long-0.ser", "long-15.ser", "a note"] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
 }
