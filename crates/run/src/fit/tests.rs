@@ -77,6 +77,20 @@ fn what_was_measured_decides() {
 }
 
 #[test]
+fn a_slow_first_run_makes_no_copy_fast() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = "[ -e warm ] || sleep 1; touch warm; sleep 0.02".into();
+    let mut job = Job::new("job", Command::Shell(line));
+    job.directory = Some(directory.path().to_owned());
+    let time = time_alone(&job).unwrap();
+    assert!(time < Nanos::from_millis(1000), "{time:?}");
+    let kinds = [JobKind { time, ..kind(1, 0.0, 9) }];
+    let mut points = steps(&kinds, 1);
+    measure(&[job], &kinds, &mut points, || ()).unwrap();
+    assert_eq!(points[0].measured, Some(1.0));
+}
+
+#[test]
 fn copies_are_run_side_by_side_and_failures_are_named() {
     let shell = |line: &str| Job::new("job", Command::Shell(line.into()));
     let time = time_alone(&shell("sleep 0.2")).unwrap();
