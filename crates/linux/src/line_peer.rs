@@ -119,6 +119,11 @@ impl LinePeer {
         Ok(())
     }
 
+    /// Returns true if the process has said more than it was asked.
+    pub fn has_spoken(&mut self) -> bool {
+        self.stream.fill_buf().is_ok_and(|said| !said.is_empty())
+    }
+
     /// Sends a line, with its newline, and returns the answer without it.
     ///
     /// # Errors

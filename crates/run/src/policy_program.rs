@@ -196,8 +196,14 @@ fn ask(
     view: &QuantumView<'_>,
     limit: Duration,
 ) -> Result<(Vec<usize>, Option<BytesPerSec>), NoChoice> {
+    let unasked = peer.has_spoken();
     let answer = peer.ask(&PolicyQuestion::new(view).line(), limit)?;
     match PolicyAnswer::parse(&answer).map_err(NoChoice::Failed)? {
+        PolicyAnswer::Choice { .. } if unasked => Err(NoChoice::Failed(
+            "answered before it was asked; write one line for each view, and none for the first \
+             line of all"
+                .to_owned(),
+        )),
         PolicyAnswer::Choice { jobs, target } => {
             let places = view.places(&jobs);
             Ok((places.map_err(|impossible| NoChoice::Failed(impossible.to_string()))?, target))

@@ -16,6 +16,7 @@ fn lines_are_answered_one_by_one() {
     let mut echo = peer("read first; while read line; do echo \"$first $line\"; done");
     echo.tell("hello\n", SOON).expect("it reads");
     for line in ["one", "two"] {
+        assert!(!echo.has_spoken());
         let answer = echo.ask(&format!("{line}\n"), SOON).expect("it answers");
         assert_eq!(answer, format!("hello {line}"));
     }
@@ -62,6 +63,7 @@ fn the_dead_the_silent_and_the_endless_are_told_apart() {
 fn the_last_words_of_a_process_are_heard() {
     let mut peer = peer("echo farewell");
     peer.status().expect("it ends");
+    assert!(peer.has_spoken());
     assert_eq!(peer.ask("well?\n", SOON).expect("it has spoken"), "farewell");
 }
 

@@ -51,6 +51,8 @@ fn every_failure_is_named_and_chooses_nothing() {
         (answering("{\"jobs\": [1, 2, 3]}"), 0, "chose jobs for 3 cores; 2 are free"),
         (answering("{\"error\": \"no idea\"}"), 0, "gave up: no idea"),
         (answering("{\"jobs\": []}"), 1, "did not answer within 0.3 s"),
+        // Two lines at once, of which the second would pass for the next answer.
+        (answering("{\"jobs\": []}\n{\"jobs\": []}"), 1, "before it was asked; write one line"),
     ] {
         let (decisions, failed) = decide(&command, Duration::from_millis(300));
         let failed = failed.unwrap_or_else(|| panic!("{command} goes well"));
