@@ -61,7 +61,8 @@ impl SubjectArgs {
     /// Returns true if the command line names subjects or a meter.
     pub(crate) fn is_given(&self) -> bool {
         let named = !self.cgroup.is_empty() || !self.unit.is_empty() || self.slurm;
-        named || self.events.is_some() || self.meter != MeterChoice::Auto
+        let metered = self.events.is_some() || self.monitoring_groups.is_some();
+        named || metered || self.meter != MeterChoice::Auto
     }
 
     /// Returns the subjects to watch in the tree mounted at `top`.

@@ -33,6 +33,7 @@ const ATTENTION: Duration = Duration::from_millis(50);
 
 /// Options of `memweir top`.
 #[derive(Debug, clap::Args)]
+#[command(mut_group("SubjectArgs", |subjects| subjects.conflicts_with_all(["file", "socket"])))]
 pub(crate) struct Args {
     /// Play back a record of decisions (`run --record`) or a timeline (`run --timeline`, .csv or
     /// .parquet), instead of watching the daemon

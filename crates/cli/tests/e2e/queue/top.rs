@@ -180,8 +180,10 @@ fn what_cannot_be_shown_is_refused() {
     let world = World::new();
     let message = refusal(world.memweir().arg("top"), 2);
     assert!(message.contains("no terminal") && message.contains("memweir queue"), "{message}");
-    let message = refusal(world.memweir().args(["top", "--watch", "x.csv"]), 2);
-    assert!(message.contains("cannot be used with"), "{message}");
+    for two in [["--watch", "x.csv"], ["--unit=a", "x.csv"], ["--meter=perf", "--socket=s"]] {
+        let message = refusal(world.memweir().arg("top").args(two), 2);
+        assert!(message.contains("cannot be used with"), "{message}");
+    }
     world.file("odd.csv", "a,b\n1,2\n");
     let Some(terminal) = Terminal::start(&world, "top odd.csv") else { return };
     terminal.shows("it is no timeline");
