@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use indicatif::ProgressBar;
-use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
+use memweir_core::{Bytes, BytesPerSec};
 use memweir_linux::hog::Kernel;
 use memweir_linux::tell;
 use memweir_run::calibrate::{
@@ -14,12 +14,11 @@ use memweir_run::calibrate::{
     partial_path,
 };
 use memweir_run::files;
-use memweir_run::hog::array_size;
 use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 
 use crate::failure::{Failure, Outcome};
 use crate::render::{plot, progress};
-use crate::shared::hog::{allowed, kernels, platform_path};
+use crate::shared::hog::{allowed, default_array, kernels, noticed, platform_path};
 use crate::{interrupt, output};
 
 /// Options of `memweir calibrate`.
@@ -100,14 +99,28 @@ fn options(args: &Args, machine: &Machine, path: PathBuf) -> Result<CalibrateOpt
         let error = InputError::new("command line", reason).key("--cpus");
         return Err(error.help("one hog runs on each CPU").into());
     }
+    let array = noticed(default_array(machine, cpus.len()), machine);
+    if stays_in_cache(array, machine) {
+        return Err(Failure::Machine(format!(
+            "half of the memory that memweir may use, {}, holds no arrays for {} hogs that pass \
+             the cache by; name fewer --cpus, or lift the memory limit of the control group",
+            machine.memory,
+            cpus.len()
+        )));
+    }
     Ok(CalibrateOptions {
         effort: if args.full { Effort::Full } else { Effort::Quick },
-        array: array_size(machine.caches.as_ref(), cpus.len(), machine.memory),
+        array,
         cpus,
         kernel: args.kernel,
         seed: args.seed,
         path,
     })
+}
+
+/// Returns true if a hog that runs alone finds both of its arrays in the last-level cache.
+fn stays_in_cache(array: Bytes, machine: &Machine) -> bool {
+    machine.caches.is_some_and(|caches| 2 * array.0 <= caches.llc.size.0)
 }
 
 /// Shows the progress of measurements, which a signal ends.
@@ -222,4 +235,22 @@ fn text(platform: &Platform) -> String {
 
 fn rounded(rate: BytesPerSec) -> String {
     rate.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_linux::topology::TYPICAL_CACHES;
+
+    use super::*;
+
+    #[test]
+    fn the_cache_is_not_calibrated() {
+        // Arrays for two hogs in half of so much memory, beside a cache of 32 MiB.
+        let refused = |mib: u64| {
+            let (memory, caches) = (Bytes(mib << 20), Some(TYPICAL_CACHES));
+            let machine = Machine { memory, caches, ..Machine::here() };
+            stays_in_cache(default_array(&machine, 2), &machine)
+        };
+        assert_eq!([100, 128, 200, 4096].map(refused), [true, true, false, false]);
+    }
 }

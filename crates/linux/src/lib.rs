@@ -26,6 +26,7 @@ pub mod leftovers;
 pub mod line_peer;
 pub mod memories;
 pub mod memory_group;
+mod memory_limit;
 pub mod meter;
 mod missing;
 mod nice;

@@ -10,6 +10,8 @@ use std::path::Path;
 use memweir_core::Bytes;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 
+use crate::memory_limit::memory_limit;
+
 /// Caches assumed where the machine does not report them: those of a common server core.
 pub const TYPICAL_CACHES: CacheHierarchy = CacheHierarchy {
     l1d: CacheGeometry { size: Bytes(32 << 10), ways: 8, line: 64 },
@@ -57,13 +59,15 @@ pub fn caches() -> Caches {
     caches_of(Path::new("/sys/devices/system/cpu"), cpu)
 }
 
-/// Returns the memory of this machine.
+/// Returns the memory that this process may use: that of the machine, or less where a control group
+/// limits it.
 ///
 /// # Errors
 ///
 /// `/proc/meminfo` is unreadable or does not report it.
 pub fn memory() -> io::Result<Bytes> {
-    meminfo("MemTotal")
+    let total = meminfo("MemTotal")?;
+    Ok(memory_limit().map_or(total, |limit| limit.min(total)))
 }
 
 /// Returns an amount of `/proc/meminfo`.

@@ -93,7 +93,7 @@ pub struct Machine {
     pub cpu: String,
     /// Cores that memweir could use.
     pub cores: u32,
-    /// Size of the memory.
+    /// Size of the memory that the calibration could use.
     pub memory: Bytes,
     /// The hypervisor, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]

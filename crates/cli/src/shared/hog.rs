@@ -77,14 +77,10 @@ impl Common {
             .help(format!("the smallest is {LINE_BYTES} B, one cache line"))
             .into());
         }
-        let given = self.array.zip(here.caches.as_ref());
-        if let Some(notice) = given.and_then(|(array, caches)| in_cache(array, caches.llc.size)) {
-            tell!("{notice}");
-        }
-        let default = || array_size(here.caches.as_ref(), cpus.len(), here.memory);
+        let array = self.array.unwrap_or_else(|| default_array(&here, cpus.len()));
         Ok(HogOptions {
             kernel,
-            array: self.array.unwrap_or_else(default),
+            array: noticed(array, &here),
             limit: self.traffic.map_or(Limit::Time(self.time), Limit::Work),
             cpus,
         })
@@ -97,13 +93,26 @@ impl Common {
     }
 }
 
-/// The notice that arrays may stay in the last-level cache.
+/// Returns the size of the arrays of so many hogs where none is given.
+pub(crate) fn default_array(here: &Machine, hogs: usize) -> Bytes {
+    array_size(here.caches.as_ref(), hogs, here.memory)
+}
+
+/// Returns the size of the arrays of hogs, with a notice if they may stay in the last-level cache.
+pub(crate) fn noticed(array: Bytes, here: &Machine) -> Bytes {
+    let caches = here.caches.as_ref();
+    if let Some(notice) = caches.and_then(|caches| in_cache(array, caches.llc.size)) {
+        tell!("{notice}");
+    }
+    array
+}
+
 fn in_cache(array: Bytes, llc: Bytes) -> Option<String> {
     (array < llc).then(|| {
         format!(
             "an array of {array} is smaller than the last-level cache of {llc}: the bandwidth is \
-             in part that of the cache; `--array {}` passes it by",
-            2 * llc.0
+             in part that of the cache; arrays of {} pass it by",
+            Bytes(2 * llc.0)
         )
     })
 }
@@ -141,7 +150,7 @@ mod tests {
     #[test]
     fn arrays_that_fit_into_the_cache_are_told() {
         let told = in_cache(Bytes(1 << 20), Bytes(32 << 20)).expect("a notice");
-        assert!(told.contains("1 MiB") && told.contains("`--array 67108864`"), "{told}");
+        assert!(told.contains("1 MiB") && told.contains("arrays of 64 MiB"), "{told}");
         assert_eq!(in_cache(Bytes(64 << 20), Bytes(32 << 20)), None);
     }
 

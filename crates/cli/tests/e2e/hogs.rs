@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, json, refusal, send, wait_until};
+use crate::support::{MEMWEIR, SmallGroup, World, json, refusal, send, wait_until};
 
 /// A calibration in which one core reaches 10 GB/s.
 const PLATFORM: &str = r#"
@@ -82,6 +82,17 @@ fn an_interrupted_calibration_keeps_its_points_beside_the_file() {
     assert_eq!(code, Some(130), "{}", world.read("stderr"));
     assert!(!world.has("platform.toml"));
     assert!(world.read("stdout").contains("interrupted"), "{}", world.read("stdout"));
+}
+
+#[test]
+fn a_hog_fits_into_its_control_group() {
+    let Some(group) = SmallGroup::of_memory(64 << 20) else { return };
+    let enter = format!("echo $$ > {}; exec \"$@\"", group.entrance().display());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &enter, "sh", MEMWEIR, "hog", "--json", "--for", "100ms"]);
+    let report = json(&mut shell.into(), 0);
+    let array = report["array_bytes"].as_u64().expect("a size");
+    assert!(array <= 16 << 20, "two arrays in half of the group's memory: {report}");
 }
 
 #[test]

@@ -17,17 +17,19 @@ pub(crate) enum HierarchyKind {
     Freezer,
     /// The one of v1 in which systemd keeps its units where the unified one is not mounted.
     Systemd,
+    /// The one of v1 that limits memory.
+    Memory,
 }
 
 impl HierarchyKind {
-    /// Every kind.
+    /// Every kind in which memweir makes groups.
     pub(crate) const ALL: [Self; 3] = [Self::Unified, Self::Freezer, Self::Systemd];
 
     /// Returns the interface of its groups.
     pub(crate) fn version(self) -> Version {
         match self {
             Self::Unified => Version::V2,
-            Self::Freezer | Self::Systemd => Version::V1,
+            Self::Freezer | Self::Systemd | Self::Memory => Version::V1,
         }
     }
 
@@ -37,6 +39,7 @@ impl HierarchyKind {
             Self::Unified => None,
             Self::Freezer => Some(b"freezer"),
             Self::Systemd => Some(b"name=systemd"),
+            Self::Memory => Some(b"memory"),
         }
     }
 }
