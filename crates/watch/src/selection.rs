@@ -31,19 +31,28 @@ impl Selection {
     /// the top of the tree, and may contain `*`, `?` and `[...]`, none of which match a slash.
     ///
     /// # Errors
-    /// If the pattern is malformed.
+    /// If the pattern is malformed, or names the top, which holds all processes.
     pub fn cgroup(mut self, path: &str, top: &Path) -> Result<Self, WrongPattern> {
         let below = Path::new(path).strip_prefix(top).unwrap_or(Path::new(path));
         let below = below.to_string_lossy();
-        self.cgroups.push(pattern(below.trim_matches('/'))?);
+        let below = below.trim_matches('/');
+        if below.is_empty() {
+            let reason = "it names no group below the top of the tree";
+            return Err(WrongPattern { pattern: path.to_owned(), reason });
+        }
+        self.cgroups.push(pattern(below)?);
         Ok(self)
     }
 
     /// Adds the units whose names match `glob`. A name without an ending is that of a service.
     ///
     /// # Errors
-    /// If the pattern is malformed.
+    /// If the pattern is malformed, or cannot be the name of a unit.
     pub fn unit(mut self, glob: &str) -> Result<Self, WrongPattern> {
+        if glob.is_empty() || glob.contains('/') {
+            let reason = "no unit has such a name";
+            return Err(WrongPattern { pattern: glob.to_owned(), reason });
+        }
         let has_ending = glob.contains(['.', '*', '?', '[']);
         let name = if has_ending { glob.to_owned() } else { format!("{glob}.service") };
         self.units.push(pattern(&name)?);
@@ -181,6 +190,17 @@ mod tests {
         let selection = Selection::default().unit("*.slice").unwrap();
         assert_eq!(chosen(&selection), ["/system.slice", "/user.slice/user@0.service/app.slice"]);
         assert!(Selection::default().unit("a[").is_err());
+    }
+
+    #[test]
+    fn what_names_no_group_is_refused() {
+        let top = Path::new("/sys/fs/cgroup");
+        for path in ["", "/", "/sys/fs/cgroup/"] {
+            assert!(Selection::default().cgroup(path, top).is_err(), "{path}");
+        }
+        for glob in ["", "system.slice/nginx.service"] {
+            assert!(Selection::default().unit(glob).is_err(), "{glob}");
+        }
     }
 
     proptest! {
