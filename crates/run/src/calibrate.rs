@@ -107,7 +107,10 @@ pub enum CalibrateError {
     #[error(transparent)]
     File(#[from] PlatformError),
     /// Other programs disturbed a measurement and all of its repeats.
-    #[error("the machine is too busy to be calibrated: {0}; calibrate on an idle machine")]
+    #[error(
+        "the machine is too busy to be calibrated: {0}; calibrate on an idle machine, and without \
+         a CPU quota"
+    )]
     Disturbed(Disturbance),
     /// A signal ended the calibration.
     #[error("a signal ended the calibration")]

@@ -111,7 +111,7 @@ fn a_busy_machine_is_not_calibrated() {
         other.wait().expect("it ends");
     }
     assert!(message.contains("too busy to be calibrated"), "{message}");
-    assert!(message.contains("% of the time"), "{message}");
+    assert!(message.contains("% of the time") && message.contains("CPU quota"), "{message}");
     assert!(!world.has("platform.toml"));
 }
 
