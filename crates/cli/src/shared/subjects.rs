@@ -11,7 +11,7 @@ use memweir_linux::{MeterChoice, MeterKind, Probe};
 use memweir_watch::{Row, Selection, Watch, WrongPattern};
 
 use crate::failure::Failure;
-use crate::value::{duration, refused};
+use crate::value::duration;
 
 /// Subjects to watch, and the meter that counts them.
 #[derive(Debug, clap::Args)]
@@ -53,7 +53,7 @@ fn meter(name: &str) -> Result<MeterChoice, String> {
             Err(format!("`{kind}` does not count control groups; choose auto, perf or resctrl"))
         }
         Ok(choice) => Ok(choice),
-        Err(refusal) => Err(refused(refusal)),
+        Err(_) => Err(format!("unknown meter `{name}`; choose auto, perf or resctrl")),
     }
 }
 
@@ -139,6 +139,9 @@ mod tests {
         assert!(interval("10ms").unwrap_err().contains("100 ms"));
         assert_eq!(meter("perf"), Ok(MeterChoice::Only(MeterKind::Perf)));
         assert!(meter("software").unwrap_err().contains("perf or resctrl"));
-        assert!(meter("perv").unwrap_err().contains("perf"));
+        assert_eq!(
+            meter("none").unwrap_err(),
+            "unknown meter `none`; choose auto, perf or resctrl"
+        );
     }
 }
