@@ -176,7 +176,10 @@ impl Table {
     /// Starts the table that will be at `path`.
     pub fn create(path: &Path, format: Format, columns: Vec<Column>) -> io::Result<Self> {
         let mut journal = Journal::beside(path)?;
-        journal.append(&[names(&columns)])?;
+        if let Err(error) = journal.append(&[names(&columns)]) {
+            let _ = journal.abandon();
+            return Err(error);
+        }
         Ok(Self { path: path.to_owned(), format, columns, journal })
     }
 
@@ -201,8 +204,8 @@ impl Table {
         &self.path
     }
 
-    /// Writes the table with `rows` in this order in the place of those appended. On failure these
-    /// stay in the journal, whose path the error names.
+    /// Writes the table with `rows` in this order in the place of those appended. On failure the
+    /// rows that were appended stay in the journal, whose path the error names.
     pub fn finish(self, rows: &[Vec<Cell>]) -> io::Result<()> {
         let partial = with_ending(&self.path, ".partial");
         let groups = rows.chunks(ROWS_PER_GROUP).map(|rows| Ok(rows.to_vec()));
@@ -257,14 +260,14 @@ impl Table {
         partial: &Path,
         written: Result<(), Box<dyn Error + Send + Sync>>,
     ) -> io::Result<()> {
-        written.and_then(|()| fs::rename(partial, &self.path).map_err(Into::into)).map_err(
-            |error| {
+        match written.and_then(|()| fs::rename(partial, &self.path).map_err(Into::into)) {
+            Ok(()) => fs::remove_file(self.journal.path()),
+            Err(error) => {
+                let kept = self.abandon();
                 files::remove_unfinished(partial);
-                let journal = self.journal.path().display();
-                io::Error::other(format!("{error}; the rows are in {journal}"))
-            },
-        )?;
-        fs::remove_file(self.journal.path())
+                Err(io::Error::other(format!("{error}{kept}")))
+            }
+        }
     }
 }
 
@@ -389,6 +392,8 @@ fn column<T: DataType, W: io::Write + Send>(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
@@ -470,8 +475,24 @@ mod tests {
         let mut table = Table::create(&path, Format::Csv, columns()).expect("a file");
         table.append(&rows()[..1]).expect("space");
         fs::create_dir(&path).expect("something in the way");
+        let journal = directory.path().join("t.csv.partial.csv");
+        let mut half = File::options().append(true).open(&journal).expect("the journal");
+        half.write_all(b"random,1,2.").expect("space");
         let error = table.finish(&rows()).expect_err("in the way").to_string();
-        assert!(error.contains("t.csv.partial.csv"), "{error}");
-        assert!(directory.path().join("t.csv.partial.csv").exists());
+        let names = format!("; the rows so far are in {}", journal.display());
+        assert!(error.ends_with(&names), "{error}");
+        let kept = fs::read_to_string(&journal).expect("the journal");
+        assert_eq!(kept, "policy,seed,turnaround_s\nos,7,1.5\n");
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_finished_names_no_journal_without_a_row() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("t.csv");
+        let table = Table::create(&path, Format::Csv, columns()).expect("a file");
+        fs::create_dir(&path).expect("something in the way");
+        let error = table.finish(&rows()).expect_err("in the way").to_string();
+        assert!(!error.contains("partial"), "{error}");
+        assert!(!directory.path().join("t.csv.partial.csv").exists());
     }
 }

@@ -14,8 +14,8 @@ pub(crate) struct Rows {
     table: Option<(PathBuf, Table)>,
     /// The swept values of each point.
     values: Vec<Vec<Cell>>,
-    /// The first error in writing a row.
-    failed: Option<std::io::Error>,
+    /// True if a row could not be appended, and no further one is.
+    failed: bool,
 }
 
 impl Rows {
@@ -33,22 +33,20 @@ impl Rows {
             grid.values(point).iter().zip(&kinds).map(|(value, kind)| cell(value, *kind)).collect()
         };
         let table = path.map(|path| table(path, grid.sweeps(), &kinds, columns)).transpose()?;
-        Ok(Self { table, values: (0..grid.len()).map(cells).collect(), failed: None })
+        Ok(Self { table, values: (0..grid.len()).map(cells).collect(), failed: false })
     }
 
     /// Appends the row of a run at a point of the sweep. A full disk is reported at the end, so
-    /// that the work is not lost.
+    /// that the work is not lost, if the file cannot be written then either.
     pub(crate) fn append(&mut self, point: usize, row: Vec<Cell>) {
-        let Some((_, table)) = &mut self.table else { return };
-        if let Err(error) = table.append(&[whole(&self.values[point], row)]) {
-            self.failed.get_or_insert(error);
-        }
+        let Some((_, table)) = self.table.as_mut().filter(|_| !self.failed) else { return };
+        self.failed = table.append(&[whole(&self.values[point], row)]).is_err();
     }
 
     /// Ends the file with all rows, in the order in which they are given here.
     ///
     /// # Errors
-    /// A row could not be written, now or before.
+    /// The file cannot be written.
     pub(crate) fn finish(
         self,
         rows: impl Iterator<Item = (usize, Vec<Cell>)>,
@@ -56,10 +54,7 @@ impl Rows {
         let Some((path, table)) = self.table else { return Ok(()) };
         let rows: Vec<Vec<Cell>> =
             rows.map(|(point, row)| whole(&self.values[point], row)).collect();
-        match (self.failed, table.finish(&rows)) {
-            (_, Err(error)) | (Some(error), Ok(())) => Err(Failure::write(&path, error)),
-            (None, Ok(())) => Ok(()),
-        }
+        table.finish(&rows).map_err(|error| Failure::write(&path, error))
     }
 }
 
