@@ -151,6 +151,14 @@ impl Solver {
         Self { flat, curves, memories: memories.collect(), interconnect }
     }
 
+    /// Returns the solver of a machine whose latencies grow no more at any mix of reads and writes
+    /// than they do at the mix at which they grow least.
+    #[must_use]
+    pub(crate) fn with_least_growth(self) -> Self {
+        let curves = self.curves.each_ref().map(Curve::least);
+        Self { flat: curves.iter().all(Curve::is_flat), curves, ..self }
+    }
+
     /// Returns the response of a task with this demand and placement on a core of this node.
     #[must_use]
     pub fn response(&self, demand: &Demand, placement: &Placement, node: usize) -> Response {

@@ -20,6 +20,10 @@
 //! than the end of its curve. So each stretch is at least that of the task alone, and the speed,
 //! which falls with every stretch, is at most `a`: a contradiction again.
 //!
+//! Where growth depends on the mix of reads and writes, others may change the mix and so make a
+//! task faster than alone. Its `A_i` is then the time alone with the growth of the mix that grows
+//! least, to which the proof applies: no stretch is below that growth at its busy share.
+//!
 //! *(1)* So a task occupies a core for `A_i` at least, after it has arrived, and never two at once.
 //! *(2)* After `r`, the tasks of `L(r)` occupy cores for the sum of their `A_i` at least, and `C`
 //! cores give at most `C` seconds each second. *(3)* A memory is busy for at most one second each

@@ -19,7 +19,7 @@ pub(super) struct Row {
     pub(super) length: f64,
     /// Response to contention, on the node where it is fastest alone.
     pub(super) response: Response,
-    /// Time alone per progress.
+    /// Time alone per progress, at the least growth of latencies.
     alone: f64,
     /// Time of each memory per progress.
     busy: Busy,
@@ -60,13 +60,16 @@ impl Plan {
 pub(super) struct Costing<'a> {
     machine: &'a Machine,
     pub(super) solver: Solver,
+    /// Solver of the times alone, see `bound`.
+    fastest: Solver,
     /// One row per span of a program.
     known: Vec<(Arc<Program>, Placement, Arc<[Row]>)>,
 }
 
 impl<'a> Costing<'a> {
     pub(super) fn new(machine: &'a Machine) -> Self {
-        Self { machine, solver: Solver::new(machine), known: Vec::new() }
+        let solver = Solver::new(machine);
+        Self { machine, fastest: solver.clone().with_least_growth(), solver, known: Vec::new() }
     }
 
     fn rows(&mut self, task: &Task) -> Arc<[Row]> {
@@ -83,8 +86,8 @@ impl<'a> Costing<'a> {
     }
 
     fn row(&self, span: &Span, placement: Placement) -> Row {
-        let speed = |response: &Response| self.solver.speed_alone(response);
-        let fastest = fastest(&self.solver, self.machine.nodes.len(), span, &placement);
+        let speed = |response: &Response| self.fastest.speed_alone(response);
+        let fastest = fastest(&self.fastest, self.machine.nodes.len(), span, &placement);
         // A response holds busy shares at its unloaded speed; a memory's time per progress is that
         // of its lines, on any node.
         let per_progress = |memory: usize| fastest.rate[memory] / fastest.unloaded_speed();

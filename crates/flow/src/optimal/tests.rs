@@ -7,6 +7,7 @@ use super::plan::Place;
 use super::*;
 use crate::experiment::Overheads;
 use crate::program::{Demand, Flow, Program, Span};
+use crate::service::{Growth, GrowthLine, GrowthPoint};
 use crate::stretch::speeds;
 use crate::task::Placement;
 use crate::{Contender, simulate};
@@ -84,6 +85,30 @@ fn sets_are_whole() {
     assert!((bound - (2.0 / 3.0 + 7.0 / 18.0)).abs() < 1e-6, "{bound}");
     let outcome = simulate(&experiment(4, tasks, "ideal-average")).unwrap();
     assert!(outcome.turnaround.as_secs_f64() >= bound);
+}
+
+#[test]
+fn the_bound_holds_where_others_make_a_task_faster() {
+    // Latency grows for reads alone, and does not where half of the lines are written.
+    let line = |read_share, utilization, stretch| GrowthLine {
+        read_share,
+        points: vec![GrowthPoint { utilization, stretch }],
+    };
+    let lines = vec![line(0.5, 0.9, 1.0), line(1.0, 0.8, 3.0)];
+    let mut machine = Machine::uniform("m", 2, BytesPerSec::from_gb(10.0));
+    machine.memories[0].service.growth = Growth { lines };
+    let mut writes = demand(0.0, 0.3);
+    writes.flows[0].writes = BytesPerSec::from_gb(3.0);
+    let spans = vec![Span { length: Nanos::from_millis(3000), demand: writes }];
+    let writer = Task::once("w", Arc::new(Program { name: "w".to_owned(), spans }));
+    let tasks = vec![task("r", &[(3000, 6.0)]), writer];
+    let batch = Experiment { machine, ..experiment(2, tasks, "round-robin") };
+    let outcome = simulate(&batch).unwrap();
+    assert!(outcome.tasks[0].slowdown() < 0.9, "{}", outcome.tasks[0].slowdown());
+    let bound = lower_bound(&batch.machine, &batch.tasks, 2);
+    assert!(bound <= outcome.turnaround, "{bound:?} {:?}", outcome.turnaround);
+    let found = optimal(&batch, Effort::default()).unwrap();
+    assert!(found.turnaround <= outcome.turnaround + Nanos(1000), "{found:?}");
 }
 
 #[test]

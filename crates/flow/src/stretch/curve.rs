@@ -69,6 +69,27 @@ impl Curve {
         Self { lines, saturated }
     }
 
+    /// Returns a curve that does not depend on the mix of reads and writes, and is nowhere above
+    /// this one at any mix.
+    pub(crate) fn least(&self) -> Self {
+        if !self.minds_writes() {
+            return self.clone();
+        }
+        let points = self.lines.iter().flat_map(|line| &line.points);
+        let mut utilizations: Vec<f64> = points.map(|point| point.utilization).collect();
+        utilizations.sort_by(f64::total_cmp);
+        utilizations.dedup();
+        // Between two of these all lines are straight, so that a chord is below their least. A line
+        // may jump at one: its stretch is the one just before.
+        let point = |utilization: f64| {
+            let before = utilization.next_down().max(0.0);
+            let stretch = self.lines.iter().map(|line| line.at(before)).fold(f64::MAX, f64::min);
+            GrowthPoint { utilization, stretch }
+        };
+        let points = utilizations.into_iter().map(point).collect();
+        Self::of(vec![Line { write_part: 0.0, points }])
+    }
+
     /// Returns the stretch from which on the resource is saturated at any mix of reads and writes.
     pub(crate) fn saturated(&self) -> f64 {
         self.saturated
@@ -136,5 +157,10 @@ mod tests {
         assert!(close(curve.stretch(0.7, 0.375), (1.5 + 3.0) / 2.0));
         assert!(close(curve.stretch(0.7, 0.9), 3.0));
         assert!(!Curve::flat().minds_writes() && Curve::flat().is_flat());
+        // The least is 1 up to half, 1.5 in the middle of the rise, and 2 at the end.
+        let least = curve.least();
+        assert!(!least.minds_writes());
+        let at = [0.2, 0.5, 0.7, 1.0].map(|utilization| least.stretch(utilization, 0.4));
+        assert!(at.iter().zip([1.0, 1.0, 1.5, 2.0]).all(|(at, by)| close(*at, by)), "{at:?}");
     }
 }
