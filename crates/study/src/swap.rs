@@ -21,7 +21,6 @@ use memweir_core::input::{InputError, Refusal, Replacement, Section, Value};
 use memweir_core::{Bytes, Nanos, PAGE};
 use memweir_energy::{READINGS, Reading};
 use memweir_policy::paging::{self, VictimEntry, VictimSource};
-use memweir_swap::app::AppModel;
 use memweir_swap::area::SwapKind;
 use memweir_swap::memory::Killer;
 use memweir_swap::phone::{self, Assumed, Phone, PhoneApp};
@@ -251,7 +250,11 @@ impl Reader<'_> {
         let mut apps = Vec::new();
         if let Some(value) = root.take("group") {
             let group = value.checked(Phone::shipped().group(value.string()?))?;
-            apps.extend(group.into_iter().map(|app| phone::app(app, &self.assumed)));
+            for app in group {
+                let app = phone::app(app, &self.assumed);
+                value.checked(check(&app))?;
+                apps.push(app);
+            }
         }
         if let Some(value) = root.take("apps") {
             for section in value.sections()? {
@@ -294,9 +297,7 @@ impl Reader<'_> {
             (Behavior::Model(model), None, Some(footprint)) => model.footprint = footprint,
             _ => {}
         }
-        if let Behavior::Model(model) = &spec.behavior {
-            section.checked(check(model))?;
-        }
+        section.checked(check(&spec))?;
         Ok(spec)
     }
 
@@ -308,7 +309,9 @@ impl Reader<'_> {
     }
 }
 
-fn check(model: &AppModel) -> Result<(), Refusal> {
+/// Checks that an application can allocate as its model says.
+fn check(app: &AppSpec) -> Result<(), Refusal> {
+    let Behavior::Model(model) = &app.behavior else { return Ok(()) };
     if model.ring >= model.footprint {
         let reason = format!("a ring of {} leaves nothing of {}", model.ring, model.footprint);
         return Err(Refusal::new(reason, "a smaller `ring_mib`, or more memory"));

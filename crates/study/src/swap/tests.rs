@@ -46,6 +46,8 @@ fn what_is_wrong_in_a_scenario_is_refused_with_its_line() {
         ("[[apps]]\nfootprint_mib = 4", "leaves nothing"),
         ("[[apps]]\napp = \"Fierfox\"", "did you mean `Firefox`"),
         ("[[apps]]\nfootprint_mib = 20\nreferences = 10", "allocates more pages"),
+        ("group = \"news\"\n[assumed]\nreferences = 10", "group: it allocates more pages"),
+        ("group = \"news\"\n[assumed]\nring_mib = 900", "group: a ring of 900 MiB leaves"),
         ("[[apps]]\ntrace = \"none.mwt\"", "none.mwt"),
         ("group = \"news\"\nkiller = \"x\"", "unknown killer `x`"),
     ] {
