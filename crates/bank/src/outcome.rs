@@ -100,12 +100,6 @@ impl ProgramRun {
             fault_share: ratio(faulting, finished.as_secs_f64() * threads.len() as f64),
         }
     }
-
-    /// Returns the time until the last thread finished.
-    #[must_use]
-    pub fn time(&self) -> Nanos {
-        Nanos::from_secs_f64(self.time_s)
-    }
 }
 
 /// Returns the requests of each program over time, up to the end of its instructions; nothing of an
@@ -216,8 +210,8 @@ impl Outcome {
         alone: &[ProgramRun],
     ) -> Self {
         let together = ProgramRun::of(execution, clock);
-        let times: Vec<(Nanos, Nanos)> =
-            alone.iter().zip(&together).map(|(a, t)| (a.time(), t.time())).collect();
+        let times: Vec<(f64, f64)> =
+            alone.iter().zip(&together).map(|(a, t)| (a.time_s, t.time_s)).collect();
         let local: Vec<(BytesPerSec, f64)> = alone
             .iter()
             .map(|run| (BytesPerSec(run.bandwidth), run.row_hit_rate.unwrap_or(0.0)))

@@ -1,7 +1,7 @@
 //! Metrics of iabw (X14): speedup, turnaround, spread, and tests for a measured difference.
 //!
-//! These are plain functions over measurements. Times and rates come as the units of
-//! [`crate::units`]; statistics that serve any quantity take floats.
+//! These are plain functions over measurements. Rates come as the units of [`crate::units`];
+//! statistics that serve any quantity, and ratios of times in any unit, take floats.
 
 mod robust;
 
@@ -10,7 +10,7 @@ pub use robust::hodges_lehmann;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::units::{BytesPerSec, Nanos};
+use crate::units::BytesPerSec;
 
 /// Share of the peak within which a predicted bandwidth counts as correct (iabw section 5.6).
 pub const PREDICTION_TOLERANCE: f64 = 0.05;
@@ -20,25 +20,21 @@ pub const PREDICTION_TOLERANCE: f64 = 0.05;
 /// shared time is zero is skipped.
 ///
 /// ```
-/// use memweir_core::{Nanos, metrics::weighted_speedup};
+/// use memweir_core::metrics::weighted_speedup;
 ///
 /// // One undisturbed, one twice as slow.
-/// let jobs = [(Nanos(10), Nanos(10)), (Nanos(10), Nanos(20))];
-/// assert_eq!(weighted_speedup(&jobs), 1.5);
+/// assert_eq!(weighted_speedup(&[(10.0, 10.0), (10.0, 20.0)]), 1.5);
 /// ```
 #[must_use]
-pub fn weighted_speedup(alone_and_shared: &[(Nanos, Nanos)]) -> f64 {
-    alone_and_shared
-        .iter()
-        .filter(|(_, shared)| *shared > Nanos::ZERO)
-        .map(|(alone, shared)| alone.as_f64() / shared.as_f64())
-        .sum()
+pub fn weighted_speedup(alone_and_shared: &[(f64, f64)]) -> f64 {
+    let shared = alone_and_shared.iter().filter(|(_, shared)| *shared > 0.0);
+    shared.map(|(alone, shared)| alone / shared).sum()
 }
 
 /// Returns the largest slowdown of any job, the unfairness of bpm section 4.3: time shared over
 /// time alone. `None` if no job has a nonzero time alone.
 #[must_use]
-pub fn maximum_slowdown(alone_and_shared: &[(Nanos, Nanos)]) -> Option<f64> {
+pub fn maximum_slowdown(alone_and_shared: &[(f64, f64)]) -> Option<f64> {
     slowdowns(alone_and_shared).max_by(f64::total_cmp)
 }
 
@@ -46,18 +42,16 @@ pub fn maximum_slowdown(alone_and_shared: &[(Nanos, Nanos)]) -> Option<f64> {
 /// not disturb each other. It reflects both throughput and fairness. `None` if no job has a nonzero
 /// time alone.
 #[must_use]
-pub fn harmonic_speedup(alone_and_shared: &[(Nanos, Nanos)]) -> Option<f64> {
+pub fn harmonic_speedup(alone_and_shared: &[(f64, f64)]) -> Option<f64> {
     let (count, sum) = slowdowns(alone_and_shared)
         .fold((0, 0.0), |(count, sum), slowdown| (count + 1, sum + slowdown));
     (sum > 0.0).then(|| f64::from(count) / sum)
 }
 
 /// Returns time shared over time alone of each job with a nonzero time alone.
-fn slowdowns(alone_and_shared: &[(Nanos, Nanos)]) -> impl Iterator<Item = f64> {
-    alone_and_shared
-        .iter()
-        .filter(|(alone, _)| *alone > Nanos::ZERO)
-        .map(|(alone, shared)| shared.as_f64() / alone.as_f64())
+fn slowdowns(alone_and_shared: &[(f64, f64)]) -> impl Iterator<Item = f64> {
+    let lasting = alone_and_shared.iter().filter(|(alone, _)| *alone > 0.0);
+    lasting.map(|(alone, shared)| shared / alone)
 }
 
 /// Returns the mean; `None` of no values.
@@ -226,16 +220,16 @@ mod tests {
     #[test]
     fn weighted_speedup_by_hand() {
         // 100/100 + 100/125 + 60/80 = 1 + 0.8 + 0.75.
-        let jobs = [(Nanos(100), Nanos(100)), (Nanos(100), Nanos(125)), (Nanos(60), Nanos(80))];
+        let jobs = [(100.0, 100.0), (100.0, 125.0), (60.0, 80.0)];
         assert!(close(weighted_speedup(&jobs), 2.55, 1e-12));
-        assert_eq!(weighted_speedup(&[(Nanos(5), Nanos(0))]), 0.0);
+        assert_eq!(weighted_speedup(&[(5.0, 0.0)]), 0.0);
         assert_eq!(weighted_speedup(&[]), 0.0);
     }
 
     #[test]
     fn slowdowns_by_hand() {
         // Slowdowns 1, 1.25 and 4/3: three over 43/12.
-        let jobs = [(Nanos(100), Nanos(100)), (Nanos(100), Nanos(125)), (Nanos(60), Nanos(80))];
+        let jobs = [(100.0, 100.0), (100.0, 125.0), (60.0, 80.0)];
         assert!(close(maximum_slowdown(&jobs).unwrap(), 4.0 / 3.0, 1e-12));
         assert!(close(harmonic_speedup(&jobs).unwrap(), 36.0 / 43.0, 1e-12));
         assert_eq!((maximum_slowdown(&[]), harmonic_speedup(&[])), (None, None));

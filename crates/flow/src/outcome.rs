@@ -80,8 +80,8 @@ impl Outcome {
     /// the time on a core. Without contention it equals the number of tasks.
     #[must_use]
     pub fn weighted_speedup(&self) -> f64 {
-        let times: Vec<(Nanos, Nanos)> =
-            self.tasks.iter().map(|task| (task.alone, task.running)).collect();
+        let times = |task: &TaskOutcome| (task.alone.as_f64(), task.running.as_f64());
+        let times: Vec<_> = self.tasks.iter().map(times).collect();
         metrics::weighted_speedup(&times)
     }
 

@@ -134,6 +134,10 @@ fn partitions_keep_programs_out_of_each_others_rows() {
     assert_eq!(uniform.colors[3].as_deref(), Some("12-15"));
     for partition in [plain, uniform] {
         let outcome = &partition.outcome;
+        let slowdowns = outcome.programs.iter().map(|program| program.slowdown);
+        assert_eq!(outcome.maximum_slowdown, slowdowns.clone().fold(0.0, f64::max));
+        let speedup: f64 = slowdowns.map(|slowdown| 1.0 / slowdown).sum();
+        assert!((outcome.weighted_speedup - speedup).abs() < 1e-12, "{speedup}");
         for (program, (row, alone)) in
             outcome.programs.iter().zip(outcome.conflicts.iter().zip(&point.alone))
         {
