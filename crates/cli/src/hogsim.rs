@@ -107,6 +107,12 @@ fn load(args: &Args) -> Result<Load, Failure> {
                 .help("transform the segment that it was made of")
                 .into());
         }
+        if args.write_segment.is_some() {
+            return Err(InputError::new(&name, "a plan has no segment that could be written")
+                .key("--write-segment")
+                .help("leave it out, or name a segment")
+                .into());
+        }
         return Ok(Load::Plan(HogPlan::parse(&text, &name)?));
     }
     Ok(Load::Segment(segment::parse(&text, &name)?))

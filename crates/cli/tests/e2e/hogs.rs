@@ -166,6 +166,10 @@ fn wrong_options_are_refused_before_anything_is_measured() {
         let message = refusal(replay.args(["hogsim", "segment", wrong]).args(platform), 2);
         assert!(message.contains(reason), "{wrong}: {message}");
     }
+    world.file("plan", "memweir-hogsim 1\nkernel read\n10 0\n");
+    let options = ["hogsim", "plan", "--write-segment", "written"];
+    let message = refusal(world.memweir().args(options), 2);
+    assert!(message.contains("a plan has no segment") && !world.has("written"), "{message}");
     let target = world.path().join("absent/platform.toml");
     let message = refusal(world.memweir().args(["calibrate", "--platform"]).arg(&target), 4);
     assert!(message.contains("absent/platform.toml"), "{message}");
