@@ -217,9 +217,11 @@ fn of_paper(
     let name = value.one_of("mix", &names)?;
     let work = section.map("work_s", |v| seconds(&v, 1e-3).map(|work| (v, work)))?;
     let share = section.map("dram_share", |v| v.number_in(0.0..=1.0, "share").map(|s| (v, s)))?;
-    let samples = section.map("samples", |v| v.number_in(1.0..=1e8, "number of samples"))?;
+    let samples =
+        section.map("samples", |v| v.number_in(1.0..=1e8, "number of samples").map(|n| (v, n)))?;
     let Some(number) = HMMSCHED.iter().position(|(other, _)| *other == name) else {
-        if let Some(other) = work.map(|(v, _)| v).or(share.map(|(v, _)| v)) {
+        let others = [work.map(|(v, _)| v), share.map(|(v, _)| v), samples.map(|(v, _)| v)];
+        if let Some(other) = others.into_iter().flatten().next() {
             return Err(other.refuse(format!("`{name}` has no such choice")));
         }
         let is = |workload: &&Workload| workload.name() == name;
@@ -236,7 +238,7 @@ fn of_paper(
     let recipe = hmmsched::HmmschedRecipe {
         weight: work.map_or(default.weight, |(_, work)| Weight::Equal(work)),
         dram_share: share.map_or(default.dram_share, |(_, share)| share),
-        samples: samples.map_or(default.samples, |samples| samples as u64),
+        samples: samples.map_or(default.samples, |(_, samples)| samples as u64),
     };
     Ok(Kind::Hmmsched { number, catalog: Arc::clone(catalog), recipe })
 }

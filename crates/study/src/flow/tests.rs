@@ -486,6 +486,10 @@ fn what_cannot_be_executed_is_refused() {
             "[mix]\npaper = \"spec-01\"\nwork_s = 3",
             "s.toml:5: mix.work_s: `spec-01` has no such choice",
         ),
+        (
+            "[mix]\npaper = \"spec-01\"\nsamples = 3",
+            "s.toml:5: mix.samples: `spec-01` has no such choice",
+        ),
         ("[mix]\npaper = \"hmmsched-1\"", "s.toml:4: mix.paper: `iabw` has no second memory"),
         ("[mix]\npaper = \"spec-01\"\njobs = 8", "s.toml:5: mix.jobs: unknown key"),
     ] {
