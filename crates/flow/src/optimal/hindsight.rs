@@ -18,7 +18,8 @@ pub const POLICY: &str = "max-weight";
 const RUNS: u32 = 12;
 
 /// Returns the factors on the lengths of the jobs with which a batch is shortest. `run` runs it
-/// with the factors that it is called with, and returns the end of each job.
+/// with the factors that it is called with, and returns the time from the first arrival to the end
+/// of each job.
 ///
 /// # Errors
 /// The first error of a run.

@@ -141,7 +141,9 @@ impl Scenario {
         experiment.time_factors = hindsight::shortest(experiment.tasks.len(), |factors| {
             experiment.time_factors = factors.to_vec();
             let outcome = self.simulate(&experiment, prepared, None, stop)?;
-            Ok::<_, SimError>(outcome.tasks.iter().map(|task| task.finish).collect())
+            let tasks = outcome.tasks.iter();
+            let first = tasks.clone().map(|task| task.arrival).min().unwrap_or_default();
+            Ok::<_, SimError>(tasks.map(|task| task.finish - first).collect())
         })?;
         self.simulate(&experiment, prepared, recorder, stop)
     }

@@ -539,6 +539,32 @@ jobs = 9
 }
 
 #[test]
+fn in_hindsight_the_time_before_the_first_arrival_does_not_count() {
+    let turnarounds = |arrival: u32| -> Vec<f64> {
+        let tasks = [(4, 1), (5, 1), (2, 3), (11, 6), (9, 2), (7, 2)];
+        let task = |(length, gb): (u32, u32)| {
+            format!(
+                "[[tasks]]\narrival_s = {arrival}\n\
+                 spans = [{{ length_s = {length}, read_bandwidth = {gb}e9 }}]\n"
+            )
+        };
+        let scenario = format!(
+            "policies = [\"max-weight\", \"hindsight\"]\ncores = 3\nkernel.jitter_us = 0\n\
+             overheads.quantum_switch_us = 0\noptimum = \"none\"\nmachine = \"hmmsched\"\n\
+             {}",
+            tasks.map(task).concat()
+        );
+        let capacity = ("machine.memories[0].capacity", "10e9");
+        let report = study(&scenario, &[capacity], Grid::default()).expect("a scenario");
+        let report = report.run(NonZeroUsize::MIN, |_| ()).expect("it runs");
+        report.points[0].runs.iter().map(|run| run.turnaround_s).collect()
+    };
+    let at_once = turnarounds(0);
+    assert!(at_once[1] < at_once[0], "{at_once:?}");
+    assert_eq!(turnarounds(2_000), at_once);
+}
+
+#[test]
 fn every_mix_of_the_papers_can_be_named() {
     for name in mix::paper_names() {
         let scenario =
