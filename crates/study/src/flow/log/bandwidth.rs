@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-use memweir_core::input::{InputError, Section, Value};
+use memweir_core::input::{InputError, Value};
 use memweir_core::names::suggestion;
 use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec};
 use memweir_flow::hardware::Hardware;
@@ -47,14 +47,10 @@ impl Bandwidth {
         jobs: &[LoggedJob],
     ) -> Result<Self, InputError> {
         if value.is_table() {
-            return Self::drawn(value);
+            return Self::drawn(value, hardware);
         }
         match value.text() {
-            None => {
-                let rate =
-                    value.number_in(0.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second")?;
-                Ok(Self::Fixed(BytesPerSec(rate)))
-            }
+            None => Ok(Self::Fixed(rate_of_core(&value, hardware)?)),
             Some("catalog") => {
                 let rate = |entry: &Entry| mean_bandwidth(&entry.program(hardware, CATALOG_SEED));
                 Ok(Self::Pool(catalog.iter().map(rate).collect()))
@@ -64,14 +60,18 @@ impl Bandwidth {
         }
     }
 
-    fn drawn(value: Value<'_>) -> Result<Self, InputError> {
+    fn drawn(value: Value<'_>, hardware: &Hardware) -> Result<Self, InputError> {
         let reversed = value.refuse("`from` is more than `to`");
-        let section = value.section()?;
+        let mut section = value.section()?;
         if section.has("mean") {
-            let [mean, spread] = figures(section, ["mean", "spread"])?;
+            section.only(&["mean", "spread"])?;
+            let mean = rate_of_core(&section.require("mean")?, hardware)?.0;
+            let spread = section.require("spread")?.number_in(0.0..=ABSURD_BANDWIDTH, "spread")?;
             return Ok(Self::Lognormal { mean, spread });
         }
-        let [from, to] = figures(section, ["from", "to"])?;
+        section.only(&["from", "to"])?;
+        let from = rate_of_core(&section.require("from")?, hardware)?.0;
+        let to = rate_of_core(&section.require("to")?, hardware)?.0;
         if from > to {
             return Err(reversed);
         }
@@ -126,12 +126,14 @@ fn unknown(value: &Value<'_>, word: &str, known: &[&str]) -> InputError {
     value.refuse(format!("unknown source of bandwidths `{word}`")).help(help)
 }
 
-/// Reads the keys of a table of figures.
-fn figures(mut section: Section<'_>, keys: [&str; 2]) -> Result<[f64; 2], InputError> {
-    section.only(&keys)?;
-    let mut values = [0.0; 2];
-    for (value, key) in values.iter_mut().zip(keys) {
-        *value = section.require(key)?.number_in(0.0..=ABSURD_BANDWIDTH, key)?;
+/// Reads a bandwidth that a core of the machine can move.
+fn rate_of_core(value: &Value<'_>, hardware: &Hardware) -> Result<BytesPerSec, InputError> {
+    let rate = value.number_in(0.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second")?;
+    let (rate, machine) = (BytesPerSec(rate), &hardware.machine);
+    if rate > machine.core_peak {
+        let (name, peak) = (&machine.name, machine.core_peak);
+        let reason = format!("{rate} is more than a core of `{name}` can move, {peak}");
+        return Err(value.refuse(reason).help("less bandwidth, or a larger `core_peak`"));
     }
-    Ok(values)
+    Ok(rate)
 }
