@@ -72,7 +72,7 @@ pub struct Machine {
 }
 
 /// The access streams of a program's threads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// A synthetic program.
     Synthetic(Box<Structure>),

@@ -15,14 +15,14 @@ use crate::packed::{Reader, put, unzigzag, zigzag};
 use crate::stream::{self, AccessKind, Level, Stream};
 
 /// The accesses of one program, packed in memory, by thread.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct MissTrace {
     threads: Vec<Thread>,
     addressing: Addressing,
     side: Side,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 struct Thread {
     /// Per access: instructions times two, plus one for a write; the address as a difference from
     /// the previous one.

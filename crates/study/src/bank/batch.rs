@@ -237,10 +237,11 @@ struct End {
     lines: u64,
 }
 
-/// Returns the kind of a job: the number of the first that does the same work.
+/// Returns the kind of a job: the number of the first that does the same work. Its name says
+/// nothing: programs without one are called after their source.
 fn kind(ready: &[Ready], place: usize) -> Kind {
-    fn work((spec, _): &Ready) -> (&str, u64, u16) {
-        (&spec.name, spec.instructions, spec.threads)
+    fn work((spec, _): &Ready) -> (&Source, u64, u16) {
+        (&spec.source, spec.instructions, spec.threads)
     }
     let first = ready.iter().position(|other| work(other) == work(&ready[place]));
     Kind(first.unwrap_or(place) as u64)

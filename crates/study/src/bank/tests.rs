@@ -166,6 +166,29 @@ fn partitions_keep_programs_out_of_each_others_rows() {
     assert_eq!(run(FOUR, &[]).remove(0), point);
 }
 
+#[test]
+fn programs_that_are_called_alike_are_not_of_one_kind() {
+    // A light program that ends first, and three heavy ones; none has a name.
+    const UNNAMED: &str = r#"
+fidelity = "bank"
+instructions = 30_000
+machine = { cores = 2, memory = { device = "ddr3-1333" } }
+policies = "max-weight"
+knowledge = "first-run"
+compression = 10_000
+[[programs]]
+synthetic = { mpki = 1, rbl = 0.6, blp = 2, footprint_mib = 16 }
+[[programs]]
+synthetic = { mpki = 40, rbl = 0.2, blp = 1, footprint_mib = 16 }
+instances = 3
+"#;
+    let ends = |scenario: &str| -> Vec<f64> {
+        let jobs = &run(scenario, &[])[0].policies[0].jobs;
+        jobs.iter().map(|job| job.finish_s).collect()
+    };
+    assert_eq!(ends(UNNAMED), ends(&format!("{UNNAMED}name = \"heavy\"\n")));
+}
+
 const BATCH: &str = r#"
 fidelity = "bank"
 machine = { cores = 2, memory = { device = "ddr4-2400" } }
