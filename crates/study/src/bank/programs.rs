@@ -318,6 +318,13 @@ fn changed(
 fn structure(value: Value<'_>) -> Result<Structure, InputError> {
     let mut section = value.section()?;
     section.only(&STRUCTURE)?;
+    for (key, size) in [("resident_apki", "resident_kib"), ("shared_share", "shared_mib")] {
+        if section.has(key) && !section.has(size) {
+            let reason = format!("there is no such data without `{size}`");
+            let help = format!("add `{size}`, or leave it out");
+            return Err(section.require(key)?.refuse(reason).help(help));
+        }
+    }
     let mut structure = Structure::default();
     if let Some(burst) = section.map("burst", |v| whole(&v, 1..=1 << 20))? {
         structure.burst = burst as u32;
