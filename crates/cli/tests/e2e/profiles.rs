@@ -284,7 +284,8 @@ fn what_a_program_writes_through_a_link_is_discarded() {
 
 #[test]
 fn jobs_are_profiled_with_their_variables_and_known_by_them() {
-    if no_emulator() {
+    // In a copy of its directory, a program that fails may miss files, and is not stored.
+    if no_emulator() || !root("overlays") {
         return;
     }
     let world = World::new();
