@@ -72,10 +72,14 @@ impl EmulatedWorld {
     /// Collects the occurrences in the host so far.
     fn poll(&mut self) -> io::Result<()> {
         for occurrence in self.live.wait(Nanos::ZERO)? {
-            if let Occurrence::Exited(job, _) = occurrence {
-                self.pids.remove(&job);
-            }
-            self.pending.push_back(occurrence);
+            self.pending.push_back(match occurrence {
+                Occurrence::Exited { job, code, .. } => {
+                    self.pids.remove(&job);
+                    // The time in the host says nothing here.
+                    Occurrence::Exited { job, code, cpu_time: None }
+                }
+                other => other,
+            });
         }
         Ok(())
     }

@@ -76,7 +76,7 @@ impl World for Replayed {
         }
         let Some((_, job)) = end else { return Ok(Vec::new()) };
         self.control.empty(job);
-        Ok(vec![Occurrence::Exited(job, 0)])
+        Ok(vec![Occurrence::Exited { job, code: 0, cpu_time: None }])
     }
 
     fn spawn(&mut self, job: JobId, _: &Launch, _: &SpawnTarget) -> Result<i32, LaunchError> {

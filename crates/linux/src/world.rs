@@ -17,8 +17,16 @@ use crate::launch::{Launch, LaunchError};
 /// Event from outside the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
-    /// The job's first process ended with this code (128 + signal if a signal ended it).
-    Exited(JobId, i32),
+    /// The first process of a job ended.
+    Exited {
+        /// The job.
+        job: JobId,
+        /// Its exit code; 128 + signal if a signal ended it.
+        code: i32,
+        /// CPU time of the process and of the children that it has waited for; `None` where that
+        /// is not the time of this world.
+        cpu_time: Option<Nanos>,
+    },
     /// SIGINT, SIGTERM or SIGHUP arrived.
     Stop,
     /// The terminal asks this process to [suspend](World::suspend) itself (SIGTSTP).

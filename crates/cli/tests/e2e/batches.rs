@@ -180,6 +180,16 @@ fn wrong_policy_programs_are_refused() {
 }
 
 #[test]
+fn without_groups_the_cpu_time_of_a_job_within_a_quantum_counts() {
+    let world = World::new();
+    let mut run = world.memweir();
+    run.args(["run", "--mechanism", "sigstop", "--policy", "os", "--quantum", "10s"]);
+    let report = json(run.args(["--json", "-", "--", "sh", "-c", SPIN]), 0);
+    let running = report["jobs"][0]["running_s"].as_f64().expect("a time");
+    assert!(running > 0.01, "{report}");
+}
+
+#[test]
 fn perf_events_of_a_file_drive_a_policy_that_decides_by_bandwidth() {
     if !root("counting what the kernel does for a job") {
         return;

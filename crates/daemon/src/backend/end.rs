@@ -85,9 +85,10 @@ impl QueueBackend<'_> {
         let mut stop = None;
         for occurrence in occurrences {
             match occurrence {
-                Occurrence::Exited(job, _) | Occurrence::Vanished(job) => {
-                    self.supervisor_ended(job);
+                Occurrence::Exited { job, cpu_time, .. } => {
+                    self.supervisor_ended(job, cpu_time);
                 }
+                Occurrence::Vanished(job) => self.supervisor_ended(job, None),
                 Occurrence::Stop => stop = Some(quantum_loop::Event::Stop),
                 // A daemon does not ask to be told of requests to suspend it.
                 Occurrence::Woken | Occurrence::Suspend => {}
@@ -97,7 +98,7 @@ impl QueueBackend<'_> {
     }
 
     /// Reads the end that a supervisor has left.
-    fn supervisor_ended(&mut self, job: JobId) {
+    fn supervisor_ended(&mut self, job: JobId, cpu_time: Option<Nanos>) {
         let Some(found) = self.service.job(job) else { return };
         let end = match self.service.attempt(&found).read_end() {
             Ok(Some(exit)) => exit.end(),
@@ -109,6 +110,7 @@ impl QueueBackend<'_> {
         };
         if let Some(slot) = self.slots.get_mut(&job) {
             slot.stage = Stage::ChildrenLeft(end);
+            slot.totals.ended_after = cpu_time;
         }
     }
 

@@ -160,7 +160,10 @@ impl Live {
                 let job = JobId(u32::try_from(mark).unwrap_or(u32::MAX));
                 let occurrence = match self.processes.get_mut(&job) {
                     Some(First::Child(process)) => match process.try_wait()? {
-                        Some(exit) => Occurrence::Exited(job, exit.code()),
+                        Some(exit) => {
+                            let cpu_time = Some(exit.cpu_time);
+                            Occurrence::Exited { job, code: exit.code(), cpu_time }
+                        }
                         None => return Ok(None),
                     },
                     Some(First::Adopted(_)) => Occurrence::Vanished(job),

@@ -45,6 +45,8 @@ pub struct Totals {
     pub metered: bool,
     /// CPU time.
     pub cpu_time: Nanos,
+    /// CPU time of its first process, once that has ended, and of the children that it waited for.
+    pub ended_after: Option<Nanos>,
     /// Counts of its meter.
     pub counts: Counts,
 }
@@ -193,8 +195,10 @@ impl Mechanisms {
         quantum: Nanos,
     ) -> (Observation, Option<MeterLoss>) {
         let before = totals.clone();
-        // The accounts of a job that has just ended may be gone.
-        let cpu_time = self.blocker.cpu_time(job).unwrap_or(before.cpu_time).max(before.cpu_time);
+        // The accounts of a job that has just ended may be gone, and without a group they are
+        // those of its living processes.
+        let least = before.cpu_time.max(before.ended_after.unwrap_or_default());
+        let cpu_time = self.blocker.cpu_time(job).map_or(least, |time| time.max(least));
         totals.cpu_time = cpu_time;
         let (reading, loss) = self.read_meter(job, totals, quantum);
         let counts = reading.as_ref().map(|reading| reading.counts.since(&before.counts));

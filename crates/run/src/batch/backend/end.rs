@@ -34,7 +34,10 @@ impl ProcessBackend<'_> {
         let (mut stop, mut suspend) = (false, false);
         for occurrence in occurrences {
             match occurrence {
-                Occurrence::Exited(job, code) => self.slots.first_process_ended(job, code),
+                Occurrence::Exited { job, code, cpu_time } => {
+                    self.slots.first_process_ended(job, code);
+                    self.slots.totals(job).ended_after = cpu_time;
+                }
                 Occurrence::Stop => stop = true,
                 Occurrence::Suspend => suspend = true,
                 // Jobs of a batch are never adopted, and nothing else changes it.

@@ -141,11 +141,8 @@ impl World for Machine {
         for job in over {
             let left = self.left.remove(&job);
             let script = &self.scripts[job.index()];
-            if left == Some(Nanos::ZERO) {
-                occurrences.push(Occurrence::Exited(job, script.code));
-            } else {
-                occurrences.push(Occurrence::Exited(job, 137));
-            }
+            let code = if left == Some(Nanos::ZERO) { script.code } else { 137 };
+            occurrences.push(Occurrence::Exited { job, code, cpu_time: None });
             if script.children > Nanos::ZERO {
                 self.orphans.insert(job, script.children);
             } else {
