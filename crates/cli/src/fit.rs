@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, Nanos};
+use memweir_linux::launch::Signals;
 use memweir_linux::{stderr, tell};
 use memweir_policy::SpeedModel;
 use memweir_run::batch::{Knowledge, find_programs};
@@ -153,9 +154,11 @@ const ONE: Nanos = Nanos::from_millis(1000);
 
 /// Measures each command alone, so that the curve can follow their times, and then the curve.
 fn measured(batch: &Batch, cores: u32) -> Result<(Vec<JobKind>, Vec<Point>), Failure> {
+    let signals = Signals::caught()
+        .map_err(|error| Failure::Machine(format!("cannot wait for signals: {error}")))?;
     let counter = Counter::new("commands alone", batch.jobs.len() as u64);
     let alone = |job: &Job| {
-        let time = fit::time_alone(job)?;
+        let time = fit::time_alone(job, &signals)?;
         counter.one_more();
         let name = job.name.clone();
         Ok(JobKind { name, cores: job.cores, bandwidth: BytesPerSec::ZERO, time })
@@ -164,14 +167,23 @@ fn measured(batch: &Batch, cores: u32) -> Result<(Vec<JobKind>, Vec<Point>), Fai
     counter.finish();
     let mut points = fit::steps(&kinds, cores);
     let counter = Counter::new("runs", points.len() as u64);
-    fit::measure(&batch.jobs, &kinds, &mut points, || counter.one_more())?;
+    fit::measure(&batch.jobs, &kinds, &mut points, &signals, || counter.one_more())?;
     counter.finish();
+    if points.iter().any(|point| fit::exceeds_full_speed(&kinds, point)) {
+        tell!(
+            "copies got more done than they can at full speed: something else slowed down the runs \
+             alone, so measure again on an idle machine"
+        );
+    }
     Ok((kinds, points))
 }
 
 impl From<MeasureError> for Failure {
     fn from(error: MeasureError) -> Self {
-        Self::Machine(error.to_string())
+        match error {
+            MeasureError::Interrupted(_) => Self::Interrupted(error.to_string()),
+            _ => Self::Machine(error.to_string()),
+        }
     }
 }
 

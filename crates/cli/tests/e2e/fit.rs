@@ -1,6 +1,10 @@
 //! `memweir fit`: predictions by hand, measured copies, and what is refused.
 
-use crate::support::{World, json, refusal};
+use std::path::PathBuf;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{World, json, refusal, send, wait_until};
 
 /// A calibration with a peak of 10 GB/s.
 const PLATFORM: &str = r#"
@@ -44,6 +48,18 @@ fn one_number_for_one_command_and_a_line_for_each_of_several() {
 }
 
 #[test]
+fn a_signal_ends_the_copies_too() {
+    let world = World::new();
+    let copy = "echo $$ > new; mv new pid; sleep 1000; true";
+    let mut fit = world.start(&["fit", "--measure", "--", "sh", "-c", copy]);
+    wait_until("a copy runs", || world.has("pid"));
+    send(&fit, Signal::SIGTERM);
+    assert_eq!(fit.wait().expect("it ends").code(), Some(130));
+    let copy = PathBuf::from("/proc").join(world.read("pid").trim());
+    assert!(!copy.exists(), "{} runs", copy.display());
+}
+
+#[test]
 fn the_curve_is_in_the_json() {
     let world = world();
     let report = json(world.memweir().args(CALIBRATED).args(["--json", "-", "heavy.toml"]), 0);
@@ -73,7 +89,7 @@ fn copies_are_measured_without_profile_and_calibration() {
     assert_eq!(report["curve"][2]["copies"], serde_json::json!([3, 1]), "{report}");
     let failed = ["fit", "--measure", "--", "false"];
     let message = refusal(world.memweir().args(failed), 3);
-    assert!(message.contains("a copy of false failed: exit status: 1"), "{message}");
+    assert!(message.contains("a copy of false failed: exit code 1"), "{message}");
     let absent = ["fit", "--measure", "--cores", "2", "--", "touch", "ran", ":::", "./absent"];
     let message = refusal(world.memweir().args(absent), 2);
     assert!(message.contains("absent") && !world.has("ran"), "{message}");

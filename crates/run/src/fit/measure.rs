@@ -2,13 +2,20 @@
 
 use std::fs::File;
 use std::io;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::Instant;
 
 use memweir_core::Nanos;
+use memweir_linux::blocker::SpawnTarget;
+use memweir_linux::launch::{Ending, Exit, Launch, Process, Signals, Waited, launch};
+use memweir_linux::signals::{self, Signal};
 
 use super::{JobKind, Point, throughput};
 use crate::jobs::Job;
+use crate::options;
+
+/// Interval at which waits for copies begin anew; signals end them at once.
+const WAIT: Nanos = Nanos::from_millis(1000);
 
 /// Error of a measurement.
 #[derive(Debug, thiserror::Error)]
@@ -29,16 +36,19 @@ pub enum MeasureError {
         /// Its end.
         status: String,
     },
+    /// This signal ended the measurement and all copies.
+    #[error("{0} ended the measurement")]
+    Interrupted(&'static str),
 }
 
 /// Runs one copy of a job alone, and returns its time. Another run before brings its files into
 /// the page cache, where all later copies find them.
 ///
 /// # Errors
-/// If the command cannot be started or fails.
-pub fn time_alone(job: &Job) -> Result<Nanos, MeasureError> {
-    once(job)?;
-    once(job).map(Nanos::from_secs_f64)
+/// If the command cannot be started or fails, or one of the `signals` arrives.
+pub fn time_alone(job: &Job, signals: &Signals) -> Result<Nanos, MeasureError> {
+    once(job, signals)?;
+    once(job, signals).map(Nanos::from_secs_f64)
 }
 
 /// Measures the throughput at each point, in the order of the points, from the times alone that
@@ -49,11 +59,12 @@ pub fn time_alone(job: &Job) -> Result<Nanos, MeasureError> {
 /// that end early leave the others alone, so that the measured throughput is a little too high.
 ///
 /// # Errors
-/// If a command cannot be started or fails.
+/// If a command cannot be started or fails, or one of the `signals` arrives.
 pub fn measure(
     jobs: &[Job],
     kinds: &[JobKind],
     points: &mut [Point],
+    signals: &Signals,
     mut done: impl FnMut(),
 ) -> Result<(), MeasureError> {
     for point in points {
@@ -63,7 +74,7 @@ pub fn measure(
             continue;
         }
         let copies: Vec<(&Job, u32)> = jobs.iter().zip(point.copies.iter().copied()).collect();
-        let times = together(&copies)?;
+        let times = together(&copies, signals)?;
         let speeds = kinds.iter().zip(&times);
         let speeds: Vec<f64> =
             speeds.map(|(kind, times)| kind.time.as_secs_f64() / mean(times)).collect();
@@ -74,11 +85,11 @@ pub fn measure(
 }
 
 /// Runs copies of jobs at the same time. Returns the seconds of each copy, job by job.
-fn together(copies: &[(&Job, u32)]) -> Result<Vec<Vec<f64>>, MeasureError> {
+fn together(copies: &[(&Job, u32)], signals: &Signals) -> Result<Vec<Vec<f64>>, MeasureError> {
     std::thread::scope(|scope| {
         let threads: Vec<Vec<_>> = copies
             .iter()
-            .map(|(job, n)| (0..*n).map(|_| scope.spawn(|| once(job))).collect())
+            .map(|(job, n)| (0..*n).map(|_| scope.spawn(|| once(job, signals))).collect())
             .collect();
         let join = |thread: std::thread::ScopedJoinHandle<'_, _>| match thread.join() {
             Ok(seconds) => seconds,
@@ -89,28 +100,51 @@ fn together(copies: &[(&Job, u32)]) -> Result<Vec<Vec<f64>>, MeasureError> {
 }
 
 /// Runs one copy to its end; returns its seconds.
-fn once(job: &Job) -> Result<f64, MeasureError> {
+fn once(job: &Job, signals: &Signals) -> Result<f64, MeasureError> {
     let start_failed = |source| MeasureError::Start { name: job.name.clone(), source };
-    let argv = job.command.argv();
-    let (program, arguments) = argv.split_first().ok_or_else(|| {
-        start_failed(io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"))
-    })?;
-    let stdin = match &job.stdin {
-        Some(path) => Stdio::from(File::open(path).map_err(start_failed)?),
-        None => Stdio::null(),
-    };
-    let mut command = Command::new(program);
-    command.args(arguments).envs(&job.env).stdin(stdin).stdout(Stdio::null()).stderr(Stdio::null());
-    if let Some(directory) = &job.directory {
-        command.current_dir(directory);
-    }
+    let newborn = command(job)
+        .and_then(|command| launch(&command, &SpawnTarget::Session).map_err(io::Error::other));
+    let newborn = newborn.map_err(start_failed)?;
     let start = Instant::now();
-    let status = command.status().map_err(start_failed)?;
+    let mut process = newborn.exec().map_err(|error| start_failed(io::Error::other(error)))?;
+    let exit = ended(&mut process, signals)
+        .map_err(start_failed)?
+        .map_err(|signal| MeasureError::Interrupted(signal.as_str()))?;
     let seconds = start.elapsed().as_secs_f64();
-    match status.success() {
-        true => Ok(seconds),
-        false => Err(MeasureError::Failed { name: job.name.clone(), status: status.to_string() }),
+    let status = match exit.ending {
+        Ending::Code(0) => return Ok(seconds),
+        Ending::Code(code) => format!("exit code {code}"),
+        Ending::Signal(signal) => signals::name(signal),
+    };
+    Err(MeasureError::Failed { name: job.name.clone(), status })
+}
+
+/// Waits for the end of a copy, or for a signal, by which it is killed.
+fn ended(process: &mut Process, signals: &Signals) -> io::Result<Result<Exit, Signal>> {
+    loop {
+        match signals.wait(process, WAIT)? {
+            Waited::Runs => {}
+            Waited::Ended(exit) => return Ok(Ok(exit)),
+            Waited::Killed(signal) => return Ok(Err(signal)),
+        }
     }
+}
+
+/// Returns the command of a copy, without output.
+fn command(job: &Job) -> io::Result<Launch> {
+    let argv = job.command.argv();
+    let directory = job.directory.as_deref().unwrap_or(Path::new("."));
+    let name = argv.first().ok_or_else(|| io::Error::other("the command is empty"))?;
+    let program = options::program(name, directory)
+        .map_err(|refusal| io::Error::other(refusal.sentence()))?;
+    let silent = Launch::silent(program, argv)?;
+    let stdin = job.stdin.as_ref().map_or(Ok(None), |path| File::open(path).map(Some))?;
+    Ok(Launch {
+        env: std::env::vars_os().chain(job.env.clone()).collect(),
+        directory: job.directory.clone(),
+        stdin: stdin.unwrap_or(silent.stdin),
+        ..silent
+    })
 }
 
 fn mean(seconds: &[f64]) -> f64 {

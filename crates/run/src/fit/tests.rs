@@ -1,3 +1,4 @@
+use memweir_linux::launch::Signals;
 use memweir_policy::Bus;
 
 use super::*;
@@ -74,6 +75,8 @@ fn what_was_measured_decides() {
     };
     let points = [point(1, 1.0, 1.0), point(2, 2.0, 1.49), point(3, 3.0, 1.5), point(4, 4.0, 1.4)];
     assert_eq!(recommended(&kinds, &points).unwrap().copies, [2]);
+    let exceeds = |measured| exceeds_full_speed(&kinds, &point(2, 2.0, measured));
+    assert_eq!([1.49, 2.1, 2.3].map(exceeds), [false, false, true]);
 }
 
 #[test]
@@ -82,30 +85,34 @@ fn a_slow_first_run_makes_no_copy_fast() {
     let line = "[ -e warm ] || sleep 1; touch warm; sleep 0.02".into();
     let mut job = Job::new("job", Command::Shell(line));
     job.directory = Some(directory.path().to_owned());
-    let time = time_alone(&job).unwrap();
+    let signals = Signals::caught().unwrap();
+    let time = time_alone(&job, &signals).unwrap();
     assert!(time < Nanos::from_millis(1000), "{time:?}");
     let kinds = [JobKind { time, ..kind(1, 0.0, 9) }];
     let mut points = steps(&kinds, 1);
-    measure(&[job], &kinds, &mut points, || ()).unwrap();
+    measure(&[job], &kinds, &mut points, &signals, || ()).unwrap();
     assert_eq!(points[0].measured, Some(1.0));
 }
 
 #[test]
 fn copies_are_run_side_by_side_and_failures_are_named() {
     let shell = |line: &str| Job::new("job", Command::Shell(line.into()));
-    let time = time_alone(&shell("sleep 0.2")).unwrap();
+    let signals = Signals::caught().unwrap();
+    let time = time_alone(&shell("sleep 0.2"), &signals).unwrap();
     assert!(time >= Nanos::from_millis(200), "{time:?}");
     let kinds = [JobKind { time, ..kind(1, 0.0, 9) }];
     let mut points = steps(&kinds, 2);
     assert_eq!(copies(&points), [[1], [2]]);
     let mut runs = 0;
-    measure(&[shell("sleep 0.2")], &kinds, &mut points, || runs += 1).unwrap();
+    measure(&[shell("sleep 0.2")], &kinds, &mut points, &signals, || runs += 1).unwrap();
     assert_eq!(runs, 2);
     // Sleeping copies do not contend, whatever the machine does meanwhile.
     assert!(points.iter().all(|point| point.measured.is_some_and(|rate| rate > 0.0)));
-    let failed = measure(&[shell("exit 3")], &kinds, &mut points, || ()).unwrap_err();
-    assert_eq!(failed.to_string(), "a copy of job failed: exit status: 3");
+    let measured = |job: Job, points: &mut [Point]| {
+        measure(&[job], &kinds, points, &signals, || ()).unwrap_err().to_string()
+    };
+    assert_eq!(measured(shell("exit 3"), &mut points), "a copy of job failed: exit code 3");
     let missing = Job::new("job", Command::Exec(vec!["/no/such/program".into()]));
-    let missing = measure(&[missing], &kinds, &mut points, || ()).unwrap_err();
-    assert!(missing.to_string().starts_with("job cannot be started"), "{missing}");
+    let missing = measured(missing, &mut points);
+    assert!(missing.starts_with("job cannot be started"), "{missing}");
 }
