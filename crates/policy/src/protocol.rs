@@ -16,6 +16,7 @@
 //!
 //! File input and output is left to the caller.
 
+use memweir_core::segment::is_rate;
 use memweir_core::{BytesPerSec, JobId};
 use serde::{Deserialize, Serialize};
 
@@ -170,10 +171,16 @@ impl PolicyAnswer {
     /// # Errors
     /// If the line is something else; the text follows the name of the one who answered.
     pub fn parse(line: &str) -> Result<Self, String> {
-        serde_json::from_str(line).map_err(|_| {
+        let answer = serde_json::from_str(line).map_err(|_| {
             let shown: String = line.trim_end().chars().take(SHOWN).collect();
             format!("answered `{shown}`; write a line such as {{\"jobs\": [3, 1]}}")
-        })
+        })?;
+        match answer {
+            Self::Choice { target: Some(target), .. } if !is_rate(target) => {
+                Err(format!("answered with the target {}; it is zero or more", target.0))
+            }
+            answer => Ok(answer),
+        }
     }
 }
 

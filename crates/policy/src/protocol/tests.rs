@@ -112,6 +112,8 @@ fn answers_are_read_and_nonsense_is_shown() {
         let said = PolicyAnswer::parse(wrong).unwrap_err();
         assert!(said.starts_with(&format!("answered `{wrong}`; write")), "{said}");
     }
+    let negative = PolicyAnswer::parse("{\"jobs\": [1], \"target\": -2e9}").unwrap_err();
+    assert_eq!(negative, "answered with the target -2000000000; it is zero or more");
     assert!(PolicyAnswer::parse(&"x".repeat(5000)).unwrap_err().len() < 200);
 }
 
