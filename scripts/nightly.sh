@@ -13,6 +13,7 @@
 #             kernel, then compaction, migration, huge pages and memory cgroups
 #   fuzz      every fuzz target, FUZZ_INPUTS inputs (default: ten million)
 #   tests     the tests that `make test` leaves out because they take minutes
+#   user      the end-to-end tests as an ordinary user
 #   live      one round of the live batches of experiments/max-weight
 #   engines   sweeps on Dask, Ray, MPI, HyperQueue and Slurm
 #   wheel     the Python package as `make wheel` builds it, in an empty environment
@@ -67,6 +68,22 @@ tests() {
         'queue::' 'steps::' </dev/null
 }
 
+user() {
+    # `make test` runs them as the user that it has.
+    [ "$(id -u)" -eq 0 ] || return 0
+    home=$(mktemp -d) && chmod 711 "$home" && mkdir "$home/own" && chown 65534:65534 "$home/own"
+    as_user="env HOME=$home/own TMPDIR=$home/own setpriv --reuid=65534 --regid=65534 --clear-groups"
+    scripts/setup.sh test && scripts/build-as-tested.sh
+    MEMWEIR_SKIPS="$home/own/skips" \
+        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$as_user" \
+        scripts/cargo.sh test --workspace --locked --test e2e </dev/null
+    tested=$?
+    # shellcheck disable=SC2086 # the command has several words
+    $as_user scripts/skips.sh "$home/own/skips" || tested=1
+    rm -rf "$home"
+    return $tested
+}
+
 live() {
     make build && mkdir -p target/live &&
         experiments/max-weight/live.py target/release/memweir target/live 1
@@ -105,8 +122,8 @@ bench() {
     scripts/slower.sh
 }
 
-parts='costs sched_ext planted bisect review selftests fuzz tests live engines wheel deb systemd'
-parts="$parts site publish bench"
+parts='costs sched_ext planted bisect review selftests fuzz tests user live engines wheel deb'
+parts="$parts systemd site publish bench"
 # shellcheck disable=SC2086 # the parts are separate words
 [ $# -gt 0 ] || set -- $parts
 failed=
@@ -114,7 +131,7 @@ for part; do
     case " $parts " in
     *" $part "*) ;;
     *)
-        sed -n 's/^# \{0,1\}//; 2,23p' "$0" >&2
+        sed -n 's/^# \{0,1\}//; 2,24p' "$0" >&2
         exit 2
         ;;
     esac
