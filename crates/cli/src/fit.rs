@@ -87,7 +87,8 @@ struct JobFit<'a> {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let cores = args.cores.unwrap_or(available_cores().get() as u32);
     output::check([&args.json], args.jobs.file())?;
-    let (batch, _) = args.jobs.read(cores, "memweir fit")?;
+    let (mut batch, _) = args.jobs.read(cores, "memweir fit")?;
+    batch.jobs = one_of_each(batch.jobs);
     let mut notices = Vec::new();
     let platform = Platform::find(args.platform.as_deref(), &mut notices)?;
     notices.iter().for_each(|notice| tell!("{notice}"));
@@ -115,6 +116,21 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let report = report(&kinds, &points, best, cores, peak, args.measure);
     output::report(args.json.as_deref(), &report, || numbers(&kinds, best))?;
     Ok(Outcome::Success)
+}
+
+/// Returns one job for all instances of a command: their number is what is looked for.
+fn one_of_each(jobs: Vec<Job>) -> Vec<Job> {
+    let mut kinds: Vec<Job> = Vec::new();
+    for job in jobs {
+        let is_same = |last: &&mut Job| Job { name: job.name.clone(), ..(**last).clone() } == job;
+        match kinds.last_mut().filter(is_same) {
+            Some(first) => {
+                first.name = first.name.strip_suffix(".1").unwrap_or(&first.name).to_owned();
+            }
+            None => kinds.push(job),
+        }
+    }
+    kinds
 }
 
 /// Returns what profiles say of the commands, and the curve that follows.

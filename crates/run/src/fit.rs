@@ -145,8 +145,8 @@ pub(crate) fn throughput(kinds: &[JobKind], copies: &[u32], speeds: &[f64]) -> f
     one_by_one * sets_per_second.fold(f64::INFINITY, f64::min)
 }
 
-/// Returns true if copies got more done than they can at full speed, by more than a tenth: something
-/// else slowed down the runs alone.
+/// Returns true if copies got more done than they can at full speed, by more than a tenth:
+/// something else slowed down the runs alone.
 #[must_use]
 pub fn exceeds_full_speed(kinds: &[JobKind], point: &Point) -> bool {
     let most = throughput(kinds, &point.copies, &vec![1.0; kinds.len()]);

@@ -43,6 +43,8 @@ fn one_number_for_one_command_and_a_line_for_each_of_several() {
         String::from_utf8(output.stdout).expect("text")
     };
     assert_eq!(said("heavy.toml"), "4\n");
+    world.file("three.toml", &format!("{HEAVY}instances = 3\n"));
+    assert_eq!(said("three.toml"), "4\n", "instances are copies");
     let both = said("both.toml");
     assert!(both.starts_with("heavy=") && both.contains("\nlight="), "{both}");
 }
