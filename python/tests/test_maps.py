@@ -12,7 +12,7 @@ import memweir
 import pytest
 from memweir import _command
 
-PLACES = [0, 0x1000, 0x2F000, 0x1234_5678, 0x2_0000_0040]
+PLACES = [0, 0x1000, 0x2F000, 0x1234_5678, 0x1_FFFF_FFC0]
 
 
 @pytest.fixture
@@ -63,3 +63,5 @@ def test_wrong_maps_and_pages_are_refused(file: Path, tmp_path: Path) -> None:
     assert refused.value.source == str(broken)
     with pytest.raises(ValueError, match="powers of 2"):
         memweir.maps.read(file).colors(5000)
+    with pytest.raises(ValueError, match="beyond the 33 address bits"):
+        memweir.maps.read(file).decode([0x2_0000_0040])

@@ -17,6 +17,7 @@ mod tests;
 pub use color::{Color, ColorSet, Coloring, MAX_COLORS};
 pub use gf2::{Span, XorFunction};
 
+use crate::input::Refusal;
 use crate::units::{Bytes, PAGE, PhysAddr};
 
 /// Bits of the offset within a base page, the page size of live programs.
@@ -132,6 +133,23 @@ impl AddressMap {
             row: gather(self.row.iter().copied(), inner),
             column: gather(self.column.iter().copied(), inner),
         }
+    }
+
+    /// Refuses an address of which the map says nothing. A map that is not complete says something
+    /// of banks beyond its bits.
+    ///
+    /// # Errors
+    /// If the address lies below the offset, or beyond the bits of a complete map.
+    pub fn covers(&self, address: PhysAddr) -> Result<(), Refusal> {
+        let (offset, bits) = (self.offset, self.bits);
+        let place = if address.0 < offset {
+            format!("below the map's offset {offset:#x}")
+        } else if self.is_complete() && self.enter(address).1 >> bits != 0 {
+            format!("beyond the {bits} address bits of the map")
+        } else {
+            return Ok(());
+        };
+        Err(Refusal::plain(format!("{address} is {place}: the map says nothing of it")))
     }
 
     /// Returns the value of the functions that choose `role` at `address`: `decode` for one role.

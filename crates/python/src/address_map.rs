@@ -75,7 +75,7 @@ impl AddressMap {
     /// knows, `set`, and `row` and `column` where it knows them.
     ///
     /// # Errors
-    /// `ValueError` if an address lies below the map.
+    /// `ValueError` if the map says nothing of an address.
     fn decode<'py>(
         &self,
         py: Python<'py>,
@@ -99,12 +99,8 @@ impl AddressMap {
     }
 
     fn place<'py>(&self, py: Python<'py>, address: u64) -> PyResult<Bound<'py, PyDict>> {
-        if address < self.0.offset {
-            let offset = self.0.offset;
-            let reason = format!("{address:#x} lies below the map, which begins at {offset:#x}");
-            return Err(PyValueError::new_err(reason));
-        }
         let (place, at) = (PyDict::new(py), PhysAddr(address));
+        self.0.covers(at).map_err(|refusal| PyValueError::new_err(refusal.reason))?;
         let location = self.0.decode(at);
         place.set_item("address", address)?;
         for &role in Role::ALL {

@@ -64,18 +64,7 @@ fn addresses(map: &AddressMap, given: &[String]) -> Result<Vec<PhysAddr>, InputE
 fn address(map: &AddressMap, text: &str) -> Result<PhysAddr, Refusal> {
     let address = value::address(text)
         .map_err(|wrong| Refusal::new(wrong, "hexadecimal with `0x`, or decimal"))?;
-    if address.0 < map.offset {
-        let offset = map.offset;
-        return Err(Refusal::plain(format!(
-            "{address} is below the map's offset {offset:#x}: the map says nothing of it"
-        )));
-    }
-    if map.is_complete() && map.enter(address).1 >> map.bits != 0 {
-        let bits = map.bits;
-        return Err(Refusal::plain(format!(
-            "{address} is beyond the {bits} address bits of the map: it says nothing of it"
-        )));
-    }
+    map.covers(address)?;
     Ok(address)
 }
 
