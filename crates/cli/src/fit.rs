@@ -88,7 +88,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let cores = args.cores.unwrap_or(available_cores().get() as u32);
     output::check([&args.json], args.jobs.file())?;
     let (mut batch, _) = args.jobs.read(cores, "memweir fit")?;
-    batch.jobs = one_of_each(batch.jobs);
+    batch.jobs = one_of_each(&batch.jobs);
     let mut notices = Vec::new();
     let platform = Platform::find(args.platform.as_deref(), &mut notices)?;
     notices.iter().for_each(|notice| tell!("{notice}"));
@@ -119,18 +119,18 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 }
 
 /// Returns one job for all instances of a command: their number is what is looked for.
-fn one_of_each(jobs: Vec<Job>) -> Vec<Job> {
-    let mut kinds: Vec<Job> = Vec::new();
-    for job in jobs {
-        let is_same = |last: &&mut Job| Job { name: job.name.clone(), ..(**last).clone() } == job;
-        match kinds.last_mut().filter(is_same) {
-            Some(first) => {
-                first.name = first.name.strip_suffix(".1").unwrap_or(&first.name).to_owned();
-            }
-            None => kinds.push(job),
+fn one_of_each(jobs: &[Job]) -> Vec<Job> {
+    let is_same = |a: &Job, b: &Job| Job { name: a.name.clone(), ..b.clone() } == *a;
+    let one = |instances: &[Job]| {
+        let mut first = instances[0].clone();
+        if instances.len() > 1
+            && let Some(name) = first.name.strip_suffix(".1")
+        {
+            first.name = name.to_owned();
         }
-    }
-    kinds
+        first
+    };
+    jobs.chunk_by(is_same).map(one).collect()
 }
 
 /// Returns what profiles say of the commands, and the curve that follows.
@@ -259,4 +259,19 @@ fn curve(kinds: &[JobKind], points: &[Point]) -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_run::jobs::Command;
+
+    use super::*;
+
+    #[test]
+    fn instances_are_one_command_under_the_name_of_their_job() {
+        let job = |name: &str, line: &str| Job::new(name, Command::Shell(line.into()));
+        let jobs = [job("v.1.1", "a"), job("v.1.2", "a"), job("v.1.3", "a"), job("w.1", "b")];
+        let names: Vec<String> = one_of_each(&jobs).into_iter().map(|job| job.name).collect();
+        assert_eq!(names, ["v.1", "w.1"]);
+    }
 }
