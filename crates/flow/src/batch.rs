@@ -9,6 +9,7 @@ mod jobs;
 mod observe;
 mod phases;
 
+use memweir_core::Stop;
 use memweir_policy::record::{Call, RecordingScheduler};
 use memweir_policy::{Policy, QuantumLoop, QuantumScheduler, SchedulerConfig};
 
@@ -17,7 +18,6 @@ use crate::experiment::{Experiment, SimError};
 use crate::outcome::Outcome;
 use crate::record::{Migrator, Recorder};
 use backend::SimulatedBatch;
-use memweir_core::Stop;
 
 /// Simulates an experiment.
 ///

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use clap::{CommandFactory, Parser};
-use memweir_core::PhysAddr;
-use memweir_core::Stop;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
+use memweir_core::{PhysAddr, Stop};
 use memweir_dram::MemoryConfig;
 use memweir_dram::drive::{Report, Served};
 use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};

@@ -61,11 +61,9 @@ fn addresses_are_decoded_by_role() {
     let complete = "name = \"two banks\"\nbits = 9\nfunction = [{ role = \"bank\", bits = [7] }]\n\
                     row = [8]\ncolumn = [0, 1, 2, 3, 4, 5, 6]\n";
     let complete = world.file("complete.toml", complete);
-    let decode =
-        |address| refusal(world.memweir().args(["map", "decode"]).arg(&complete).arg(address), 2);
     let last = world.memweir().args(["map", "decode"]).arg(&complete).arg("511").output();
     assert!(last.expect("memweir runs").status.success());
-    let beyond = decode("512");
+    let beyond = refusal(world.memweir().args(["map", "decode"]).arg(&complete).arg("512"), 2);
     assert!(beyond.contains("beyond the 9 address bits of the map"), "{beyond}");
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Traffic};
+use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MAX_MEDIA, Nanos, Stop, Traffic};
 use memweir_policy::quantum_loop::{Backend, Event, Quantum, Start};
 use memweir_policy::record::{Call, RecordingScheduler};
 use memweir_policy::{Decision, Ending, JobSpec, Kind, Observation, Running};
@@ -16,7 +16,6 @@ use crate::kernel::Kernel;
 use crate::outcome::{Outcome, QuantumOutcome, TaskOutcome};
 use crate::record::{Migrator, Recorder};
 use crate::task::{Placement, Task};
-use memweir_core::Stop;
 
 /// State of a task.
 #[derive(Clone, Debug)]

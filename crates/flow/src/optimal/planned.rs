@@ -24,14 +24,13 @@ mod rates;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memweir_core::Nanos;
+use memweir_core::{Nanos, Stop};
 
 use super::simplex::{self, Rates, worth};
 use crate::batch::Simulation;
 use crate::experiment::{Experiment, SimError};
 use crate::outcome::{Outcome, QuantumOutcome};
 use crate::record::{Recorder, TaskQuantum};
-use memweir_core::Stop;
 use policy::Follower;
 use rates::Rater;
 

@@ -229,8 +229,8 @@ impl Study {
     }
 
     fn work(&self, piece: Piece, shared: &Shared, stop: &Stop) -> Vec<Result<Run, InputError>> {
-        if stop.is_requested() {
-            return vec![Err(InputError::new(&self.name, SimError::Stopped.to_string()))];
+        if let Err(stopped) = stop.check() {
+            return vec![Err(stopped.written_in(&self.name))];
         }
         let scenario = &self.points[piece.point];
         let whole = piece.policies.1 - piece.policies.0 == scenario.policies.len();
