@@ -249,6 +249,23 @@ mod tests {
     }
 
     #[test]
+    fn whole_numbers_have_a_range() {
+        let read = |text: &str| {
+            let mut root = Document { name: "f", text }.parse().unwrap();
+            let value = root.require("n").unwrap();
+            value.whole_in(2..=300u16).map_err(|error| error.to_string())
+        };
+        assert_eq!((read("n = 2"), read("n = 0x12c")), (Ok(2), Ok(300)));
+        for (number, said) in [("1", "1"), ("301", "301"), ("-2", "-2"), ("65538", "65538")] {
+            let refused = read(&format!("n = {number}")).unwrap_err();
+            let help = "\n  help: a whole number, from 2 to 300";
+            assert_eq!(refused, format!("f:1: n: {said} is out of range{help}"));
+        }
+        let fraction = read("n = 2.9").unwrap_err();
+        assert!(fraction.contains("must be a whole number"), "{fraction}");
+    }
+
+    #[test]
     fn says_file_line_key_reason_and_help() {
         let text = "quantum_ms = 100\npolcy = \"os\"\n";
         let error = InputError::new("jobs.toml", "unknown key")

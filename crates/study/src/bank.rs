@@ -33,7 +33,7 @@ use memweir_flow::workload::mix::instance_name;
 use memweir_policy::colors::{CacheUse, ColorAssignment, names};
 
 use crate::fidelity::Fidelity;
-use crate::text::{ScenarioText, one_or_more, whole};
+use crate::text::{ScenarioText, one_or_more};
 
 pub use crate::fidelity::BANK_MACHINES as MACHINES;
 pub use batch::BatchSpec;
@@ -137,13 +137,12 @@ impl BankScenario {
         let _ = root.take("fidelity");
         let machine = root.require("machine")?;
         let (machine_name, machine) = machine::read(machine, text.directory(), &inside)?;
-        let whole = |v: Value<'_>| whole(&v, 0..=i64::MAX);
-        let seed = root.map("seed", whole)?.unwrap_or(1) as u64;
-        let instructions = root.map("instructions", |v| crate::text::whole(&v, 1..=i64::MAX))?;
+        let seed = root.map("seed", |v| v.seed())?.unwrap_or(1);
+        let instructions = root.map("instructions", |v| v.whole_in(1..=u64::MAX))?;
         let reader = programs::Reader {
             directory: text.directory(),
             machine: &machine,
-            instructions: instructions.unwrap_or(1_000_000) as u64,
+            instructions: instructions.unwrap_or(1_000_000),
             run_together: !root.has("policies"),
         };
         let programs = reader.programs(root.require("programs")?)?;

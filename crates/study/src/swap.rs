@@ -28,7 +28,7 @@ use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
 use memweir_swap::trace::{PageTrace, WINDOW};
 
 use crate::ScenarioText;
-use crate::text::{count, one_or_more, whole};
+use crate::text::one_or_more;
 pub use custom::CustomVictims;
 
 /// A commented scenario to start from.
@@ -130,19 +130,19 @@ impl PageScenario {
             section.only(&ASSUMED_KEYS)?;
             change(&mut section, &mut assumed)?;
         }
-        let window = root.map("window", |v| whole(&v, 1..=i64::MAX))?.unwrap_or(WINDOW as i64);
-        let reader = Reader { directory, assumed, traces, window: window as u64 };
+        let window = root.map("window", |v| v.whole_in(1..=u64::MAX))?.unwrap_or(WINDOW);
+        let reader = Reader { directory, assumed, traces, window };
         let apps = reader.apps(&mut root)?;
         let swaps = root.require("swaps")?;
-        let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX))?.unwrap_or(1);
+        let seed = root.map("seed", |v| v.seed())?.unwrap_or(1);
         Ok(Self {
             session: session(&mut root, apps, text.victims())?,
             swaps: kinds(&swaps, directory)?,
             reading: root
                 .map("reading", |v| reading(&v))?
                 .unwrap_or(("physical", Reading::PHYSICAL)),
-            seed: seed as u64,
-            repetitions: count(&mut root, "repetitions", 1..=10_000, 1)?,
+            seed,
+            repetitions: root.map("repetitions", |v| v.whole_in(1..=10_000))?.unwrap_or(1),
         })
     }
 }
@@ -172,7 +172,7 @@ fn session(
         apps,
         dram: dram_size,
         swap,
-        rounds: count(root, "rounds", 1..=100_000, 3)?,
+        rounds: root.map("rounds", |v| v.whole_in(1..=100_000))?.unwrap_or(3),
         foreground: Nanos::from_secs_f64(root.map("foreground_s", foreground)?.unwrap_or(60.0)),
         victims: root
             .map("policy", policy)?
@@ -231,8 +231,8 @@ fn change(section: &mut Section<'_>, assumed: &mut Assumed) -> Result<(), InputE
     set("lines_per_reference", &mut assumed.lines_per_reference, 1e6, "number of lines")?;
     set("resume_ms", &mut assumed.resume_ms, 1e3 * LONGEST_S, "time in milliseconds")?;
     set("launch_ms", &mut assumed.launch_ms, 1e3 * LONGEST_S, "time in milliseconds")?;
-    let references = section.map("references", |v| whole(&v, 1..=1_000_000_000_000))?;
-    assumed.references = references.map_or(assumed.references, |number| number as u64);
+    let references = section.map("references", |v| v.whole_in(1..=1_000_000_000_000))?;
+    assumed.references = references.unwrap_or(assumed.references);
     Ok(())
 }
 

@@ -1,8 +1,9 @@
 //! The text of a scenario file, and what the readers of all kinds of scenarios share.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use memweir_core::input::{Document, InputError, Refusal, Replaced, Replacement, Section, Value};
+use memweir_core::input::{Document, InputError, Refusal, Replaced, Replacement, Value};
 
 use crate::bank::CustomAssignments;
 use crate::fidelity::Fidelity;
@@ -150,28 +151,22 @@ pub(crate) fn one_or_more<T>(
     if all.is_empty() { value.checked(Err(none)) } else { Ok(all) }
 }
 
-/// Reads a whole number in this range.
-pub(crate) fn whole(
+/// Reads a value, or an array of the lowest and the highest one.
+pub(crate) fn range<T: Copy + PartialOrd>(
     value: &Value<'_>,
-    range: std::ops::RangeInclusive<i64>,
-) -> Result<i64, InputError> {
-    let number = value.integer()?;
-    if range.contains(&number) {
-        return Ok(number);
+    read: impl Fn(&Value<'_>) -> Result<T, InputError>,
+) -> Result<RangeInclusive<T>, InputError> {
+    if !value.is_array() {
+        return read(value).map(|one| one..=one);
     }
-    let (from, to) = range.into_inner();
-    let help =
-        if to == i64::MAX { format!("at least {from}") } else { format!("from {from} to {to}") };
-    Err(value.refuse(format!("{number} is out of range")).help(help))
-}
-
-/// Reads a whole number below a key, or returns its default.
-pub(crate) fn count(
-    section: &mut Section<'_>,
-    key: &str,
-    range: std::ops::RangeInclusive<i64>,
-    default: u32,
-) -> Result<u32, InputError> {
-    let number = section.map(key, |v| whole(&v, range.clone()))?;
-    Ok(number.map_or(default, |number| number as u32))
+    match &value.array("the lowest and the highest")?[..] {
+        [from, to] => {
+            let (from, to) = (read(from)?, read(to)?);
+            if from <= to {
+                return Ok(from..=to);
+            }
+            Err(value.refuse("the range ends before it starts").help("the lowest comes first"))
+        }
+        _ => Err(value.refuse("is no range").help("[lowest, highest]")),
+    }
 }

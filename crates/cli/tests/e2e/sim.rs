@@ -300,7 +300,7 @@ fn wrong_options_are_refused_before_the_work() {
         (&["--sweep", "cores=1,9"], 2, "--sweep cores=9: cores: `iabw` has 4 cores"),
         (&["--sweep", "polices=os"], 2, "did you mean `policies`"),
         (&["--sweep", "cores=1,2", "--sweep", "cores=3"], 2, "is swept twice"),
-        (&["--set", "machine.nodes[0].cores=0"], 2, "a node cannot have 0 cores"),
+        (&["--set", "machine.nodes[0].cores=0"], 2, "nodes[0].cores: 0 is out of range"),
         (&["--set", "tasks[7].work_s=1"], 2, "none is [7]"),
         (&["--set", "cores"], 2, "KEY=VALUE"),
         (&["--threads", "0"], 2, "--threads"),

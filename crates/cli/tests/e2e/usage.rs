@@ -44,7 +44,7 @@ fn wrong_jobs_files_are_refused_with_file_line_and_nearest_choice() {
         ("quantum_ms = -5\n---\n", "jobs.toml:1: quantum_ms", "the shortest is 10 ms"),
         ("quantum_ms = 1e9\n---\n", "jobs.toml:1: quantum_ms", "the longest is 10000 ms"),
         ("cores = 100000\n---\n", "jobs.toml:1: cores", "from 1 to"),
-        ("seed = -1\n---\n", "jobs.toml:1: seed", "negative"),
+        ("seed = -1\n---\n", "jobs.toml:1: seed", "0 or more"),
         ("[[jobs]]\nname = \"first\"\ncommand = [\"true\"]\n", "jobs.toml:4: ", "`first`"),
         ("[[jobs]]\ncommand = [\"no-such-program\"]\n", "jobs.toml:5: ", "no-such-program"),
         (

@@ -32,11 +32,11 @@ impl AddressMap {
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
         let mut root = Document { name, text }.parse()?;
         root.only(&KEYS)?;
-        let bits = whole(&root.require("bits")?, 7..=63)? as u32;
+        let bits = root.require("bits")?.whole_in(7..=63)?;
         let map = Self {
             name: root.require("name")?.string()?.to_owned(),
             source: root.map("source", |value| Ok(value.string()?.to_owned()))?,
-            offset: root.map("offset", |value| whole(&value, 0..=i64::MAX))?.unwrap_or(0) as u64,
+            offset: root.map("offset", |value| value.whole_in(0..=u64::MAX))?.unwrap_or(0),
             interleave: root.map("interleave", interleave)?,
             bits,
             functions: set_functions(root.require("function")?, bits)?,
@@ -80,24 +80,12 @@ impl AddressMap {
     }
 }
 
-fn whole(value: &Value<'_>, range: std::ops::RangeInclusive<i64>) -> Result<i64, InputError> {
-    let number = value.integer()?;
-    if range.contains(&number) {
-        return Ok(number);
-    }
-    Err(value.refuse(format!("{number} is out of range")).help(format!(
-        "a whole number from {} to {}",
-        range.start(),
-        range.end()
-    )))
-}
-
 fn interleave(value: Value<'_>) -> Result<Interleave, InputError> {
     let mut section = value.section()?;
     section.only(&["channels", "granule"])?;
-    let channels = whole(&section.require("channels")?, 2..=64)? as u32;
+    let channels = section.require("channels")?.whole_in(2..=64)?;
     let granule = section.require("granule")?;
-    let bytes = whole(&granule, LINE_BYTES as i64..=1 << 30)? as u64;
+    let bytes: u64 = granule.whole_in(LINE_BYTES..=1 << 30)?;
     if !bytes.is_power_of_two() {
         return Err(granule.refuse(format!("{bytes} is no power of two")));
     }

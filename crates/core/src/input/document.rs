@@ -14,6 +14,7 @@
 //! assert_eq!(root.require("cores").unwrap().integer(), Ok(4));
 //! ```
 
+use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 
 use serde::de::DeserializeOwned;
@@ -274,6 +275,35 @@ impl<'a> Value<'a> {
         let integer = self.value.as_integer().ok_or_else(|| self.expected("a whole number"))?;
         i64::from_str_radix(integer.as_str(), integer.radix())
             .map_err(|_| self.refuse(format!("{integer} is out of range")))
+    }
+
+    /// Returns the whole number that this value must be, from `range.start()` to `range.end()`.
+    ///
+    /// # Errors
+    /// If it is something else or out of range.
+    pub fn whole_in<T>(&self, range: RangeInclusive<T>) -> Result<T, InputError>
+    where
+        T: TryFrom<i64> + PartialOrd + Display,
+    {
+        let number = self.integer()?;
+        if let Some(whole) = T::try_from(number).ok().filter(|whole| range.contains(whole)) {
+            return Ok(whole);
+        }
+        let (least, most) = range.into_inner();
+        let valid = match T::try_from(i64::MAX) {
+            Ok(largest) if most >= largest => format!("{least} or more"),
+            _ => format!("from {least} to {most}"),
+        };
+        let error = self.refuse(format!("{number} is out of range"));
+        Err(error.help(format!("a whole number, {valid}")))
+    }
+
+    /// Returns the seed of random numbers that this value must be.
+    ///
+    /// # Errors
+    /// If it is no whole number, or negative.
+    pub fn seed(&self) -> Result<u64, InputError> {
+        self.whole_in(0..=u64::MAX)
     }
 
     /// Returns the number that this value must be, whole or not.

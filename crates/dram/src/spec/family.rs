@@ -180,15 +180,8 @@ fn rule(mut section: Section<'_>) -> Result<Rule, InputError> {
         to: commands(&section.require("to")?)?,
         wait: formula(&wait)?,
         text: wait.string()?.to_owned(),
-        window: section.map("window", |value| window(&value))?.unwrap_or(1),
+        window: section.map("window", |value| value.whole_in(1..=16))?.unwrap_or(1),
     })
-}
-
-fn window(value: &Value<'_>) -> Result<u8, InputError> {
-    match value.integer()? {
-        window @ 1..=16 => Ok(window as u8),
-        other => Err(value.refuse(format!("a window of {other}")).help("from 1 to 16 commands")),
-    }
 }
 
 /// Parses one command or an array of commands.

@@ -114,11 +114,7 @@ fn organization(value: Value<'_>) -> Result<Organization, InputError> {
 }
 
 fn count(value: &Value<'_>) -> Result<u32, InputError> {
-    let number = value.integer()?;
-    match u32::try_from(number) {
-        Ok(count) if (1..=1 << 24).contains(&count) => Ok(count),
-        _ => Err(value.refuse(format!("{number} is out of range")).help("from 1 to 2^24")),
-    }
+    value.whole_in(1..=1 << 24)
 }
 
 fn timing(mut section: Section<'_>, family: &Family, clock: Picos) -> Result<Timing, InputError> {
@@ -155,10 +151,7 @@ fn parameter(value: Value<'_>, family: &Family, clock: Picos) -> Result<Cycles, 
 }
 
 fn cycles(value: &Value<'_>) -> Result<Cycles, InputError> {
-    match value.integer()? {
-        cycles @ 0..=100_000_000 => Ok(Cycles(cycles as u64)),
-        other => Err(value.refuse(format!("{other} cycles")).help("from 0 to 100,000,000")),
-    }
+    value.whole_in(0..=100_000_000).map(Cycles)
 }
 
 fn constraints(

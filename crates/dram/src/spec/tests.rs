@@ -62,7 +62,7 @@ fn refuses_what_is_wrong_with_line_and_key() {
     assert!(unknown.contains("timing.tRCDx: unknown key"), "{unknown}");
     assert!(unknown.starts_with("x.toml:"), "{unknown}");
     assert!(refusal("tRCD = 17\n", "").contains("`tRCD` is missing"));
-    assert!(refusal("tRFC = 420", "tRFC = -1").contains("-1 cycles"));
+    assert!(refusal("tRFC = 420", "tRFC = -1").contains("-1 is out of range"));
     assert!(refusal("tRFC = 420", "tRFC = {}").contains("says nothing"));
     assert!(refusal("rows = 65536", "rows = 65535").contains("`rows` is 65535"));
     assert!(refusal("bus_bits = 64", "bus_bits = 32").contains("a burst carries 32 bytes"));

@@ -117,14 +117,9 @@ pub(super) fn caches(mut section: Section<'_>) -> Result<CacheHierarchy, InputEr
 /// Reads one level: `size` in bytes and `ways`.
 fn cache(mut section: Section<'_>) -> Result<CacheGeometry, InputError> {
     section.only(&["size", "ways"])?;
-    let positive = |v: &Value<'_>| match v.integer()? {
-        number @ 1.. => Ok(number as u64),
-        number => Err(v.refuse(format!("{number} is not more than zero"))),
-    };
-    let size = positive(&section.require("size")?)?;
-    let ways = section.require("ways")?;
-    let number = u32::try_from(positive(&ways)?).map_err(|_| ways.refuse("is too many"))?;
-    Ok(CacheGeometry::new(Bytes(size), number))
+    let size = section.require("size")?.whole_in(1..=u64::MAX)?;
+    let ways = section.require("ways")?.whole_in(1..=u32::MAX)?;
+    Ok(CacheGeometry::new(Bytes(size), ways))
 }
 
 #[cfg(test)]

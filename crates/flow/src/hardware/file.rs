@@ -42,7 +42,7 @@ const MEMORY_KEYS: [&str; 11] = [
 ];
 
 /// More cores than any machine has on a node.
-const MOST_CORES: i64 = 65_536;
+const MOST_CORES: u32 = 65_536;
 /// More nodes than any machine has.
 const MOST_NODES: usize = 1024;
 
@@ -102,13 +102,7 @@ fn nodes(list: Value<'_>) -> Result<Vec<Node>, InputError> {
     }
     let node = |mut section: Section<'_>| {
         section.only(&["cores"])?;
-        let value = section.require("cores")?;
-        match value.integer()? {
-            cores @ 1..=MOST_CORES => Ok(Node { cores: cores as u32 }),
-            cores => Err(value
-                .refuse(format!("a node cannot have {cores} cores"))
-                .help(format!("from 1 to {MOST_CORES}"))),
-        }
+        Ok(Node { cores: section.require("cores")?.whole_in(1..=MOST_CORES)? })
     };
     sections.into_iter().map(node).collect()
 }

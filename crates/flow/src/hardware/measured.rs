@@ -33,11 +33,7 @@ pub(super) fn parse(name: &str, mut root: Section<'_>) -> Result<Hardware, Input
         return Err(format.refuse(format!("this version reads format {FORMAT}")));
     }
     let mut machine = root.require("machine")?.section()?;
-    let cores = machine.require("cores")?;
-    let cores = u32::try_from(cores.integer()?)
-        .ok()
-        .filter(|cores| *cores > 0)
-        .ok_or_else(|| cores.refuse("a machine has one core or more"))?;
+    let cores = machine.require("cores")?.whole_in(1..=u32::MAX)?;
     let cpu = machine.require("cpu")?.string()?.to_owned();
     let Some(peak) = root.take("peak") else {
         return Err(InputError::new(name, "the calibration measured no peak")

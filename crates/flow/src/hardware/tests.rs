@@ -88,7 +88,7 @@ fn latencies_of_a_medium_follow_the_machines_dram() {
 #[test]
 fn impossible_machines_are_refused_with_line_and_reason() {
     let cases = [
-        ("cores = 2", "cores = 0", "m.toml:7: nodes[0].cores: a node cannot have 0 cores"),
+        ("cores = 2", "cores = 0", "m.toml:7: nodes[0].cores: 0 is out of range"),
         ("capacity = 5e9", "capacity = -5e9", "m.toml:18: memories[1].capacity: -5000000000 is no"),
         ("node = 0", "node = 1", "m.toml:17: memories[1].node: there is no node 1"),
         ("node = 0", "read_latency_ns = -3", "m.toml:17: memories[1].read_latency_ns: -3 is no"),

@@ -58,7 +58,7 @@ const JOB_KEYS: [&str; 17] = [
 /// A year: a longer job is a mistake of unit.
 const ABSURD_SECONDS: f64 = 365.0 * 86_400.0;
 /// More instances of one job than any batch has.
-const MOST_INSTANCES: i64 = 10_000;
+const MOST_INSTANCES: u32 = 10_000;
 
 /// More banks than any machine has.
 const MOST_BANKS: u32 = 1 << 20;
@@ -136,10 +136,7 @@ fn batch_options(
         pinning: root.map("pinning", |v| v.named())?,
         on_exit: root.map("on_exit", |v| v.named())?,
         on_failure: root.map("on_failure", |v| v.named())?,
-        seed: root.map("seed", |v| {
-            let seed = v.integer()?;
-            u64::try_from(seed).map_err(|_| v.refuse(format!("a seed of {seed} is negative")))
-        })?,
+        seed: root.map("seed", |v| v.seed())?,
         media: root.map("media", |v| media(&v, directory))?,
         placement: root.map("placement", |v| v.checked(v.string()?.parse()))?,
     })
@@ -197,7 +194,7 @@ impl JobReader<'_> {
             placement: section.map("placement", |v| v.checked(v.string()?.parse()))?,
             colors: section.map("colors", |v| v.checked(v.string()?.parse()))?,
             bandwidth_limit: section.map("bandwidth_limit", |v| limit(&v))?.flatten(),
-            demanded_banks: section.map("demanded_banks", |v| banks(&v))?,
+            demanded_banks: section.map("demanded_banks", |v| v.whole_in(1..=MOST_BANKS))?,
             priority: section.map("priority", |v| priority(&v))?.unwrap_or_default(),
             cpus: section.map("cpus", |v| cpus(&v))?.unwrap_or_default(),
             directory: Some(directory),
@@ -209,7 +206,7 @@ impl JobReader<'_> {
                 .refuse("gives a bandwidth but no time")
                 .help("add `expected_time_s`, the time that the job takes alone"));
         }
-        let instances = section.map("instances", |v| instances(&v))?.unwrap_or(1);
+        let instances = section.map("instances", |v| v.whole_in(1..=MOST_INSTANCES))?.unwrap_or(1);
         self.named(section, &job, &program, instances)
     }
 
@@ -272,16 +269,6 @@ impl JobReader<'_> {
             false => Err(value.refuse(format!("there is no file `{}`", path.display()))),
         }
     }
-}
-
-/// A number of banks.
-fn banks(value: &Value<'_>) -> Result<u32, InputError> {
-    let number = value.integer()?;
-    u32::try_from(number).ok().filter(|banks| (1..=MOST_BANKS).contains(banks)).ok_or_else(|| {
-        value
-            .refuse(format!("{number} is no number of banks"))
-            .help(format!("a whole number from 1 to {MOST_BANKS}"))
-    })
 }
 
 fn instance_name(base: &str, number: u32, instances: u32) -> String {
@@ -381,25 +368,11 @@ fn limit(value: &Value<'_>) -> Result<Option<BytesPerSec>, InputError> {
     value.checked(options::bandwidth_limit(bandwidth(value)?))
 }
 
-fn instances(value: &Value<'_>) -> Result<u32, InputError> {
-    let instances = value.integer()?;
-    if (1..=MOST_INSTANCES).contains(&instances) {
-        return Ok(instances as u32);
-    }
-    Err(value
-        .refuse(format!("{instances} instances cannot be run"))
-        .help(format!("from 1 to {MOST_INSTANCES}")))
-}
-
 fn cpus(value: &Value<'_>) -> Result<Vec<usize>, InputError> {
     let mut cpus = Vec::new();
     for element in value.array("an array of CPU numbers")? {
-        let cpu = element.integer()?;
         // CPU_SETSIZE of glibc.
-        match usize::try_from(cpu) {
-            Ok(cpu) if cpu < 1024 => cpus.push(cpu),
-            _ => return Err(element.refuse(format!("there is no CPU {cpu}"))),
-        }
+        cpus.push(element.whole_in(0..=1023)?);
     }
     Ok(cpus)
 }

@@ -178,7 +178,7 @@ fn absurd_values_are_refused_where_they_stand() {
         ("media = \"pram,pram\"", "media: two media are called `pram`"),
         ("media = [\"pram\"]", "media: must be a string, not an array"),
         ("placement = \"hot\"", "placement: how much DRAM is there"),
-        ("seed = -3", "seed: a seed of -3 is negative"),
+        ("seed = -3", "seed: -3 is out of range\n  help: a whole number, 0 or more"),
     ] {
         let refused = refusal(&format!("{line}\n{MINIMAL}"));
         assert!(refused.starts_with(&format!("jobs.toml:1: {said}")), "{refused}");
@@ -188,7 +188,7 @@ fn absurd_values_are_refused_where_they_stand() {
         ("name = \"../x\"", "name: `/` cannot stand in a name"),
         ("name = \".x\"", "name: `.x` is no name for a job"),
         ("cores = 9", "cores: 9 cores cannot be used"),
-        ("instances = 0", "instances: 0 instances cannot be run"),
+        ("instances = 0", "instances: 0 is out of range\n  help: a whole number, from 1 to 10000"),
         ("expected_time_s = 0", "expected_time_s: 0 s is no time"),
         ("expected_time_s = -1.5", "expected_time_s: -1.5 s is no time"),
         ("expected_time_s = inf", "expected_time_s: inf s is no time"),
@@ -206,7 +206,7 @@ fn absurd_values_are_refused_where_they_stand() {
         ("env = { A = 1 }", "env.A: must be a string, not an integer"),
         ("priority = 11", "priority: 11 is no priority from -10 to 10"),
         ("priority = 0.5", "priority: must be a whole number, not a float"),
-        ("cpus = [-1]", "cpus[0]: there is no CPU -1"),
+        ("cpus = [-1]", "cpus[0]: -1 is out of range"),
         ("placement = \"pram=70\"", "placement: `70` is no share of `pram`"),
         ("placement = 1", "placement: must be a string, not an integer"),
         ("cpus = 1", "cpus: must be an array of CPU numbers, not an integer"),

@@ -29,7 +29,6 @@ use super::report::{BatchJob, BatchRun};
 use super::study::Ready;
 use crate::flow::CustomPolicies;
 use crate::scheduling::{knowledge, knowledge_error, paper_scaled_to, policy_names, quantum};
-use crate::text::whole;
 use backend::{BankBatch, Cores};
 
 /// Keys of a batch beside `policies`, which makes one of the programs.
@@ -37,7 +36,7 @@ const KEYS: [&str; 6] =
     ["compression", "quantum_ms", "knowledge", "knowledge_error", "predictor", "target"];
 
 /// Factors by which time may be compressed.
-const COMPRESSIONS: std::ops::RangeInclusive<i64> = 1..=1_000_000;
+const COMPRESSIONS: std::ops::RangeInclusive<u32> = 1..=1_000_000;
 
 /// Instructions of each of the programs that show how much memory can carry.
 const PEAK_INSTRUCTIONS: u64 = 500_000;
@@ -94,11 +93,11 @@ impl BatchSpec {
             };
         };
         let policies = policy_names(&named, [HINDSIGHT].into_iter().chain(custom.names()))?;
-        let compression = root.map("compression", |v| whole(&v, COMPRESSIONS))?;
+        let compression = root.map("compression", |v| v.whole_in(COMPRESSIONS))?;
         Ok(Some(Self {
             policies,
             custom: custom.clone(),
-            compression: compression.unwrap_or(1_000) as u32,
+            compression: compression.unwrap_or(1_000),
             quantum: quantum(root)?,
             knowledge: knowledge(root)?,
             knowledge_error: knowledge_error(root)?,

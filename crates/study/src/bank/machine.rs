@@ -19,7 +19,6 @@ use memweir_dram::MemorySpec;
 use memweir_dram::config::{MapLayout, PagePolicy};
 
 use crate::fidelity::{BANK_MACHINES, Fidelity};
-use crate::text::{count, whole};
 
 const KEYS: [&str; 15] = [
     "name",
@@ -65,9 +64,9 @@ fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Mac
     let _ = section.take("source");
     let memories = memories(section.require("memory")?, directory)?;
     let core = CoreConfig {
-        width: count(&mut section, "width", 1..=64, 4)?,
-        window: count(&mut section, "window", 2..=65_536, 128)?,
-        mshrs: count(&mut section, "mshrs", 1..=4096, 16)?,
+        width: section.map("width", |v| v.whole_in(1..=64))?.unwrap_or(4),
+        window: section.map("window", |v| v.whole_in(2..=65_536))?.unwrap_or(128),
+        mshrs: section.map("mshrs", |v| v.whole_in(1..=4096))?.unwrap_or(16),
         l1: section.map("l1", cache)?,
         l2: section.map("l2", cache)?,
     };
@@ -78,8 +77,8 @@ fn of_section(mut section: Section<'_>, directory: &Path) -> Result<(String, Mac
     let (start, exhausted, faults) = section.map("os", os)?.unwrap_or_default();
     let machine = Machine {
         clock: clock(&mut section, &memories)?,
-        cores: count(&mut section, "cores", 1..=1024, 4)?,
-        threads_per_core: count(&mut section, "threads_per_core", 1..=8, 1)?,
+        cores: section.map("cores", |v| v.whole_in(1..=1024))?.unwrap_or(4),
+        threads_per_core: section.map("threads_per_core", |v| v.whole_in(1..=8))?.unwrap_or(1),
         core,
         llc: section.map("llc", cache)?,
         memories,
@@ -118,15 +117,15 @@ fn clock(section: &mut Section<'_>, memories: &[MemoryUnit]) -> Result<Clock, In
 fn cache(value: Value<'_>) -> Result<CacheLevel, InputError> {
     let mut section = value.section()?;
     section.only(&["kib", "mib", "ways", "latency"])?;
-    let kib = section.map("kib", |v| whole(&v, 1..=4 << 20))?;
-    let mib = section.map("mib", |v| whole(&v, 1..=4 << 10))?;
+    let kib = section.map("kib", |v| v.whole_in(1..=4u64 << 20))?;
+    let mib = section.map("mib", |v| v.whole_in(1..=4u64 << 10))?;
     let bytes = match (kib, mib) {
-        (Some(kib), None) => (kib as u64) << 10,
-        (None, Some(mib)) => (mib as u64) << 20,
+        (Some(kib), None) => kib << 10,
+        (None, Some(mib)) => mib << 20,
         _ => return Err(section.refuse("say its size once: as `kib` or as `mib`")),
     };
-    let ways = count(&mut section, "ways", 1..=64, 16)?;
-    let latency = count(&mut section, "latency", 0..=100_000, 0)?;
+    let ways = section.map("ways", |v| v.whole_in(1..=64))?.unwrap_or(16);
+    let latency = section.map("latency", |v| v.whole_in(0..=100_000))?.unwrap_or(0);
     let geometry = CacheGeometry::new(Bytes(bytes), ways);
     if geometry.sets() == 0 || geometry.sets() * u64::from(ways) * 64 != bytes {
         let reason = format!("{} is not a multiple of {ways} lines of 64 B", Bytes(bytes));
@@ -174,10 +173,10 @@ fn memory(
     section.only(&MEMORY_KEYS)?;
     let device = section.require("device")?;
     let mut spec = device_of(&device, directory)?;
-    if let Some(ranks) = section.map("ranks", |v| whole(&v, 1..=16))? {
-        spec.organization.ranks = ranks as u32;
+    if let Some(ranks) = section.map("ranks", |v| v.whole_in(1..=16))? {
+        spec.organization.ranks = ranks;
     }
-    let channels = count(&mut section, "channels", 1..=64, 1)?;
+    let channels = section.map("channels", |v| v.whole_in(1..=64))?.unwrap_or(1);
     let mut config = MemoryConfig::with_channels(spec, channels);
     if let Some(value) = section.take("map") {
         config.map = map(&value, &config, directory)?;
@@ -232,13 +231,15 @@ fn options(section: &mut Section<'_>, config: &mut MemoryConfig) -> Result<(), I
     let page = |v: Value<'_>| v.checked(v.string()?.parse::<PagePolicy>());
     config.page = section.map("page", page)?.unwrap_or(config.page);
     config.refresh = section.map("refresh", |v| v.named())?.unwrap_or(config.refresh);
-    config.read_queue = count(section, "read_queue", 1..=4096, config.read_queue)?;
-    config.write_queue = count(section, "write_queue", 1..=4096, config.write_queue)?;
+    config.read_queue =
+        section.map("read_queue", |v| v.whole_in(1..=4096))?.unwrap_or(config.read_queue);
+    config.write_queue =
+        section.map("write_queue", |v| v.whole_in(1..=4096))?.unwrap_or(config.write_queue);
     let share = |v: Value<'_>| v.number_in(0.0..=1.0, "share of the write queue");
     config.low_watermark = section.map("low_watermark", share)?.unwrap_or(config.low_watermark);
     config.high_watermark = section.map("high_watermark", share)?.unwrap_or(config.high_watermark);
-    if let Some(limit) = section.map("age_limit", |v| whole(&v, 0..=i64::MAX))? {
-        config.age_limit = (limit > 0).then_some(Cycles(limit as u64));
+    if let Some(limit) = section.map("age_limit", |v| v.whole_in(0..=u64::MAX))? {
+        config.age_limit = (limit > 0).then_some(Cycles(limit));
     }
     Ok(())
 }
@@ -255,14 +256,14 @@ fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
             .map("held", |v| v.number_in(0.0..=0.99, "share of the pages"))?
             .unwrap_or(default.held),
         run: section.map("run", |v| v.number_in(1.0..=1e6, "run of pages"))?.unwrap_or(default.run),
-        seed: section.map("seed", |v| whole(&v, 0..=i64::MAX))?.map_or(default.seed, |n| n as u64),
+        seed: section.map("seed", |v| v.seed())?.unwrap_or(default.seed),
     };
     let starts = [("fresh", Start::Fresh), ("aged", Start::Aged(aging))];
     let start = section.map("start", |v| v.choose("start", starts))?.unwrap_or_default();
     let exhausted = section.map("exhausted", |v| v.named())?.unwrap_or_default();
     let mut costs = FaultCosts::default();
-    if let Some(fault) = section.map("fault_ns", |v| whole(&v, 0..=1_000_000_000))? {
-        costs.fault = Nanos(fault as u64);
+    if let Some(fault) = section.map("fault_ns", |v| v.whole_in(0..=1_000_000_000))? {
+        costs.fault = Nanos(fault);
     }
     Ok((start, exhausted, costs))
 }

@@ -19,7 +19,6 @@ use memweir_core::{Bytes, Nanos};
 use memweir_trace::{Side, Trace};
 
 use super::Wanted;
-use crate::text::whole;
 
 const KEYS: [&str; 21] = [
     "name",
@@ -140,11 +139,11 @@ impl Reader<'_> {
         programs: &mut Vec<Wanted>,
     ) -> Result<(), InputError> {
         section.only(&KEYS)?;
-        let instances = section.map("instances", |v| whole(&v, 1..=1024))?.unwrap_or(1);
-        let instructions = section.map("instructions", |v| whole(&v, 1..=i64::MAX))?;
-        let mut wanted = self.source(&mut section, instructions.map(|n| n as u64))?;
+        let instances = section.map("instances", |v| v.whole_in(1..=1024))?.unwrap_or(1);
+        let instructions = section.map("instructions", |v| v.whole_in(1..=u64::MAX))?;
+        let mut wanted = self.source(&mut section, instructions)?;
         if let Some(instructions) = instructions {
-            wanted.spec.instructions = instructions as u64;
+            wanted.spec.instructions = instructions;
         }
         wanted.time = section.map("time_us", |v| {
             if instructions.is_some() {
@@ -239,13 +238,13 @@ impl Reader<'_> {
 
     /// Reads the properties of a program other than its source.
     fn details(&self, section: &mut Section<'_>, spec: &mut ProgramSpec) -> Result<(), InputError> {
-        let threads = section.map("threads", |v| whole(&v, 1..=1024))?;
-        spec.threads = threads.map_or(spec.threads, |threads| threads as u16);
+        let threads = section.map("threads", |v| v.whole_in(1..=1024))?;
+        spec.threads = threads.unwrap_or(spec.threads);
         spec.level = section.map("enters", |v| v.named())?.unwrap_or(spec.level);
         let kinds = [("virtual", Addressing::Virtual), ("physical", Addressing::Physical)];
         let addressing = section.map("addresses", |v| v.choose("kind", kinds))?;
         spec.addressing = addressing.unwrap_or(spec.addressing);
-        spec.phase = section.map("phase", |v| whole(&v, 1..=i64::MAX))?.map(|n| n as u64);
+        spec.phase = section.map("phase", |v| v.whole_in(1..=u64::MAX))?;
         spec.colors = section.map("colors", |v| self.colors(&v))?;
         if let Some(value) = section.take("thread_colors") {
             let sets = value.array("an array of colors, one per thread")?;
@@ -308,8 +307,8 @@ fn changed(
     put("rbl", 0.0..=1.0, &mut behavior.rbl)?;
     put("blp", 1.0..=64.0, &mut behavior.blp)?;
     put("write_share", 0.0..=0.5, &mut behavior.write_share)?;
-    if let Some(mib) = section.map("footprint_mib", |v| whole(&v, 1..=1 << 20))? {
-        behavior.footprint = Bytes((mib as u64) << 20);
+    if let Some(mib) = section.map("footprint_mib", |v| v.whole_in(1..=1 << 20))? {
+        behavior.footprint = Bytes(mib << 20);
     }
     Ok(behavior)
 }
@@ -326,25 +325,23 @@ fn structure(value: Value<'_>) -> Result<Structure, InputError> {
         }
     }
     let mut structure = Structure::default();
-    if let Some(burst) = section.map("burst", |v| whole(&v, 1..=1 << 20))? {
-        structure.burst = burst as u32;
+    if let Some(burst) = section.map("burst", |v| v.whole_in(1..=1 << 20))? {
+        structure.burst = burst;
     }
-    if let Some(lines) = section.map("together", |v| whole(&v, 1..=1 << 20))? {
-        structure.together = lines as u32;
+    if let Some(lines) = section.map("together", |v| v.whole_in(1..=1 << 20))? {
+        structure.together = lines;
     }
     let rate = |v: Value<'_>| v.number_in(0.001..=1000.0, "rate per 1,000 instructions");
     if let Some(rate) = section.map("burst_mpki", rate)? {
         structure.burst_intensity = rate;
     }
-    let resident = section.map("resident_kib", |v| whole(&v, 1..=1 << 30))?;
+    let resident = section.map("resident_kib", |v| v.whole_in(1..=1 << 30))?;
     let intensity = section.map("resident_apki", rate)?;
-    structure.resident = resident.map(|kib| Resident {
-        bytes: Bytes((kib as u64) << 10),
-        intensity: intensity.unwrap_or(20.0),
-    });
-    let shared = section.map("shared_mib", |v| whole(&v, 1..=1 << 20))?;
+    structure.resident = resident
+        .map(|kib| Resident { bytes: Bytes(kib << 10), intensity: intensity.unwrap_or(20.0) });
+    let shared = section.map("shared_mib", |v| v.whole_in(1..=1 << 20))?;
     let share = section.map("shared_share", |v| v.number_in(0.0..=1.0, "share of the runs"))?;
     structure.shared =
-        shared.map(|mib| Shared { bytes: Bytes((mib as u64) << 20), share: share.unwrap_or(0.1) });
+        shared.map(|mib| Shared { bytes: Bytes(mib << 20), share: share.unwrap_or(0.1) });
     Ok(structure)
 }

@@ -24,7 +24,7 @@ use crate::scheduling::{knowledge, knowledge_error, policy_names, quantum};
 use crate::text::ScenarioText;
 
 /// Limit on repetitions; a larger number is taken for a mistake.
-const MOST_REPETITIONS: i64 = 100_000;
+const MOST_REPETITIONS: u32 = 100_000;
 
 impl ScenarioText {
     /// Reads the scenario with `replacements` in place of its own values. Those below `machine` go
@@ -83,9 +83,8 @@ impl Reader<'_> {
     fn scenario(self, mut root: Section<'_>) -> Result<Scenario, InputError> {
         let _ = root.take("fidelity");
         let peak = self.hardware.machine.memories[0].service.capacity;
-        let seed = root.map("seed", |v| whole(&v, 0..=i64::MAX, "seed"))?.unwrap_or(1);
-        let repetitions =
-            root.map("repetitions", |v| whole(&v, 1..=MOST_REPETITIONS, "number of repetitions"))?;
+        let seed = root.map("seed", |v| v.seed())?.unwrap_or(1);
+        let repetitions = root.map("repetitions", |v| v.whole_in(1..=MOST_REPETITIONS))?;
         let catalog = root.map("catalog", |v| self.catalog(&v))?.unwrap_or_else(shipped);
         let quantum = quantum(&mut root)?;
         let (cores, core_use) = cores::read(&mut root, &self.hardware.machine)?;
@@ -120,8 +119,8 @@ impl Reader<'_> {
             knowledge_error: knowledge_error(&mut root)?,
             overheads: overheads(&mut root, quantum)?,
             kernel: root.map("kernel", kernel)?.unwrap_or_default(),
-            seed: seed as u64,
-            repetitions: repetitions.unwrap_or(1) as u32,
+            seed,
+            repetitions: repetitions.unwrap_or(1),
             confidence: root.map("confidence", |v| confidence(&v))?.unwrap_or(0.95),
             optimum: root.map("optimum", |v| v.named())?.unwrap_or_default(),
             catalog,
@@ -216,19 +215,6 @@ fn check_planned(
 fn shipped() -> Arc<Catalog> {
     static SHIPPED: LazyLock<Arc<Catalog>> = LazyLock::new(|| Arc::new(Catalog::shipped()));
     Arc::clone(&SHIPPED)
-}
-
-fn whole(
-    value: &Value<'_>,
-    range: std::ops::RangeInclusive<i64>,
-    what: &str,
-) -> Result<i64, InputError> {
-    let number = value.integer()?;
-    if range.contains(&number) {
-        return Ok(number);
-    }
-    let (from, to) = range.into_inner();
-    Err(value.refuse(format!("{number} is no {what}")).help(format!("from {from} to {to}")))
 }
 
 fn confidence(value: &Value<'_>) -> Result<f64, InputError> {

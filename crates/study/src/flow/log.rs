@@ -29,7 +29,6 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use super::Recordings;
-use super::tasks::seed;
 use bandwidth::Bandwidth;
 
 /// Keys of the table `log`.
@@ -279,7 +278,7 @@ impl LogSpec {
             write_share: section.map("write_share", share)?.unwrap_or(0.0),
             admitted: ((admit.unwrap_or(ADMIT) * f64::from(cores)).round() as u32).max(1),
             bound: bound.unwrap_or(BOUND) * time_scale,
-            seed: section.map("seed", |v| seed(&v))?,
+            seed: section.map("seed", |v| v.seed())?,
         })
     }
 
@@ -365,9 +364,8 @@ fn chosen(
     if log.jobs.len() < ran {
         log.left_out.insert(LeftOut::TooLarge, (ran - log.jobs.len()) as u64);
     }
-    let count = |v: Value<'_>| Ok(v.number_in(0.0..=1e9, "number of jobs")? as usize);
-    let skip = section.map("skip", count)?.unwrap_or(0);
-    let first = section.map("first", count)?.unwrap_or(usize::MAX);
+    let skip = section.map("skip", |v| v.whole_in(0..=usize::MAX))?.unwrap_or(0);
+    let first = section.map("first", |v| v.whole_in(1..=usize::MAX))?.unwrap_or(usize::MAX);
     log.jobs = log.jobs.into_iter().skip(skip).take(first).collect();
     if log.jobs.is_empty() {
         let out: u64 = log.left_out.values().sum();

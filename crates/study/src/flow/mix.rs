@@ -14,7 +14,8 @@ use memweir_flow::workload::mix::hmmsched::{self, Application};
 use memweir_flow::workload::mix::iabw::{TABLE_1, TOLERANCE, Workload};
 use memweir_flow::workload::mix::{Ingredient, Recipe, Wanted, Weight, draw};
 
-use super::tasks::{seconds, seed};
+use super::tasks::seconds;
+use crate::text::range;
 
 /// Keys of a mix that is drawn.
 const DRAWN_KEYS: [&str; 8] =
@@ -23,7 +24,7 @@ const DRAWN_KEYS: [&str; 8] =
 const PAPER_KEYS: [&str; 5] = ["paper", "work_s", "dram_share", "samples", "seed"];
 
 /// Maximum number of jobs in a mix.
-const MOST_JOBS: i64 = 10_000;
+const MOST_JOBS: u32 = 10_000;
 
 /// A mix to draw.
 #[derive(Clone, Debug)]
@@ -78,7 +79,7 @@ impl MixSpec {
             section.only(&DRAWN_KEYS)?;
             drawn(&mut section, catalog)?
         };
-        Ok(Self { kind, seed: section.map("seed", |v| seed(&v))? })
+        Ok(Self { kind, seed: section.map("seed", |v| v.seed())? })
     }
 
     /// Returns true if a repetition may find no mix, because a pool has too few programs or none
@@ -149,11 +150,11 @@ fn drawn(section: &mut Section<'_>, catalog: &Catalog) -> Result<Kind, InputErro
     let iabw = section
         .map("iabw", |v| v.number_in(1.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second"))?;
     let tolerance = section.map("tolerance", |v| v.number_in(1e-4..=1.0, "tolerance"))?;
-    let instances = section.map("instances", |v| jobs(&v))?;
+    let instances = section.map("instances", |v| v.whole_in(1..=MOST_JOBS))?;
     let wanted = iabw
         .map(|iabw| Wanted { iabw: BytesPerSec(iabw), tolerance: tolerance.unwrap_or(TOLERANCE) });
     let recipe = DrawnRecipe {
-        jobs: section.map("jobs", |v| range(&v))?,
+        jobs: section.map("jobs", |v| range(&v, |v| v.whole_in(1..=MOST_JOBS)))?,
         instances: instances.unwrap_or(if once { 1 } else { 2 }),
         weight,
         wanted,
@@ -184,28 +185,6 @@ fn suite(catalog: &Catalog, suite: Suite) -> Vec<Arc<Entry>> {
     catalog.suite(suite).cloned().map(Arc::new).collect()
 }
 
-fn jobs(value: &Value<'_>) -> Result<u32, InputError> {
-    match value.integer()? {
-        jobs @ 1..=MOST_JOBS => Ok(jobs as u32),
-        jobs => Err(value
-            .refuse(format!("{jobs} is no number of jobs"))
-            .help(format!("from 1 to {MOST_JOBS}"))),
-    }
-}
-
-/// Reads a number of jobs, or the least and the most.
-fn range(value: &Value<'_>) -> Result<RangeInclusive<u32>, InputError> {
-    if !value.is_array() {
-        return jobs(value).map(|jobs| jobs..=jobs);
-    }
-    let ends = value.array("a number or two")?;
-    let ends = ends.iter().map(jobs).collect::<Result<Vec<_>, _>>()?;
-    match ends[..] {
-        [least, most] if least <= most => Ok(least..=most),
-        _ => Err(value.refuse("must be the least and the most number of jobs")),
-    }
-}
-
 fn of_paper(
     section: &mut Section<'_>,
     catalog: &Arc<Catalog>,
@@ -217,8 +196,7 @@ fn of_paper(
     let name = value.one_of("mix", &names)?;
     let work = section.map("work_s", |v| seconds(&v, 1e-3).map(|work| (v, work)))?;
     let share = section.map("dram_share", |v| v.number_in(0.0..=1.0, "share").map(|s| (v, s)))?;
-    let samples =
-        section.map("samples", |v| v.number_in(1.0..=1e8, "number of samples").map(|n| (v, n)))?;
+    let samples = section.map("samples", |v| v.whole_in(1..=100_000_000).map(|n| (v, n)))?;
     let Some(number) = HMMSCHED.iter().position(|(other, _)| *other == name) else {
         let others = [work.map(|(v, _)| v), share.map(|(v, _)| v), samples.map(|(v, _)| v)];
         if let Some(other) = others.into_iter().flatten().next() {
@@ -238,7 +216,7 @@ fn of_paper(
     let recipe = hmmsched::HmmschedRecipe {
         weight: work.map_or(default.weight, |(_, work)| Weight::Equal(work)),
         dram_share: share.map_or(default.dram_share, |(_, share)| share),
-        samples: samples.map_or(default.samples, |(_, samples)| samples as u64),
+        samples: samples.map_or(default.samples, |(_, samples)| samples),
     };
     Ok(Kind::Hmmsched { number, catalog: Arc::clone(catalog), recipe })
 }

@@ -48,7 +48,7 @@ pub(super) fn read(
     let elsewhere = placement::memory(&elsewhere, elsewhere.string()?, machine)?;
     let dram_share = section.require("dram_share")?.number_in(0.0..=1.0, "share")?;
     let popularity = popularity(&mut section, source)?;
-    let samples = section.map("samples", |v| samples(&v))?;
+    let samples = section.map("samples", |v| v.whole_in(1..=100_000_000))?;
     let dram = Bytes((popularity.footprint.as_f64() * dram_share) as u64);
     let hot = PagePolicy::HotPages { dram, samples };
     let policies = [
@@ -81,13 +81,4 @@ fn popularity(section: &mut Section<'_>, source: &Source) -> Result<Popularity, 
         write_hotness: heat(known.map(|known| known.write_hotness)),
         seed: known.map_or(0, |known| known.seed),
     })
-}
-
-fn samples(value: &Value<'_>) -> Result<u64, InputError> {
-    match value.integer()? {
-        samples @ 1..=100_000_000 => Ok(samples as u64),
-        samples => Err(value
-            .refuse(format!("{samples} is no number of samples"))
-            .help("from 1 to 100000000; leave it out to know what is hot without sampling")),
-    }
 }

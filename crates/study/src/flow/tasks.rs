@@ -33,7 +33,7 @@ const SPAN_KEYS: [&str; 5] =
 /// Limit on times, a month; a longer one is taken for a mistake of unit.
 const ABSURD_SECONDS: f64 = 30.0 * 86_400.0;
 /// Limit on instances of a task.
-const MOST_INSTANCES: i64 = 100_000;
+const MOST_INSTANCES: u32 = 100_000;
 
 /// Reads tasks for a machine.
 pub(super) struct TaskReader<'a> {
@@ -99,7 +99,7 @@ impl TaskReader<'_> {
         Ok(TaskSpec {
             name: named.unwrap_or(name),
             source,
-            instances: section.map("instances", |v| instances(&v))?.unwrap_or(1),
+            instances: section.map("instances", |v| v.whole_in(1..=MOST_INSTANCES))?.unwrap_or(1),
             work: section.map("work_s", |v| seconds(&v, 1e-3))?,
             arrival: section.map("arrival_s", |v| seconds(&v, 0.0))?.unwrap_or_default(),
             offset: section.map("offset_s", |v| self::offset(&v))?.unwrap_or(offset),
@@ -121,7 +121,7 @@ impl TaskReader<'_> {
             "program" => {
                 let value = section.require(key)?;
                 let entry = value.checked(self.catalog.find(value.string()?))?.clone();
-                let seed = section.map("seed", |v| seed(&v))?;
+                let seed = section.map("seed", |v| v.seed())?;
                 Ok((entry.name.clone(), Source::Catalog { entry: Arc::new(entry), seed }))
             }
             "recording" => self.recording(&section.require(key)?),
@@ -207,28 +207,12 @@ pub(super) fn seconds(value: &Value<'_>, least: f64) -> Result<Nanos, InputError
     value.number_in(least..=ABSURD_SECONDS, "time in seconds").map(Nanos::from_secs_f64)
 }
 
-/// Reads a seed.
-pub(super) fn seed(value: &Value<'_>) -> Result<u64, InputError> {
-    let seed = value.integer()?;
-    u64::try_from(seed)
-        .map_err(|_| value.refuse(format!("{seed} is no seed")).help("a whole number, 0 or more"))
-}
-
 fn offset(value: &Value<'_>) -> Result<Offset, InputError> {
     if value.text().is_some() {
         value.one_of("offset", &["random"])?;
         return Ok(Offset::Random);
     }
     seconds(value, 0.0).map(Offset::At)
-}
-
-fn instances(value: &Value<'_>) -> Result<u32, InputError> {
-    match value.integer()? {
-        instances @ 1..=MOST_INSTANCES => Ok(instances as u32),
-        instances => Err(value
-            .refuse(format!("{instances} instances cannot be executed"))
-            .help(format!("from 1 to {MOST_INSTANCES}"))),
-    }
 }
 
 fn name_of(value: &Value<'_>) -> Result<String, InputError> {

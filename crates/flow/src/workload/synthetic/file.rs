@@ -51,7 +51,7 @@ impl Synthetic {
             phases: phases(section, base.phases)?,
             fluctuation: fluctuation(section, base.fluctuation)?,
             memories: section.map("memories", |v| memories(&v))?.unwrap_or(base.memories),
-            seed: section.map("seed", |v| seed(&v))?.unwrap_or(base.seed),
+            seed: section.map("seed", |v| v.seed())?.unwrap_or(base.seed),
             ..base
         };
         match program.check() {
@@ -90,11 +90,6 @@ fn share(section: &mut Section<'_>, key: &str) -> Result<Option<f64>, InputError
 fn span(value: &Value<'_>, nanos: f64, what: &str) -> Result<Nanos, InputError> {
     let number = value.number_in(1e6 / nanos..=LONGEST.as_f64() / nanos, what)?;
     Ok(Nanos((number * nanos).round() as u64))
-}
-
-fn seed(value: &Value<'_>) -> Result<u64, InputError> {
-    let seed = value.integer()?;
-    u64::try_from(seed).map_err(|_| value.refuse(format!("a seed of {seed} is negative")))
 }
 
 /// Reads shares of the memories in the machine's order; missing ones are zero.

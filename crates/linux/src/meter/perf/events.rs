@@ -330,7 +330,7 @@ fn cpu_match(section: &mut Section<'_>) -> Result<CpuMatch, InputError> {
     }
     Ok(CpuMatch::Models {
         vendor: text_of(&section.require("vendor")?)?,
-        family: whole(&section.require("family")?)?,
+        family: section.require("family")?.whole_in(0..=u32::MAX)?,
         models: ranges(&section.require("models")?)?,
         steppings: section.map("steppings", |v| ranges(&v))?.unwrap_or(vec![(0, u32::MAX)]),
     })
@@ -378,6 +378,7 @@ fn encoding(section: &mut Section<'_>) -> Result<Encoding, InputError> {
     }
     match (kind, config.text()) {
         ("raw", _) => {
+            let whole = |value: &Value<'_>| value.whole_in(0..=u64::MAX);
             let config1 = extra.map_or(Ok(0), |value| whole(&value))?;
             Ok(Encoding::Raw { config: whole(&config)?, config1 })
         }
@@ -415,17 +416,12 @@ fn flag(section: &mut Section<'_>, key: &str) -> Result<bool, InputError> {
     Ok(section.map(key, |value| value.boolean())?.unwrap_or(false))
 }
 
-/// Reads a whole number that fits `T`.
-fn whole<T: TryFrom<i64>>(value: &Value<'_>) -> Result<T, InputError> {
-    T::try_from(value.integer()?).map_err(|_| value.refuse("negative or too large"))
-}
-
 /// Reads a list of numbers and of ranges written `"0x30-0x4f"`, at least one.
 fn ranges(value: &Value<'_>) -> Result<Vec<(u32, u32)>, InputError> {
     let range = |element: &Value<'_>| {
         let read = match element.text() {
             Some(text) => range(text),
-            None => whole(element).ok().map(|number| (number, number)),
+            None => element.whole_in(0..=u32::MAX).ok().map(|number| (number, number)),
         };
         read.filter(|(first, last)| first <= last)
             .ok_or_else(|| element.refuse("must be a number or a range such as \"0x30-0x4f\""))

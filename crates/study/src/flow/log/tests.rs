@@ -185,6 +185,7 @@ fn wrong_tables_are_refused_with_their_key() {
         ("bandwidth = { from = 1, to = 12e9 }", "log.bandwidth.to: 12.0 GB/s is more than"),
         ("bandwidth = { mean = 12e9, spread = 1 }", "log.bandwidth.mean: 12.0 GB/s is"),
         ("bandwidth = 1\nskip = 1", "has no job to simulate; 0 are left out"),
+        ("bandwidth = 1\nfirst = 2.9", "log.first: must be a whole number"),
         ("bandwidth = 1\nformat = \"csv\"", "unknown format of job logs `csv`"),
         ("bandwidth = 1\n[mix]\n", "a job log is a whole workload"),
     ] {

@@ -129,7 +129,7 @@ fn refusals_name_line_key_reason_and_choice() {
     );
     let starts = |text: String, start: &str| assert!(text.starts_with(start), "{text}");
     starts(refusal("format = 1", "format = 2"), "x.toml:1: format: this build reads");
-    starts(refusal("family = 6", "family = -6"), "x.toml:5: cpu[0].family: negative or");
+    starts(refusal("family = 6", "family = -6"), "x.toml:5: cpu[0].family: -6 is out of range");
     starts(
         refusal("family = 6", "family = true"),
         "x.toml:5: cpu[0].family: must be a whole number",
