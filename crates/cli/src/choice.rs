@@ -9,22 +9,23 @@ use memweir_policy::policies::Objective;
 use memweir_run::options::{BatchOptions, RunOptions};
 use memweir_run::policy_program::{DECISION_TIMEOUT, PolicyProgram};
 
-use crate::value::{duration, named, parsed};
+use crate::value::{duration, named, parsed, policy, predictor};
 
 /// Policy, objective and predictor.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChoiceArgs {
     /// Policy that selects the jobs of each quantum [default: max-weight]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = policy(), hide_possible_values = true)]
     policy: Option<String>,
     /// Quantity that max-weight minimizes: the turnaround, the mean completion time, or the largest
     /// slowdown [default: turnaround; of a daemon, slowdown]
     #[arg(long, value_name = "turnaround|completion|slowdown", help_heading = "Scheduling")]
-    #[arg(value_parser = named::<Objective>)]
+    #[arg(value_parser = named::<Objective>(), hide_possible_values = true)]
     objective: Option<Objective>,
     /// Predictor of a job's bandwidth in the next quantum
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = parsed::<PredictorKind>)]
+    #[arg(value_parser = predictor(), hide_possible_values = true)]
     predictor: Option<PredictorKind>,
 }
 

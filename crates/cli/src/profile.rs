@@ -53,7 +53,8 @@ pub(crate) struct Args {
     /// Isolation of the runs' files: overlay (a private view of the working directory and of those
     /// that arguments name), copy (of the working directory) or none (the program writes in place)
     /// [default: the first that works]
-    #[arg(long, value_name = "NAME", value_parser = named::<Isolation>)]
+    #[arg(long, value_name = "NAME", value_parser = named::<Isolation>())]
+    #[arg(hide_possible_values = true)]
     isolation: Option<Isolation>,
     #[command(flatten)]
     qemu: QemuArgs,

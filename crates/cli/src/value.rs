@@ -1,15 +1,19 @@
-//! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`.
+//! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`; and the names
+//! that shells complete.
 
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValue, TypedValueParser};
 use jiff::SignedDuration;
 use memweir_core::cache::{CacheGeometry, MAX_SIZE};
 use memweir_core::names::{Named, by_ending};
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
-use memweir_run::options::{self, Cores, Refusal};
+use memweir_linux::meter::{MeterChoice, MeterKind};
+use memweir_policy::PredictorKind;
+use memweir_run::options::{self, Cores, Refusal, policy_names};
 
 use crate::output::is_stdout;
 
@@ -113,9 +117,59 @@ pub(crate) fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is no seed: a whole number from 0 to {}", u64::MAX))
 }
 
+/// A parser of values, with names that shells offer. Other values may be valid, too.
+#[derive(Clone)]
+pub(crate) struct Offering<P> {
+    parser: P,
+    names: Vec<&'static str>,
+}
+
+impl<P: TypedValueParser> TypedValueParser for Offering<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        option: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        self.parser.parse_ref(command, option, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.names.iter().map(PossibleValue::new)))
+    }
+}
+
+type Parser<T> = fn(&str) -> Result<T, String>;
+
+/// Offers `names` of the values that `parser` reads.
+pub(crate) fn offering<T>(
+    parser: Parser<T>,
+    names: impl IntoIterator<Item = &'static str>,
+) -> Offering<Parser<T>> {
+    Offering { parser, names: names.into_iter().collect() }
+}
+
 /// A choice by its name.
-pub(crate) fn named<T: Named>(name: &str) -> Result<T, String> {
-    T::named(name).map_err(refused)
+pub(crate) fn named<T: Named + Send>() -> Offering<Parser<T>> {
+    offering(|name| T::named(name).map_err(refused), T::names())
+}
+
+/// A policy with its options, which is looked up with all others of the batch.
+pub(crate) fn policy() -> Offering<Parser<String>> {
+    offering(|name| Ok(name.to_owned()), policy_names())
+}
+
+/// A predictor with its parameter.
+pub(crate) fn predictor() -> Offering<Parser<PredictorKind>> {
+    let name = |form: &'static str| form.split([':', '[']).next().unwrap_or(form);
+    offering(parsed, memweir_policy::predictor::names().map(name))
+}
+
+/// A meter, or `auto`.
+pub(crate) fn meter() -> Offering<Parser<MeterChoice>> {
+    offering(parsed, std::iter::once("auto").chain(MeterKind::names()))
 }
 
 /// A value with its own syntax.

@@ -38,7 +38,7 @@ pub(crate) struct Args {
     cache: Option<CacheGeometry>,
     /// Use of the cache: `keep` (each job in all of it) or `balance` (divided as the banks)
     #[arg(long, value_name = "USE", default_value = "keep", requires = "cache")]
-    #[arg(value_parser = named::<CacheUse>)]
+    #[arg(value_parser = named::<CacheUse>(), hide_possible_values = true)]
     cache_use: CacheUse,
     /// The profile store, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE")]

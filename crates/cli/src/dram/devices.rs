@@ -25,9 +25,9 @@ pub(super) struct DeviceArgs {
     /// Ranks of each channel [default: the device file's]
     #[arg(long, value_name = "N", help_heading = "Memory")]
     ranks: Option<u32>,
-    /// Refresh of the DRAM: all-bank, staggered, per-bank, off
+    /// Refresh of the DRAM
     #[arg(long, value_name = "NAME", default_value = "all-bank", help_heading = "Memory")]
-    #[arg(value_parser = named::<RefreshPolicy>)]
+    #[arg(value_parser = named::<RefreshPolicy>())]
     refresh: RefreshPolicy,
 }
 

@@ -26,9 +26,9 @@ pub(super) struct MemoryArgs {
     #[command(flatten)]
     nvm: NvmArgs,
 
-    /// In which order requests are served: fr-fcfs, fr-fcfs-hit, per-bank, fcfs
-    #[arg(long, value_name = "NAME", default_value = "fr-fcfs", value_parser = named::<Scheduler>)]
-    #[arg(help_heading = "Controller")]
+    /// In which order requests are served
+    #[arg(long, value_name = "NAME", default_value = "fr-fcfs", help_heading = "Controller")]
+    #[arg(value_parser = named::<Scheduler>())]
     scheduler: Scheduler,
     /// Cycles after which a request goes before all others (`none`: never)
     #[arg(long, value_name = "CYCLES", value_parser = age_limit, help_heading = "Controller")]

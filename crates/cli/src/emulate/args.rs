@@ -17,7 +17,7 @@ use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions}
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
-use crate::value::{duration, named, parsed, quantum};
+use crate::value::{duration, named, parsed, policy, quantum};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
        memweir emulate --machine M [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -72,7 +72,7 @@ pub(crate) struct Args {
 
     /// Mechanism by which the host groups a job's processes [default: the first that works]
     #[arg(long, value_name = "NAME", help_heading = "Emulator")]
-    #[arg(value_parser = named::<Mechanism>)]
+    #[arg(value_parser = named::<Mechanism>())]
     mechanism: Option<Mechanism>,
     /// The qemu-x86_64 to use [default: from PATH]
     #[arg(long, value_name = "FILE", help_heading = "Emulator")]
@@ -89,7 +89,7 @@ pub(crate) struct Args {
 
     /// Run the batch under each of these policies; the first is the baseline
     #[arg(long, value_name = "NAME,NAME,...", help_heading = "Comparing", value_delimiter = ',')]
-    #[arg(conflicts_with = "policy")]
+    #[arg(conflicts_with = "policy", value_parser = policy(), hide_possible_values = true)]
     compare: Vec<String>,
     /// Rounds of a comparison, each with another seed [default: 1]
     #[arg(long, value_name = "N", help_heading = "Comparing")]

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     file: PathBuf,
     /// The format, instead of the one that it looks like: `bits` (DRAMA, DRAMA++, PALLOC's xormap),
     /// `dramdig`, `trrespass`, `palloc`, `dramsys`
-    #[arg(long, value_name = "NAME", value_parser = named::<Format>)]
+    #[arg(long, value_name = "NAME", value_parser = named::<Format>(), hide_possible_values = true)]
     format: Option<Format>,
     /// The name that the map is given, instead of the file's
     #[arg(long, value_name = "TEXT")]

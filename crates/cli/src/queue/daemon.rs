@@ -22,7 +22,7 @@ use crate::export::ExportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::shared::metrics::BatchMetrics;
-use crate::value::{cores_or_auto, named, parsed, quantum};
+use crate::value::{cores_or_auto, meter, named, quantum};
 
 /// Options of `memweir daemon`.
 #[derive(Debug, clap::Args)]
@@ -72,16 +72,16 @@ pub(crate) struct Args {
     admit: Option<u32>,
     /// Mechanism that blocks jobs [default: the first that works]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = named::<Mechanism>)]
+    #[arg(value_parser = named::<Mechanism>())]
     mechanism: Option<Mechanism>,
     /// Seed of everything random [default: 1]
     #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
     #[arg(value_parser = crate::value::seed)]
     seed: Option<u64>,
 
-    /// Meter that counts memory traffic: auto, perf or resctrl [default: auto]
+    /// Meter that counts memory traffic [default: auto]
     #[arg(long, value_name = "NAME", help_heading = "Measuring")]
-    #[arg(value_parser = parsed::<MeterChoice>)]
+    #[arg(value_parser = meter())]
     meter: Option<MeterChoice>,
     /// The profile store, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]

@@ -16,7 +16,7 @@ use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::export::ExportArgs;
 use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
 use crate::shared::profiling::QemuArgs;
-use crate::value::{available_cores, cores_or_auto, limit, named, parsed, quantum};
+use crate::value::{available_cores, cores_or_auto, limit, meter, named, parsed, policy, quantum};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
        memweir run [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     pin: bool,
     /// Mechanism that blocks jobs [default: the first that works]
     #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = named::<Mechanism>)]
+    #[arg(value_parser = named::<Mechanism>())]
     mechanism: Option<Mechanism>,
     /// Limit the bandwidth of a job, and of all instances of it, in every millisecond, such as
     /// `4GB/s`; 0 is no limit. Needs `--mechanism sched-ext`
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 
     /// Meter that counts memory traffic [default: auto]
     #[arg(long, value_name = "NAME", help_heading = "Measuring")]
-    #[arg(value_parser = parsed::<MeterChoice>)]
+    #[arg(value_parser = meter())]
     meter: Option<MeterChoice>,
     /// Profile programs that the store does not know before the batch starts
     #[arg(long, help_heading = "Measuring")]
@@ -104,7 +104,8 @@ pub(crate) struct Args {
 
     /// Run the batch under each of these policies, interleaved; the first is the baseline
     #[arg(long, value_name = "NAME,NAME,...", help_heading = "Comparing", value_delimiter = ',')]
-    #[arg(conflicts_with_all = ["policy", "timeline"])]
+    #[arg(conflicts_with_all = ["policy", "timeline"], value_parser = policy())]
+    #[arg(hide_possible_values = true)]
     compare: Vec<String>,
     /// Rounds of a comparison [default: 3]
     #[arg(long, value_name = "N", help_heading = "Comparing")]

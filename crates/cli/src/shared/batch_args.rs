@@ -80,9 +80,9 @@ fn from_file(path: &Path) -> Result<Batch, InputError> {
 /// The end of a batch before its jobs end.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ending {
-    /// Fate of the jobs on Ctrl-C: kill or release [default: kill]
+    /// Fate of the jobs on Ctrl-C [default: kill]
     #[arg(long, value_name = "WHAT", help_heading = "Ending")]
-    #[arg(value_parser = named::<OnExit>)]
+    #[arg(value_parser = named::<OnExit>())]
     pub(crate) on_exit: Option<OnExit>,
     /// End the batch when a job fails
     #[arg(long, help_heading = "Ending")]

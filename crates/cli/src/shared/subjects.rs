@@ -11,7 +11,7 @@ use memweir_linux::{MeterChoice, MeterKind, Probe};
 use memweir_watch::{Row, Selection, Watch, WrongPattern};
 
 use crate::failure::Failure;
-use crate::value::duration;
+use crate::value::{duration, offering};
 
 /// Subjects to watch, and the meter that counts them.
 #[derive(Debug, clap::Args)]
@@ -25,9 +25,9 @@ pub(crate) struct SubjectArgs {
     /// Watch the steps of Slurm jobs
     #[arg(long, help_heading = "Subjects")]
     slurm: bool,
-    /// Meter that counts memory traffic: auto, perf or resctrl
-    #[arg(long, value_name = "NAME", value_parser = meter, default_value = "auto")]
-    #[arg(help_heading = "Measuring")]
+    /// Meter that counts memory traffic
+    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "Measuring")]
+    #[arg(value_parser = offering(meter, ["auto", "perf", "resctrl"]))]
     meter: MeterChoice,
     /// Perf events, instead of the built-in table
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]

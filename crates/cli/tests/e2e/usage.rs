@@ -335,6 +335,11 @@ fn every_shell_gets_completions_that_know_the_options() {
         let output = World::new().memweir().args(["completions", shell]).assert().success();
         let script = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
         assert!(script.contains("profile-first"), "{shell}");
+        if ["bash", "zsh", "fish"].contains(&shell) {
+            for value in ["long-job-first", "hmmsched", "cgroup-v2", "resctrl", "slowdown"] {
+                assert!(script.contains(value), "{shell} does not offer {value}");
+            }
+        }
         assert!(!script.contains("guardian"), "{shell} offers what is hidden");
     }
     let message = refusal(World::new().memweir().args(["completions", "bsh"]), 2);
