@@ -2,6 +2,7 @@
 //! timeline can be followed while it is written.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::Peekable;
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,32 +20,37 @@ use crate::render::text::{rate, seconds};
 
 /// A recording that is played back.
 struct Playback {
-    frames: std::vec::IntoIter<Frame>,
+    frames: Peekable<Frames>,
     /// Time of the last frame and of the one before, in seconds.
     at: (f64, f64),
 }
+
+/// A frame takes several times the memory of its rows, so each is made when it is shown.
+type Frames = Box<dyn Iterator<Item = Frame>>;
 
 /// Reads the recording: a timeline if its name ends in `.csv` or `.parquet`, otherwise a record of
 /// decisions.
 pub(super) fn open(path: &Path) -> Result<Opened, Failure> {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-    let (frames, policy, peak) = match ending.as_str() {
+    let (frames, policy, peak): (Frames, _, _) = match ending.as_str() {
         "csv" | "parquet" => {
-            (of_timeline(&timeline::read(path)?), "timeline".to_owned(), calibrated_peak())
+            let frames = of_timeline(timeline::read(path)?);
+            (Box::new(frames), "timeline".to_owned(), calibrated_peak())
         }
         _ => {
             let record = decisions::read(path)?;
             let config = &record.header.config;
-            (of_record(&record), config.policy.clone(), config.bus.peak)
+            (Box::new(of_record(&record).into_iter()), config.policy.clone(), config.bus.peak)
         }
     };
-    if frames.is_empty() {
+    let mut frames = frames.peekable();
+    if frames.peek().is_none() {
         let refusal = InputError::new(path.display().to_string(), "it has no quantum");
         return Err(refusal.into());
     }
     let title = format!("memweir top: {}, {policy}", path.display());
     let peak = peak.map(|peak| peak.0);
-    let source = Box::new(Playback { frames: frames.into_iter(), at: (0.0, 0.0) });
+    let source = Box::new(Playback { frames, at: (0.0, 0.0) });
     Ok(Opened { title, peak, source })
 }
 
@@ -84,7 +90,7 @@ impl Source for Followed {
         let last = rows.last().map(|row| row.quantum);
         let whole = rows.iter().take_while(|row| Some(row.quantum) != last).count();
         self.last = rows.split_off(whole);
-        Ok(Some(of_timeline(&rows)))
+        Ok(Some(of_timeline(rows).collect()))
     }
 
     fn interval(&self) -> Duration {
@@ -97,18 +103,18 @@ fn calibrated_peak() -> Option<BytesPerSec> {
 }
 
 /// Returns the frames of a timeline.
-fn of_timeline(rows: &[Row]) -> Vec<Frame> {
-    let mut frames: Vec<Frame> = Vec::new();
-    for quantum in rows.chunk_by(|a, b| a.quantum == b.quantum) {
-        let Some(first) = quantum.first() else { continue };
-        frames.push(Frame {
+fn of_timeline(rows: Vec<Row>) -> impl Iterator<Item = Frame> {
+    let mut rows = rows.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let first = rows.next()?;
+        let others = std::iter::from_fn(|| rows.next_if(|row| row.quantum == first.quantum));
+        Some(Frame {
             at_s: first.t_start_s + first.span_s,
             bandwidth: first.system_bandwidth,
             target: first.target,
-            lanes: quantum.iter().map(of_row).collect(),
-        });
-    }
-    frames
+            lanes: std::iter::once(of_row(&first)).chain(others.map(|row| of_row(&row))).collect(),
+        })
+    })
 }
 
 fn of_row(row: &Row) -> Lane {
@@ -263,8 +269,8 @@ mod tests {
 
     #[test]
     fn a_timeline_has_a_frame_for_each_quantum() {
-        let rows = [row(0, 0, true), row(0, 1, false), row(1, 1, true)];
-        let frames = of_timeline(&rows);
+        let rows = vec![row(0, 0, true), row(0, 1, false), row(1, 1, true)];
+        let frames: Vec<Frame> = of_timeline(rows).collect();
         assert_eq!(frames.len(), 2);
         assert_eq!((frames[0].at_s, frames[0].bandwidth), (0.1, Some(3e9)));
         let lanes = &frames[0].lanes;
