@@ -1,6 +1,6 @@
 //! Choosing the groups to watch.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use glob::{MatchOptions, Pattern};
 use memweir_linux::cgroup_tree::Group;
@@ -31,16 +31,22 @@ impl Selection {
     /// the top of the tree, and may contain `*`, `?` and `[...]`, none of which match a slash.
     ///
     /// # Errors
-    /// If the pattern is malformed, or names the top, which holds all processes.
+    /// If the pattern is malformed, leads upwards, or names the top, which holds all processes.
     pub fn cgroup(mut self, path: &str, top: &Path) -> Result<Self, WrongPattern> {
         let below = Path::new(path).strip_prefix(top).unwrap_or(Path::new(path));
-        let below = below.to_string_lossy();
-        let below = below.trim_matches('/');
-        if below.is_empty() {
-            let reason = "it names no group below the top of the tree";
-            return Err(WrongPattern { pattern: path.to_owned(), reason });
+        let wrong = |reason| WrongPattern { pattern: path.to_owned(), reason };
+        if below.components().any(|component| component == Component::ParentDir) {
+            return Err(wrong("`..` leads out of the group before it"));
         }
-        self.cgroups.push(pattern(below)?);
+        let names = below.components().filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_string_lossy()),
+            _ => None,
+        });
+        let below = names.collect::<Vec<_>>().join("/");
+        if below.is_empty() {
+            return Err(wrong("it names no group below the top of the tree"));
+        }
+        self.cgroups.push(pattern(&below)?);
         Ok(self)
     }
 
@@ -177,7 +183,7 @@ mod tests {
         let expected =
             ["/system.slice/nginx.service", "/system.slice/slurmstepd.scope/job_1/step_0"];
         assert_eq!(chosen(&selection), expected);
-        for path in ["/sys/fs/cgroup/a", "/a", "a/"] {
+        for path in ["/sys/fs/cgroup/a", "/a", "a/", "/sys/fs/cgroup//./a"] {
             assert_eq!(chosen(&Selection::default().cgroup(path, top).unwrap()), ["/a"], "{path}");
         }
         let below = Selection::default().cgroup("/system.slice/*", top).unwrap();
@@ -195,7 +201,7 @@ mod tests {
     #[test]
     fn what_names_no_group_is_refused() {
         let top = Path::new("/sys/fs/cgroup");
-        for path in ["", "/", "/sys/fs/cgroup/"] {
+        for path in ["", "/", "/sys/fs/cgroup/", "a/../b", ".."] {
             assert!(Selection::default().cgroup(path, top).is_err(), "{path}");
         }
         for glob in ["", "system.slice/nginx.service"] {
