@@ -94,6 +94,13 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 fn options(args: &Args, machine: &Machine, path: PathBuf) -> Result<CalibrateOptions, Failure> {
     let cpus = allowed(&args.cpus)?;
+    if cpus.len() < machine.cores as usize {
+        tell!(
+            "{} of {} cores measure; if these cannot fill the memory bus, the peak is too low",
+            cpus.len(),
+            machine.cores
+        );
+    }
     if let Some(twice) = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu)) {
         let reason = format!("CPU {} is named twice", twice.1);
         let error = InputError::new("command line", reason).key("--cpus");

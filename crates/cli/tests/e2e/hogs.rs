@@ -111,6 +111,9 @@ fn a_busy_machine_is_not_calibrated() {
         other.wait().expect("it ends");
     }
     assert!(message.contains("too busy to be calibrated"), "{message}");
+    let cores = std::thread::available_parallelism().expect("a processor").get();
+    let told = message.contains(&format!("1 of {cores} cores measure"));
+    assert_eq!(told, cores > 1, "{message}");
     assert!(message.contains("% of the time") && message.contains("CPU quota"), "{message}");
     assert!(!world.has("platform.toml"));
 }
