@@ -80,6 +80,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Success;
     for directory in directories {
         let merged = merge::read(&directory)?;
+        let truncated = merged.truncated();
+        tell_of_points(&merged, &truncated);
         let tabled = out.map(|(path, format)| table(path, format, &merged));
         let json = |path| output::json(path, &points(&merged, &directory)?);
         output::each(tabled.into_iter().chain(args.json.as_deref().map(json)))?;
@@ -90,8 +92,6 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         if !output::is_stdout(args.json.as_deref()) {
             report(&merged, &written.display().to_string())?;
         }
-        let truncated = merged.truncated();
-        tell_of_points(&merged, &truncated);
         if !merged.missing.is_empty() {
             outcome = Outcome::Incomplete;
         } else if !truncated.is_empty() && outcome == Outcome::Success {

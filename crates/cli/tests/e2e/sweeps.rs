@@ -179,6 +179,9 @@ fn missing_points_are_told() {
         "{told}"
     );
     assert!(world.has("h.parquet"));
+    let lost = ["sweep", "merge", "points", "--json", "/dev/full"];
+    let told = refusal(world.memweir().args(lost), 4);
+    assert!(told.contains("4 points are missing"), "{told}");
 }
 
 #[test]
