@@ -153,7 +153,9 @@ impl Simulation {
             Self::Flow(study) => {
                 study.run_until(stop, threads, |_| done()).map(|report| json(&report))
             }
-            Self::Bank(study) => study.run_until(stop, threads, done).map(|report| json(&report)),
+            Self::Bank(study) => {
+                study.run_until(stop, threads, |_| done()).map(|report| json(&report))
+            }
             Self::Page(study) => {
                 let report = study.run_until(stop, threads, |_| done());
                 let stopped = || InputError::new("page sim", SimError::Stopped.to_string());

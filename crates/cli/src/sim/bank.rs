@@ -40,10 +40,14 @@ pub(super) fn simulate(
     let timelines = args.timeline.iter().flat_map(|path| timeline::files(path, &study));
     let timelines: Vec<Option<PathBuf>> = timelines.map(Some).collect();
     output::check([&args.json, &args.svg, &args.out].into_iter().chain(&timelines), [path])?;
-    let rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
+    let mut rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);
-    let report = study.run(threads, || counter.one_more());
+    let report = study.run(threads, |over| {
+        let of_point = over.results.map(results::rows).unwrap_or_default();
+        of_point.into_iter().for_each(|row| rows.append(over.point, row));
+        counter.one_more();
+    });
     counter.finish();
     let report = report?;
     let of_point =

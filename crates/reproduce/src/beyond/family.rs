@@ -185,7 +185,7 @@ impl Family {
                 Ok(CaseGains::of(&case.name, self.mix_is, &report.points))
             }
             Mixes::Bank(study) => {
-                let report = study.run(bench.threads(), || bench.advance(1))?;
+                let report = study.run(bench.threads(), |_| bench.advance(1))?;
                 Ok(CaseGains::of_banks(&case.name, &report.points))
             }
         };

@@ -1,7 +1,10 @@
 //! A bank-level scenario at every point of a sweep: checked before anything runs, then run on all
 //! cores.
 
+use std::collections::BTreeMap;
+use std::mem;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::Mutex;
 
 use memweir_bank::experiment::{ColoredBy, Conditions, Machine, ProgramSpec, Source};
@@ -25,6 +28,10 @@ use crate::sweep::Grid;
 /// Misses over which a structure is measured while it is fitted.
 const FIT_MISSES: f64 = 8_000.0;
 
+/// Programs per thread that run alone before those of their points run together. With more of them
+/// results come later, with fewer the threads wait for each other more often.
+const ALONE_PER_THREAD: usize = 16;
+
 /// A scenario and the points at which it runs.
 #[derive(Debug)]
 pub struct BankStudy {
@@ -37,8 +44,14 @@ pub struct BankStudy {
 /// A program that is ready to be executed, and its results alone.
 pub(super) type Ready = (ProgramSpec, Alone);
 
-/// The runs of a batch, and the peak bandwidth of its machine; nothing without a batch.
-type BatchRuns = (Option<BytesPerSec>, Vec<BatchRun>);
+/// A piece of work that is over.
+#[derive(Clone, Copy, Debug)]
+pub struct PieceOver<'a> {
+    /// Number of its point.
+    pub point: usize,
+    /// Results of the point, if this was the last of its pieces.
+    pub results: Option<&'a BankPoint>,
+}
 
 impl BankStudy {
     /// Reads the scenario at every point of `grid`, with the values `set` in place of its own.
@@ -94,7 +107,11 @@ impl BankStudy {
     ///
     /// # Errors
     /// If a run is refused, for instance because the programs do not fit into memory.
-    pub fn run(&self, threads: NonZeroUsize, done: impl FnMut()) -> Result<BankReport, InputError> {
+    pub fn run(
+        &self,
+        threads: NonZeroUsize,
+        done: impl FnMut(PieceOver<'_>),
+    ) -> Result<BankReport, InputError> {
         self.run_until(&Stop::default(), threads, done)
     }
 
@@ -108,132 +125,165 @@ impl BankStudy {
         &self,
         stop: &Stop,
         threads: NonZeroUsize,
-        mut done: impl FnMut(),
+        mut done: impl FnMut(PieceOver<'_>),
     ) -> Result<BankReport, InputError> {
-        let refused = |refusal: Refusal| refusal.written_in(&self.name);
         let known = Mutex::new(Vec::new());
-        let ready = self
-            .all(
-                threads,
-                |point| point.programs.len(),
-                |point, program| self.points[point].alone(program, &known, stop),
-                &mut done,
-            )
-            .map_err(refused)?;
-        let runs = self
-            .all(
-                threads,
-                |point| point.partitions.len(),
-                |point, partition| {
-                    self.points[point].together(partition, &ready[point], self.interval, stop)
-                },
-                &mut done,
-            )
-            .map_err(refused)?;
-        let batches = self.batches(stop, threads, &ready, &mut done).map_err(refused)?;
-        let points = runs.into_iter().zip(batches).zip(ready).enumerate();
-        let points = points.map(|(at, ((runs, batch), ready))| self.point(at, runs, batch, ready));
-        let points = points.collect();
+        let mut points = Vec::new();
+        while points.len() < self.points.len() {
+            let group = self.group(points.len(), threads);
+            let results = self.run_group(&group, &known, stop, threads, &mut done);
+            points.extend(results.map_err(|refusal| refusal.written_in(&self.name))?);
+        }
         Ok(BankReport { scenario: self.name.clone(), fidelity: "bank", points })
     }
 
-    /// Runs the batch of every point.
-    fn batches(
+    /// Returns the points from `first` on that run as one group.
+    fn group(&self, first: usize, threads: NonZeroUsize) -> Range<usize> {
+        let mut alone = 0;
+        let starts = |point: &&BankScenario| {
+            let is_free = alone < ALONE_PER_THREAD * threads.get();
+            alone += point.programs.len();
+            is_free
+        };
+        first..first + self.points[first..].iter().take_while(starts).count()
+    }
+
+    /// Runs all pieces of work of a group of points.
+    fn run_group(
         &self,
+        group: &Range<usize>,
+        known: &Known,
         stop: &Stop,
         threads: NonZeroUsize,
-        ready: &[Vec<Ready>],
-        done: &mut impl FnMut(),
-    ) -> Result<Vec<BatchRuns>, Refusal> {
-        let peaks: Vec<Vec<BytesPerSec>> = self.all(
+        done: &mut impl FnMut(PieceOver<'_>),
+    ) -> Result<Vec<BankPoint>, Refusal> {
+        let mut ready = vec![Vec::new(); self.points.len()];
+        self.all(
+            group,
+            threads,
+            |point| point.programs.len(),
+            |point, program| self.points[point].alone(program, known, stop),
+            |point, programs| {
+                ready[point] = programs.unwrap_or_default();
+                done(PieceOver { point, results: None });
+            },
+        )?;
+        let mut points = vec![None; self.points.len()];
+        self.all(
+            group,
+            threads,
+            |point| point.partitions.len(),
+            |point, partition| {
+                self.points[point].together(partition, &ready[point], self.interval, stop)
+            },
+            |at, runs| {
+                points[at] = runs.map(|runs| BankPoint {
+                    partitions: compared(runs),
+                    ..self.point(at, &ready[at])
+                });
+                done(PieceOver { point: at, results: points[at].as_ref() });
+            },
+        )?;
+        let mut peaks = vec![Vec::new(); self.points.len()];
+        self.all(
+            group,
             threads,
             |point| usize::from(point.batch.is_some()),
             |point, _| self.points[point].peak(stop),
-            &mut || (),
+            |point, peak| peaks[point] = peak.unwrap_or_default(),
         )?;
-        let runs = self.all(
+        self.all(
+            group,
             threads,
             BankScenario::policies,
             |point, policy| {
                 self.points[point].as_batch(policy, &ready[point], peaks[point][0], stop)
             },
-            done,
+            |at, runs| {
+                points[at] = runs.map(|runs| BankPoint {
+                    peak: Some(peaks[at][0].0),
+                    policies: gaining(runs),
+                    ..self.point(at, &ready[at])
+                });
+                done(PieceOver { point: at, results: points[at].as_ref() });
+            },
         )?;
-        Ok(peaks.into_iter().map(|mut peak| peak.pop()).zip(runs).collect())
+        Ok(points.into_iter().flatten().collect())
     }
 
-    /// Does `count` pieces of work for every point. Returns the results by point, or the refusal of
-    /// the first piece that was refused.
-    fn all<T: Send + Clone>(
+    /// Does `count` pieces of work for every point of a group, and calls `done` after each with its
+    /// point and, behind the last one, the results of that point in the order of the pieces. Returns
+    /// the refusal of the first piece that was refused.
+    fn all<T: Send>(
         &self,
+        group: &Range<usize>,
         threads: NonZeroUsize,
         count: impl Fn(&BankScenario) -> usize,
         work: impl Fn(usize, usize) -> Result<T, Refusal> + Sync,
-        done: &mut impl FnMut(),
-    ) -> Result<Vec<Vec<T>>, Refusal> {
-        let pieces = self.pieces(&count);
-        let empty = |point| vec![None; count(point)];
-        let mut results: Vec<Vec<Option<T>>> = self.points.iter().map(empty).collect();
+        mut done: impl FnMut(usize, Option<Vec<T>>),
+    ) -> Result<(), Refusal> {
+        let pieces: Vec<(usize, usize)> = group
+            .clone()
+            .flat_map(|point| (0..count(&self.points[point])).map(move |piece| (point, piece)))
+            .collect();
+        let mut ended: Vec<BTreeMap<usize, T>> =
+            self.points.iter().map(|_| BTreeMap::new()).collect();
         let mut failed: Option<(usize, Refusal)> = None;
         for_each(
             pieces.len(),
             threads,
             |index| work(pieces[index].0, pieces[index].1),
             |index, result| {
-                done();
                 let (point, piece) = pieces[index];
                 match result {
-                    Ok(result) => results[point][piece] = Some(result),
+                    Ok(result) => drop(ended[point].insert(piece, result)),
                     Err(refusal) if failed.as_ref().is_none_or(|(first, _)| index < *first) => {
                         failed = Some((index, refusal));
                     }
                     Err(_) => {}
                 }
+                let is_last = ended[point].len() == count(&self.points[point]);
+                let results = is_last.then(|| mem::take(&mut ended[point]).into_values().collect());
+                done(point, results);
             },
         );
-        match failed {
-            Some((_, refusal)) => Err(refusal),
-            None => {
-                Ok(results.into_iter().map(|point| point.into_iter().flatten().collect()).collect())
-            }
-        }
+        failed.map_or(Ok(()), |(_, refusal)| Err(refusal))
     }
 
-    /// Returns point and number of every piece of work.
-    fn pieces(&self, count: impl Fn(&BankScenario) -> usize) -> Vec<(usize, usize)> {
-        let of = |(at, point)| (0..count(point)).map(move |piece| (at, piece));
-        self.points.iter().enumerate().flat_map(of).collect()
-    }
-
-    fn point(
-        &self,
-        at: usize,
-        mut runs: Vec<PartitionRun>,
-        (peak, mut policies): BatchRuns,
-        ready: Vec<Ready>,
-    ) -> BankPoint {
+    /// Returns a point without the runs of its programs together.
+    fn point(&self, at: usize, ready: &[Ready]) -> BankPoint {
         let scenario = &self.points[at];
-        if let Some((baseline, others)) = runs.split_first_mut() {
-            for other in others {
-                other.improvement = Some(Improvement::of(&baseline.outcome, &other.outcome));
-            }
-        }
-        if let Some((baseline, others)) = policies.split_first_mut() {
-            for other in others {
-                other.gain = Some(baseline.turnaround_s / other.turnaround_s - 1.0);
-            }
-        }
         BankPoint {
             at: self.grid.at(at),
             machine: scenario.machine_name.clone(),
             seed: scenario.seed,
             colors: scenario.machine.palette(0).colors(),
-            alone: ready.into_iter().map(|(_, alone)| alone).collect(),
-            peak: peak.map(|peak| peak.0),
-            partitions: runs,
-            policies,
+            alone: ready.iter().map(|(_, alone)| alone.clone()).collect(),
+            peak: None,
+            partitions: Vec::new(),
+            policies: Vec::new(),
         }
     }
+}
+
+/// Compares the partitions behind the first with it.
+fn compared(mut runs: Vec<PartitionRun>) -> Vec<PartitionRun> {
+    if let Some((baseline, others)) = runs.split_first_mut() {
+        for other in others {
+            other.improvement = Some(Improvement::of(&baseline.outcome, &other.outcome));
+        }
+    }
+    runs
+}
+
+/// Notes what the policies behind the first gain over it.
+fn gaining(mut runs: Vec<BatchRun>) -> Vec<BatchRun> {
+    if let Some((baseline, others)) = runs.split_first_mut() {
+        for other in others {
+            other.gain = Some(baseline.turnaround_s / other.turnaround_s - 1.0);
+        }
+    }
+    runs
 }
 
 /// Structures already fitted, by request and machine.

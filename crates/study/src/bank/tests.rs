@@ -22,7 +22,7 @@ fn run(scenario: &str, sweeps: &[&str]) -> Vec<BankPoint> {
     let grid = Grid::new(sweeps).expect("a grid");
     let study = BankStudy::read(&text(scenario), &[], grid).unwrap_or_else(|e| panic!("{e}"));
     let threads = NonZeroUsize::new(2).expect("threads");
-    study.run(threads, || ()).unwrap_or_else(|e| panic!("{e}")).points
+    study.run(threads, |_| ()).unwrap_or_else(|e| panic!("{e}")).points
 }
 
 fn refused(scenario: &str) -> String {
@@ -48,6 +48,30 @@ fn the_example_is_a_scenario() {
         let scenario = format!("machine = \"{name}\"\n{programs}{scenario}");
         BankScenario::read(&text(&scenario), &[]).unwrap_or_else(|e| panic!("{name}: {e}"));
     }
+}
+
+#[test]
+fn points_are_over_one_group_after_another() {
+    let scenario = "fidelity = \"bank\"\nmachine = \"simple-o3\"\ninstructions = 1000\n\
+                    programs = [\"444.namd\"]\n";
+    let grid = Grid::new(vec!["seed=1..20".parse().expect("a sweep")]).expect("a grid");
+    let study = BankStudy::read(&text(scenario), &[], grid).unwrap_or_else(|e| panic!("{e}"));
+    let mut over = Vec::new();
+    let mut first = None;
+    let report = study.run(NonZeroUsize::MIN, |piece| {
+        over.push((piece.point, piece.results.is_some()));
+        if let (0, Some(results)) = (piece.point, piece.results) {
+            first = Some(results.clone());
+        }
+    });
+    let report = report.unwrap_or_else(|e| panic!("{e}"));
+    // Sixteen programs alone, the same together, and the rest as well.
+    let group = |points: std::ops::Range<usize>| {
+        [false, true].map(|whole| points.clone().map(move |point| (point, whole)))
+    };
+    let wanted: Vec<_> = [group(0..16), group(16..20)].into_iter().flatten().flatten().collect();
+    assert_eq!(over, wanted);
+    assert_eq!((report.points.len(), first.as_ref()), (20, report.points.first()));
 }
 
 #[test]
