@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use memweir_core::JobId;
 use serde::{Deserialize, Serialize};
 
+use crate::queue::Source;
+
 /// Version of the language.
 pub const VERSION: u32 = 1;
 
@@ -282,30 +284,12 @@ pub struct Expected {
     pub time_ns: Option<u64>,
     /// Mean bandwidth in bytes per second.
     pub bandwidth: Option<f64>,
-    /// Source of both.
-    pub source: ExpectedFrom,
-    /// The job that was the first run of the command, where the source is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub job: Option<JobId>,
+    /// Source of both: `source`, and `job` where it is one.
+    #[serde(flatten)]
+    pub source: Source,
     /// Key of the command in the profile store, where the source is the store or a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-}
-
-/// Source of the time and bandwidth that are expected of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ExpectedFrom {
-    /// The submission.
-    Submission,
-    /// The submission for one of the two, the profile store for the other.
-    SubmissionAndStore,
-    /// The profile store.
-    Store,
-    /// The profile store, from before the program was replaced; the job is profiled again.
-    Replaced,
-    /// The first run of the same command, as another job.
-    Job,
 }
 
 /// Numbers of unfinished jobs by the source of their expected time and bandwidth.

@@ -8,9 +8,7 @@ use memweir_policy::quantum_loop::Quantum;
 use memweir_run::batch::bandwidth;
 
 use crate::attempt::Attempts;
-use crate::protocol::{
-    Expected, ExpectedFrom, JobActivity, JobView, QuantumView, Text, ViewedState,
-};
+use crate::protocol::{Expected, JobActivity, JobView, QuantumView, Text, ViewedState};
 use crate::queue::{End, Job, Queue, Source, State};
 
 /// Makes the views of one listing.
@@ -86,24 +84,12 @@ pub(crate) fn quantum_view(number: u64, quantum: &Quantum, jobs: &[JobId]) -> Qu
 }
 
 fn expected(job: &Job) -> Option<Expected> {
-    let from = job.expected_from?;
-    let source = match from {
-        Source::Submission => ExpectedFrom::Submission,
-        Source::SubmissionAndStore => ExpectedFrom::SubmissionAndStore,
-        Source::Store => ExpectedFrom::Store,
-        Source::Replaced => ExpectedFrom::Replaced,
-        Source::Job(_) => ExpectedFrom::Job,
-    };
-    let first_run = match from {
-        Source::Job(job) => Some(job),
-        _ => None,
-    };
-    let profile = job.program.as_deref().filter(|_| from != Source::Submission);
+    let source = job.expected_from?;
+    let profile = job.program.as_deref().filter(|_| source != Source::Submission);
     Some(Expected {
         time_ns: job.expected_time.map(|time| time.0),
         bandwidth: job.expected_bandwidth.map(|rate| rate.0),
         source,
-        job: first_run,
         profile: profile.map(str::to_owned),
     })
 }

@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use memweir_core::Nanos;
-use memweir_daemon::protocol::{
-    Expected, ExpectedFrom, JobView, Listing, Reply, Request, Sources, Status,
-};
+use memweir_daemon::protocol::{Expected, JobView, Listing, Reply, Request, Sources, Status};
+use memweir_daemon::queue::Source;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
@@ -105,13 +104,12 @@ fn expected(expected: &Expected) -> String {
     let time = expected.time_ns.map(|time| seconds(Nanos(time).as_secs_f64()));
     let bandwidth = expected.bandwidth.map(rate);
     let figures: Vec<String> = time.into_iter().chain(bandwidth).collect();
-    let source = match (expected.source, expected.job) {
-        (ExpectedFrom::Submission, _) => "submitted".to_owned(),
-        (ExpectedFrom::SubmissionAndStore, _) => "submitted, and from the store".to_owned(),
-        (ExpectedFrom::Store, _) => "from the store".to_owned(),
-        (ExpectedFrom::Replaced, _) => "of the replaced program".to_owned(),
-        (ExpectedFrom::Job, Some(job)) => format!("from job {job}"),
-        (ExpectedFrom::Job, None) => "from another job".to_owned(),
+    let source = match expected.source {
+        Source::Submission => "submitted".to_owned(),
+        Source::SubmissionAndStore => "submitted, and from the store".to_owned(),
+        Source::Store => "from the store".to_owned(),
+        Source::Replaced => "of the replaced program".to_owned(),
+        Source::Job(job) => format!("from job {job}"),
     };
     format!("{} ({source})", figures.join(", "))
 }

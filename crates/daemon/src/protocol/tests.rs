@@ -91,3 +91,18 @@ proptest! {
         let _ = parse_request(&line);
     }
 }
+
+#[test]
+fn the_source_of_figures_names_a_job_where_it_is_one() {
+    let of = |source| Expected { time_ns: Some(5), bandwidth: None, source, profile: None };
+    for (source, json) in [
+        (
+            Source::SubmissionAndStore,
+            r#"{"time_ns":5,"bandwidth":null,"source":"submission-and-store"}"#,
+        ),
+        (Source::Job(JobId(7)), r#"{"time_ns":5,"bandwidth":null,"source":"job","job":7}"#),
+    ] {
+        assert_eq!(serde_json::to_string(&of(source)).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Expected>(json).unwrap(), of(source));
+    }
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_run::batch::Alone;
+use serde::{Deserialize, Serialize};
 
 use super::reason::WrongState;
 
@@ -83,7 +84,8 @@ pub struct Membership {
 }
 
 /// Source of the time and bandwidth that are expected of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "source", content = "job", rename_all = "kebab-case")]
 pub enum Source {
     /// The submission.
     Submission,
@@ -91,7 +93,7 @@ pub enum Source {
     SubmissionAndStore,
     /// The profile store.
     Store,
-    /// The profile store, from before the program's file was replaced.
+    /// The profile store, from before the program's file was replaced; the job is profiled again.
     Replaced,
     /// The first run of the same command, as this job.
     Job(JobId),
