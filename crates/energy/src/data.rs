@@ -54,6 +54,9 @@ const FLASH_KEYS: [&str; 13] = [
 /// Larger than any figure of such a file: more is a mistake in the unit.
 const ABSURD: f64 = 1e6;
 
+/// Smaller than any figure but zero, likewise: a die of this many MB has a byte.
+const TINY: f64 = 1e-6;
+
 /// The medium of a swap area.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Medium {
@@ -146,5 +149,5 @@ fn flash(mut file: Section<'_>) -> Result<Flash, InputError> {
 
 /// Reads a figure that is more than zero.
 fn positive(file: &mut Section<'_>, key: &str, what: &str) -> Result<f64, InputError> {
-    file.require(key)?.number_in(f64::MIN_POSITIVE..=ABSURD, what)
+    file.require(key)?.number_in(TINY..=ABSURD, what)
 }

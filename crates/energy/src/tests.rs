@@ -151,6 +151,9 @@ fn media_files_are_refused_with_their_line() {
     let text = MEDIA[0].1;
     let wrong = Medium::parse("m.toml", &text.replace("rl = 6", "rl = 0")).unwrap_err().to_string();
     assert!(wrong.contains("rl: 0 is no number of cycles"), "{wrong}");
+    // An area of any size would need infinitely many dies of less than a byte.
+    let tiny = Medium::parse("m.toml", &text.replace("die_mb = 1024", "die_mb = 1e-7"));
+    assert!(tiny.unwrap_err().to_string().contains("die_mb: 1e-7 is no size"));
     let unknown =
         Medium::parse("m.toml", &text.replace("trcd_ns", "tcrd_ns")).unwrap_err().to_string();
     assert!(unknown.contains("did you mean `trcd_ns`"), "{unknown}");
