@@ -1,3 +1,5 @@
+use memweir_core::Watts;
+
 use super::*;
 
 fn memory(name: &str) -> BusMemory {
@@ -72,10 +74,10 @@ fn write_recovery_of_a_page_in_three_readings() {
         // With power for writing alone, energy over power is time.
         let mut only_write = pcm();
         only_write.operating = OperatingPower {
-            activate: memweir_core::Watts::ZERO,
-            read: memweir_core::Watts::ZERO,
-            write: memweir_core::Watts(1.0),
-            drive: memweir_core::Watts::ZERO,
+            activate: Watts::ZERO,
+            read: Watts::ZERO,
+            write: Watts(1.0),
+            drive: Watts::ZERO,
         };
         only_write.page_out(&reading).0 * 1e6
     };
@@ -85,6 +87,55 @@ fn write_recovery_of_a_page_in_three_readings() {
         time(WriteRecovery::NanosEachPage),
     ];
     close(&found, &[24.325, 8.965, 5.14], 0.005);
+}
+
+#[test]
+fn with_eq_14_for_reads_alone_pages_read_in_place_are_driven_all_the_same() {
+    let (_, direct) = activities(Bytes(128 << 20), SwapIns { without: 500, with: 200 });
+    let moving = |direct_read, power: OperatingPower| {
+        let memory = BusMemory { operating: power, ..pcm() };
+        let reading = Reading { direct_read, ..Reading::MENDED };
+        memory.energy(&direct, &reading, Some(&dram())).moving.0
+    };
+    let none = OperatingPower {
+        activate: Watts::ZERO,
+        read: Watts::ZERO,
+        write: Watts::ZERO,
+        drive: Watts::ZERO,
+    };
+    let (drive, read) = (Watts(1.0), Watts(1.0));
+    let driving = |direct_read| moving(direct_read, OperatingPower { drive, ..none });
+    let reading = |direct_read| moving(direct_read, OperatingPower { read, ..none });
+    // 500 pages are written. Of the reads, 200 are copies and 300 are in place.
+    let (all, alone) = (driving(DirectReadTimes::All), driving(DirectReadTimes::ReadAlone));
+    close(&[alone / all], &[1_000.0 / 700.0], 1e-9);
+    close(&[reading(DirectReadTimes::ReadAlone) / reading(DirectReadTimes::All)], &[1.0], 1e-9);
+}
+
+#[test]
+fn background_power_is_drawn_for_as_long_as_the_area_existed() {
+    let (copied, _) = activities(Bytes(64 << 20), SwapIns { without: 1_000_000, with: 0 });
+    let brief = Activity { duration: Seconds(1.0), ..copied };
+    // A million pages take longer than that: a row is open all the time.
+    let reading = Reading { background: Background::OneAtATime, ..Reading::MENDED };
+    let mut memory = pcm();
+    memory.background.refresh = Watts::ZERO;
+    let all = memory.energy(&brief, &reading, Some(&dram())).background.0;
+    close(&[all / memory.background.active_standby.0], &[1.0], 1e-9);
+
+    let Ok(Medium::Flash(flash)) = Medium::shipped("emmc-flash") else { panic!("no flash") };
+    let standby = |activity: Activity| flash.energy(&activity).background.0 / flash.standby.0;
+    // 1,000 pages of 79.4 us out, and as many of 88.6 us in.
+    let work = 1e3 * (flash.page_read() + flash.page_write()).0;
+    let (copied, _) = activities(Bytes(64 << 20), SwapIns { without: 1_000, with: 0 });
+    close(&[standby(copied)], &[900.0 - work], 1e-9);
+    close(&[standby(Activity { duration: Seconds(0.5 * work), ..copied })], &[0.0], 1e-9);
+}
+
+#[test]
+fn the_total_is_the_sum_of_the_parts() {
+    let parts = Energy { background: Joules(1.0), moving: Joules(2.0), in_place: Joules(4.0) };
+    assert_eq!(parts.total(), Joules(7.0));
 }
 
 #[test]
@@ -107,6 +158,7 @@ fn a_page_read_in_place_pays_until_about_73_lines() {
     close(&[copy.0 * 1e6], &[2.15], 0.01);
     close(&[break_even(&pcm, &dram)], &[73.0], 1.0);
     assert_eq!(break_even(&dram, &dram), f64::INFINITY);
+    assert_eq!(break_even(&dram, &pcm), f64::INFINITY);
 }
 
 #[test]
@@ -157,5 +209,8 @@ fn media_files_are_refused_with_their_line() {
     let unknown =
         Medium::parse("m.toml", &text.replace("trcd_ns", "tcrd_ns")).unwrap_err().to_string();
     assert!(unknown.contains("did you mean `trcd_ns`"), "{unknown}");
+    let flash = MEDIA.iter().find(|(name, _)| *name == "emmc-flash").unwrap().1;
+    let unknown = Medium::parse("m.toml", &flash.replace("f_mhz", "f_ghz")).unwrap_err();
+    assert!(unknown.to_string().contains("did you mean `f_mhz`"), "{unknown}");
     assert!(Medium::shipped("lpddr2-pmc").unwrap_err().help.unwrap().contains("lpddr2-pcm"));
 }
