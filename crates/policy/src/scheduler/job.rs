@@ -33,7 +33,7 @@ fn is_a_rate(rate: &BytesPerSec) -> bool {
 /// Scheduling state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// In the run queue, blocked.
+    /// In the run queue without cores of its own: blocked, unless the operating system schedules.
     Waiting,
     /// It has had cores of its own since the last observation.
     Running,
@@ -41,8 +41,6 @@ pub(super) enum Placement {
     Joined,
     /// It had cores and did not use them: left unblocked, outside the run queue.
     Asleep,
-    /// It competes for the cores with every other job.
-    Shared,
 }
 
 /// Conditions that decide how far an observation can be trusted.
@@ -94,8 +92,6 @@ pub(super) struct Job {
     /// Latest nonzero traffic, on a saturated bus or not: its division over media and directions
     /// does not depend on saturation.
     measured_traffic: TrafficRates,
-    /// Its known demand, divided in the same way.
-    traffic: TrafficRates,
     /// CPU time that it has used.
     executed: Nanos,
     /// Time with cores.
@@ -141,7 +137,6 @@ impl Job {
             lower_bound: None,
             measured: (0.0, 0.0),
             measured_traffic: TrafficRates::default(),
-            traffic: TrafficRates::local_reads(expected_bandwidth.unwrap_or_default()),
             executed: Nanos::ZERO,
             progress: Nanos::ZERO,
             speed: 1.0,
@@ -158,12 +153,13 @@ impl Job {
 
     /// Makes the view of policies anew.
     fn changed(&mut self) {
-        let demand = self.known_demand();
-        self.is_known = demand.is_some();
+        let known = self.known_demand();
+        self.is_known = known.is_some();
+        let demand = known.unwrap_or_default();
         self.view = Candidate {
-            demand: demand.unwrap_or_default(),
+            demand,
             expected_time: self.spec.expected_time,
-            traffic: self.traffic,
+            traffic: self.measured_traffic.scaled_to(demand),
             executed: self.executed,
             progress: self.completed(),
             ..self.view
@@ -211,19 +207,10 @@ impl Job {
             forecast: observation.forecast.filter(is_a_rate),
         });
         self.prediction = self.predictor.predict();
-        // No policy sees jobs that the operating system schedules.
-        if self.placement != Placement::Shared {
-            self.divide_demand(observation, span);
-        }
-        self.changed();
-    }
-
-    /// Divides its demand over media and directions in the proportion of its latest traffic.
-    fn divide_demand(&mut self, observation: &Observation, span: Nanos) {
         if let Some(counts) = observation.counts.filter(|counts| counts.lines() > Lines::ZERO) {
             self.measured_traffic = TrafficRates::of(&counts, span);
         }
-        self.traffic = self.measured_traffic.scaled_to(self.known_demand().unwrap_or_default());
+        self.changed();
     }
 
     /// Updates the slowdown model. It compares the measurement with the previous prediction, so it
@@ -276,7 +263,7 @@ impl Job {
     fn span(&self, observation: &Observation, elapsed: Nanos) -> Nanos {
         match self.placement {
             Placement::Running => elapsed,
-            Placement::Waiting | Placement::Joined | Placement::Asleep | Placement::Shared => {
+            Placement::Waiting | Placement::Joined | Placement::Asleep => {
                 elapsed.min(Nanos(observation.cpu_time.0 / u64::from(self.spec.cores)))
             }
         }
@@ -337,9 +324,6 @@ impl Job {
     pub(super) fn expect(&mut self, alone: &Alone) {
         self.spec.expected_time = self.spec.expected_time.or(Some(alone.time));
         self.spec.expected_bandwidth = self.spec.expected_bandwidth.or(alone.bandwidth);
-        if self.measured_traffic == TrafficRates::default() {
-            self.traffic = TrafficRates::local_reads(self.known_demand().unwrap_or_default());
-        }
         self.changed();
     }
 

@@ -104,9 +104,7 @@ impl QuantumScheduler {
         survey.take(&batch, self.clock);
         let mut load = Load::default();
         for slot in &self.queue {
-            let job = &mut self.jobs[*slot];
-            job.placement = Placement::Shared;
-            load = load.with(job, survey.unknown_demand);
+            load = load.with(&self.jobs[*slot], survey.unknown_demand);
         }
         self.chosen.extend(&self.queue);
         let share = f64::from(self.config.cores) / f64::from(load.cores.max(1));

@@ -8,8 +8,8 @@ use memweir_core::{
 };
 use memweir_policy::policies::{self, Choice};
 use memweir_policy::{
-    Bus, Candidate, JobSpec, Observation, Policy, PredictorKind, QuantumScheduler, QuantumView,
-    SchedulerConfig, TrafficRate, TrafficRates,
+    Bus, Candidate, JobSpec, Kind, Observation, Policy, PredictorKind, QuantumScheduler,
+    QuantumView, SchedulerConfig, TrafficRate, TrafficRates,
 };
 use proptest::prelude::*;
 
@@ -207,6 +207,9 @@ fn the_coming_quantum_counts_towards_the_tenth() {
     assert_eq!(choose(&mut *build("hmmsched"), &view(&[], &queue, 2)), [0, 2]);
     // A latency-sensitive head counts as well.
     assert_eq!(choose(&mut *build("hmmsched"), &view(&queue[..1], &queue[1..], 1)), [1]);
+    // With 0.75 s on two cores, 0.95 of 9.1.
+    let wide = Candidate { cores: 2, ..at(750, queue[0]) };
+    assert_eq!(choose(&mut *build("hmmsched"), &view(&[wide], &queue[1..], 1)), [1]);
 }
 
 #[test]
@@ -300,6 +303,13 @@ fn available_bandwidth_fits_both_kinds_of_memory_if_it_knows_their_peaks() {
     // With nothing running: 0.875 0.6 0.9 0.5. The third leaves 10 and 17, enough for the fourth.
     assert_eq!(choose(&mut *policy, &view(&[], &queue, 2)), [2, 3]);
     assert_eq!(policy.target(), Some(gb(60.0)));
+    // Of DRAM the peak of the bus is enough. 10 of 16 with NVM leave 6.
+    config.medium_peaks = [None, Some(gb(8.0)), None, Some(gb(8.0))];
+    config.bus.peak = Some(gb(40.0));
+    let mut policy = find("available-bandwidth").build(&config);
+    let queue = [job(0, 0.0, 10.0), job(1, 0.0, 7.0), job(2, 0.0, 6.0), job(3, 0.0, 1.0)];
+    assert_eq!(choose(&mut *policy, &view(&[], &queue, 4)), [0, 2, 3, 1]);
+    assert_eq!(policy.target(), Some(gb(56.0)));
 }
 
 /// A job that read this many lines of DRAM and wrote this many of NVM in a quantum.
@@ -380,10 +390,45 @@ fn a_forecast_is_divided_as_the_latest_traffic_was() {
     scheduler.select();
     let forecast = Some(gb(16.0));
     scheduler.observe(QUANTUM, &[Observation { forecast, ..seen_by(0, rate(6), rate(2)) }]);
+    // A quantum without traffic shows no division.
+    scheduler.observe(QUANTUM, &[Observation { forecast, ..seen_by(0, 0, 0) }]);
     scheduler.select();
     let jobs = seen.lock().unwrap();
     let first = jobs.iter().find(|job| job.job == JobId(0)).unwrap();
     assert_eq!((first.traffic.0[0].reads, first.traffic.0[1].writes), (gb(12.0), gb(4.0)));
+}
+
+#[test]
+fn a_job_of_a_known_kind_is_shown_with_the_demand_of_the_first() {
+    let (mut scheduler, seen) = spied(PredictorKind::Last);
+    for job in 2..5 {
+        scheduler.admit(JobSpec { kind: Some(Kind(1)), ..spec(job) });
+    }
+    // Too short a span for a demand shows how it divides.
+    let twitch = Nanos(QUANTUM.0 / 100);
+    scheduler.observe(twitch, &[Observation { cpu_time: twitch, ..seen_by(4, 10, 10) }]);
+    assert!(scheduler.learn(QUANTUM, &seen_by(2, rate(5), 0)));
+    scheduler.retire(JobId(2));
+    scheduler.select();
+    let jobs = seen.lock().unwrap();
+    let [other, seen_before] =
+        [3, 4].map(|number| *jobs.iter().find(|job| job.job == JobId(number)).unwrap());
+    assert_eq!((other.expected_time, other.demand), (Some(QUANTUM), gb(5.0)));
+    assert_eq!(other.traffic, TrafficRates::local_reads(gb(5.0)));
+    assert_eq!(seen_before.demand, gb(5.0));
+    let (reads, writes) = (seen_before.traffic.0[0].reads, seen_before.traffic.0[1].writes);
+    assert_eq!((reads, writes), (gb(2.5), gb(2.5)));
+}
+
+#[test]
+fn the_age_counts_from_the_submission() {
+    let (mut scheduler, seen) = spied(PredictorKind::Last);
+    scheduler.observe(QUANTUM, &[]);
+    scheduler.admit(spec(2));
+    scheduler.observe(QUANTUM, &[]);
+    scheduler.select();
+    let ages: Vec<_> = seen.lock().unwrap().iter().map(|job| (job.job.0, job.age)).collect();
+    assert_eq!(ages, [(0, Nanos(2 * QUANTUM.0)), (1, Nanos(2 * QUANTUM.0)), (2, QUANTUM)]);
 }
 
 #[test]
@@ -442,6 +487,8 @@ proptest! {
             let waits = |place: &usize| !chosen.contains(place);
             let fits = |place: usize| queue[place].cores <= cores - taken;
             prop_assert!(!(0..queue.len()).filter(waits).any(fits), "{chosen:?}");
+            let has_reason = |nth| policy.reason(nth).is_some_and(|reason| !reason.is_empty());
+            prop_assert!((0..chosen.len()).all(has_reason));
         }
     }
 
