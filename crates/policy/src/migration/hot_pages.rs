@@ -119,9 +119,6 @@ impl HotPages {
         };
         self.clear_excess(Bytes(occupied).saturating_sub(view.dram_capacity), &mut room, moves);
         for hot in &self.hot {
-            if hot.size.0 > view.dram_capacity.0 {
-                continue;
-            }
             let Some(leaving) = self.worth_it(hot, &room) else { continue };
             let out = &self.cold[room.cold..room.cold + leaving];
             let freed: Bytes = out.iter().map(|extent| extent.size).sum();

@@ -100,7 +100,6 @@ impl Occupancy {
     pub(super) fn begin_quantum(&mut self, becomes_head: impl FnOnce() -> bool) {
         self.idle_quanta += u32::from(self.refused && self.mode == Mode::Weigh);
         self.refused = false;
-        self.overload = None;
         self.survey_in = self.survey_in.saturating_sub(1);
         let survey = self.machine.is_some() && self.survey_in == 0;
         self.mode = if survey && becomes_head() {

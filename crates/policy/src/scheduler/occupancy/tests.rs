@@ -86,6 +86,30 @@ fn now_and_then_every_core_is_filled_to_learn() {
 }
 
 #[test]
+fn only_quanta_with_idle_cores_count_towards_a_probe() {
+    let mut occupancy = occupancy();
+    let mut filled = |demand, quanta: usize| -> Vec<usize> {
+        let jobs = [member(demand, 2.0); 2];
+        (0..quanta).map(|_| let_in(&mut occupancy, &jobs)).collect()
+    };
+    assert_eq!(filled(9.0, 1), [0]);
+    assert_eq!(filled(1.0, 20), [1; 20]);
+    assert_eq!(filled(9.0, 15), [0; 15]);
+    assert_eq!(filled(9.0, 2), [1, 0]);
+}
+
+#[test]
+fn a_probe_goes_on_when_a_job_ends() {
+    let mut occupancy = occupancy();
+    let jobs = [member(9.0, 2.0); 2];
+    assert_eq!((0..16).map(|_| let_in(&mut occupancy, &jobs)).sum::<usize>(), 0);
+    occupancy.begin_quantum(|| false);
+    occupancy.disturb();
+    occupancy.begin_choice(jobs[..1].iter().copied());
+    assert!(occupancy.lets_in(jobs[1]));
+}
+
+#[test]
 fn without_a_peak_or_if_told_so_every_core_is_filled() {
     let jobs = [member(9.0, 4.0); 4];
     let auto = SchedulerConfig { core_use: CoreUse::Auto, ..SchedulerConfig::default() };
