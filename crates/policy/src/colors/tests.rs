@@ -5,6 +5,7 @@ use memweir_core::address_map::{Role, SetFunction, XorFunction};
 use memweir_core::names::Named;
 use proptest::prelude::*;
 
+use super::apportion::{by_weight, up_to};
 use super::*;
 
 fn policy(name: &str) -> ColorAssignment {
@@ -64,6 +65,17 @@ fn the_cache_is_kept_or_divided() {
 }
 
 #[test]
+fn the_parts_take_turns_where_high_bits_choose_them() {
+    let parts = [0, 0, 0, 1, 1, 1].into_iter().zip(0..).map(|(part, color)| (Color(color), part));
+    let supply = Supply { parts: parts.collect(), banks_per_color: 1 };
+    let sets = |cache| written(&policy("uniform").assign(&programs(3), &supply, cache).unwrap());
+    assert_eq!(sets(CacheUse::Keep), ["0,3", "1,4", "2,5"]);
+    assert_eq!(sets(CacheUse::Balance), ["0-1", "2-3", "4-5"]);
+    let without = supply.without(&[Color(1), Color(3)].into_iter().collect());
+    assert_eq!(without.parts(), [(Color(0), 0), (Color(2), 0), (Color(4), 1), (Color(5), 1)]);
+}
+
+#[test]
 fn demand_is_met_and_the_rest_goes_to_those_who_gain() {
     let supply = i7_860();
     let light = ProgramTraits { mpki: Some(0.2), ..ProgramTraits::default() };
@@ -83,6 +95,57 @@ fn demand_is_met_and_the_rest_goes_to_those_who_gain() {
 }
 
 #[test]
+fn banks_that_are_enough() {
+    let of = |mpki| ProgramTraits { mpki, ..ProgramTraits::default() };
+    assert_eq!([None, Some(1.0), Some(1.1)].map(|mpki| of(mpki).banks()), [16, 8, 16]);
+    assert_eq!(ProgramTraits { demanded_banks: Some(3), ..of(Some(1.0)) }.banks(), 3);
+}
+
+#[test]
+fn a_demand_is_rounded_up_to_whole_colors() {
+    let demands = |banks, mpki| ProgramTraits {
+        demanded_banks: Some(banks),
+        mpki: Some(mpki),
+        ..ProgramTraits::default()
+    };
+    // The second gains nothing: what rounding down left over would go to the first.
+    let programs = [demands(3, 1.0), demands(5, 0.0)];
+    assert_eq!(counts("demand", &programs, &Supply::new(5, 2)), [2, 3]);
+    // No program is left without a color.
+    assert_eq!(counts("demand", &[demands(0, 0.0), demands(5, 1.0)], &Supply::new(2, 1)), [1, 1]);
+}
+
+#[test]
+fn the_gain_is_the_time_spent_on_opening_rows() {
+    let traits = |mpki, locality, parallelism| ProgramTraits {
+        mpki,
+        row_buffer_locality: locality,
+        bank_parallelism: parallelism,
+        demanded_banks: Some(1),
+        ..ProgramTraits::default()
+    };
+    let programs = [
+        // 1 x (1 - 0) x 1.
+        traits(Some(1.0), Some(0.0), Some(1.0)),
+        // 1 x (1 - 0.5) x 1.
+        traits(None, None, None),
+        // 3 x (1 - 0.5) x 4.
+        traits(Some(3.0), None, Some(4.0)),
+    ];
+    // One color each, and 60 as 1 : 0.5 : 6.
+    assert_eq!(counts("demand", &programs, &Supply::new(63, 1)), [9, 5, 49]);
+}
+
+#[test]
+fn seats_follow_sound_weights() {
+    assert_eq!(by_weight(3, &[0.5, 1.0]), [1, 2]);
+    assert_eq!(by_weight(4, &[f64::INFINITY, -1.0, 0.5, f64::NAN]), [0, 0, 4, 0]);
+    assert_eq!(by_weight(4, &[f64::NAN, -1.0]), [2, 2]);
+    assert_eq!(up_to(4, &[1, 9, 9]), [1, 2, 1]);
+    assert_eq!(up_to(9, &[1, 2]), [1, 2]);
+}
+
+#[test]
 fn intensity_leaves_half_of_an_even_share() {
     let supply = i7_860();
     let of = |mpki| ProgramTraits { mpki: Some(mpki), ..ProgramTraits::default() };
@@ -93,6 +156,8 @@ fn intensity_leaves_half_of_an_even_share() {
     );
     let moves = |gb| ProgramTraits { bandwidth: Some(BytesPerSec::from_gb(gb)), ..of(1.0) };
     assert_eq!(counts("intensity", &[moves(3.0), moves(1.0)], &supply), [20, 12]);
+    // A program of which nothing is known misses once per 1,000 instructions.
+    assert_eq!(counts("intensity", &[of(3.0), ProgramTraits::default()], &supply), [20, 12]);
 }
 
 #[test]
@@ -103,7 +168,9 @@ fn misspelt_names_and_too_many_programs_are_refused() {
     let supply = Supply::new(2, 8);
     let refusal = policy("uniform").assign(&programs(3), &supply, CacheUse::Keep).unwrap_err();
     assert!(refusal.reason.contains("3 programs"), "{refusal}");
-    assert_eq!(policy("uniform").assign(&[], &supply, CacheUse::Keep), Ok(vec![]));
+    for name in names() {
+        assert_eq!(policy(name).assign(&[], &supply, CacheUse::Keep), Ok(vec![]), "{name}");
+    }
 }
 
 fn any_program() -> impl Strategy<Value = ProgramTraits> {
