@@ -318,6 +318,39 @@ mod tests {
     }
 
     #[test]
+    fn with_auto_a_policy_decides_by_bandwidth_at_least() {
+        let decides_by = |policy| find(policy).unwrap().decides_by();
+        assert_eq!(decides_by("random"), DecidesBy::Queue);
+        assert_eq!(decides_by("random:auto-cores"), DecidesBy::Bandwidth);
+        assert_eq!(decides_by("hmmsched:auto-cores"), DecidesBy::Media);
+    }
+
+    #[test]
+    fn options_are_known_in_range_and_given_once() {
+        let refused = |policy| find(policy).unwrap_err().sentence();
+        assert!(refused("hmmsched:alpha=1.5").contains("write `alpha=` and a number from 0 to 1"));
+        assert!(refused("hmmsched:alpha").contains("write `alpha=`"));
+        assert!(refused("hmmsched:counts=1").contains("`counts` takes no value"));
+        assert!(refused("hmmsched:counts:counts").contains("`counts` is given twice"));
+        assert!(refused("hmmsched:counts,no-guard").contains("`hmmsched:counts:no-guard`"));
+        assert!(refused("os:counts").contains("`os` takes none"));
+        let usages: Vec<_> = hmmsched::OPTIONS.iter().map(PolicyOption::usage).collect();
+        assert_eq!(usages[..2], ["alpha=NUMBER", "no-classes"]);
+    }
+
+    #[test]
+    fn names_from_outside_are_valid_new_and_different() {
+        let check = |names: &[&str]| check_names(names, &mut super::names());
+        let refused = |names: &[&str]| check(names).unwrap_err().sentence();
+        assert!(check(&["mine", "mine-2", "A_1.5"]).is_ok());
+        assert!(check(&[]).is_ok());
+        assert!(refused(&["mine", ""]).contains("`` is not a name"));
+        assert!(refused(&["my policy"]).contains("`my policy` is not a name"));
+        assert!(refused(&["random"]).contains("another name: `my-random`"));
+        assert!(refused(&["mine", "other", "mine"]).contains("two policies are called `mine`"));
+    }
+
+    #[test]
     fn an_objective_is_an_option_of_the_policies_that_have_one() {
         let completion = |policy: &str| with_objective(policy.to_owned(), Objective::Completion);
         assert_eq!(completion("max-weight"), "max-weight:completion");

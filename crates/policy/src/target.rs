@@ -149,6 +149,9 @@ mod tests {
         // At 25.0, workload #12: -7.375 + 36.4275 - 6.2403 = 22.8122.
         let target = curve.apply(paper_rate(25.0), None);
         assert!((target.0 / paper_rate(22.8122).0 - 1.0).abs() < 1e-5, "{target}");
+        // Above its range as at 62.9: -46.6856... + 91.6516... - 6.2403.
+        let target = curve.apply(paper_rate(70.0), None);
+        assert!((target.0 / paper_rate(38.72565).0 - 1.0).abs() < 1e-5, "{target}");
     }
 
     #[test]
@@ -167,6 +170,13 @@ mod tests {
         // Below the range, in the proportion of its lower end: 8 of 10.
         assert_eq!(curve.apply(gb(5.0), None), gb(4.0));
         assert_eq!(curve.apply(gb(0.0), None), gb(0.0));
+    }
+
+    #[test]
+    fn the_range_of_a_fit_is_that_of_its_points_in_any_order() {
+        let points = [20.0, 5.0, 10.0].map(|x| (gb(x), gb(x)));
+        let curve = TargetCurve::fit(&points).unwrap();
+        assert_eq!((curve.iabw_min, curve.iabw_max), (gb(5.0), gb(20.0)));
     }
 
     #[test]
@@ -212,8 +222,10 @@ mod tests {
         let two = [(gb(1.0), gb(1.0)), (gb(2.0), gb(2.0)), (gb(2.0), gb(3.0))];
         assert_eq!(TargetCurve::fit(&two), Err(FitError::TooFewPoints { distinct: 2 }));
         assert_eq!(TargetCurve::fit(&[]), Err(FitError::TooFewPoints { distinct: 0 }));
-        let nan = [(gb(1.0), gb(1.0)), (gb(f64::NAN), gb(2.0))];
-        assert_eq!(TargetCurve::fit(&nan), Err(FitError::Invalid { index: 1 }));
+        for invalid in [f64::NAN, f64::INFINITY, -1.0] {
+            let points = [(gb(1.0), gb(1.0)), (gb(invalid), gb(2.0))];
+            assert_eq!(TargetCurve::fit(&points), Err(FitError::Invalid { index: 1 }));
+        }
     }
 
     proptest! {

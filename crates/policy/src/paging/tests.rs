@@ -82,6 +82,42 @@ fn scans_age_what_is_idle_and_spare_writes_before_reads() {
 }
 
 #[test]
+fn what_was_idle_for_three_scans_is_as_old_as_can_be() {
+    let mut scan = named("scan");
+    for (page, scans) in [(0, 2), (1, 5), (2, 3), (3, 1)] {
+        scan.enter(page, Entry::New);
+        (0..scans).for_each(|_| scan.see(page, Seen::Idle));
+    }
+    // The second grew no older, but it was the first to be that old once more.
+    assert_eq!(drained(&mut scan), [1, 2, 0, 3]);
+}
+
+#[test]
+fn a_scan_is_wanted_for_each_eighth_of_what_is_there() {
+    const PAGES: u32 = 80;
+    let mut scan = find("scan").unwrap().build(vec![Node::default(); PAGES as usize]);
+    (0..PAGES).for_each(|page| scan.enter(page, Entry::New));
+    scan.scanned();
+    let victims = (1..).take_while(|_| {
+        scan.victim();
+        !scan.wants_scan()
+    });
+    // Ten victims leave 70: the ninth is one more than an eighth of the 71 that it left.
+    assert_eq!(victims.count(), 8);
+    scan.scanned();
+    assert!(!scan.wants_scan());
+}
+
+#[test]
+fn policies_that_learn_from_faults_want_no_scan() {
+    for name in ["fifo", "clock"] {
+        let mut policy = named(name);
+        policy.enter(0, Entry::New);
+        assert!(!policy.wants_scan(), "{name}");
+    }
+}
+
+#[test]
 fn zeroed_memory_is_pages_that_are_not_there() {
     assert_eq!(size_of::<Node>(), 12);
     for entry in VICTIM_POLICIES {

@@ -66,3 +66,23 @@ impl IndexMut<Slot> for JobTable {
         self.slots[slot].as_mut().expect("the run queue names only jobs that are kept")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::Nanos;
+
+    use super::*;
+    use crate::predictor::PredictorKind;
+    use crate::scheduler::JobSpec;
+
+    #[test]
+    fn the_slot_of_a_job_that_is_gone_is_used_again() {
+        let mut table = JobTable::default();
+        let job = |id| Job::new(JobSpec::new(JobId(id)), PredictorKind::Last, Nanos::ZERO);
+        assert_eq!([0, 1].map(|id| table.insert(job(id))), [Some(0), Some(1)]);
+        assert_eq!(table.insert(job(1)), None);
+        assert_eq!((table.remove(JobId(0)), table.remove(JobId(0))), (Some(0), None));
+        assert_eq!(table.iter_mut().map(|job| job.id()).collect::<Vec<_>>(), [JobId(1)]);
+        assert_eq!((table.insert(job(2)), table.slot_of(JobId(2))), (Some(0), Some(0)));
+    }
+}

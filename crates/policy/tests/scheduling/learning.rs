@@ -90,6 +90,69 @@ fn a_saturated_quantum_is_a_lower_bound_until_there_is_better() {
 }
 
 #[test]
+fn a_short_span_shows_no_demand() {
+    let mut scheduler = scheduler(narrow_bus());
+    scheduler.admit(spec(0));
+    scheduler.select();
+    let mut demand_after = |span| {
+        scheduler.observe(span, &[busy_for(0, 12.0, span)]);
+        scheduler.demand(JobId(0))
+    };
+    assert_eq!(demand_after(Nanos(QUANTUM.0 / 20 - 1)), None);
+    assert_rate(demand_after(Nanos(QUANTUM.0 / 20)), 12.0);
+}
+
+#[test]
+fn half_a_quantum_shows_what_the_bus_carries() {
+    let mut scheduler = scheduler(config("peak-bandwidth", 1));
+    scheduler.admit(expecting(0, 1, 1.0));
+    scheduler.admit(expecting(1, 1, 1.0));
+    // A job that is over counts towards the bandwidth of the system alone.
+    let mut target_after = |span, rate| {
+        scheduler.observe(span, &[busy_for(9, rate, span)]);
+        scheduler.select().target
+    };
+    assert_rate(target_after(Nanos(QUANTUM.0 / 2 - 1), 20.0), 1.0);
+    assert_rate(target_after(Nanos(QUANTUM.0 / 2), 15.0), 15.0);
+}
+
+#[test]
+fn jobs_with_cores_have_speeds_and_reasons() {
+    let mut beside = scheduler(narrow_bus());
+    for job in 0..3 {
+        beside.admit(expecting(job, 1, 36.0));
+    }
+    beside.select();
+    // The bus carries 40 of the 72 GB/s that both require, and less in bursts.
+    assert!(beside.speed(JobId(0)).is_some_and(|speed| (0.45..40.0 / 72.0).contains(&speed)));
+    assert_eq!(beside.reason(JobId(0)), Some("head of the run queue"));
+    assert_eq!((beside.speed(JobId(2)), beside.reason(JobId(2))), (None, None));
+    beside.select();
+    assert_eq!((beside.speed(JobId(1)), beside.reason(JobId(1))), (None, None));
+
+    // A peak that is not known is the highest bandwidth seen.
+    let mut observed = scheduler(config("round-robin", 2));
+    observed.admit(spec(0));
+    observed.admit(spec(1));
+    observed.select();
+    assert_eq!(observed.speed(JobId(0)), Some(1.0));
+    observed.observe(QUANTUM, &[busy(0, 20.0), busy(1, 20.0)]);
+    observed.select();
+    assert!(observed.speed(JobId(0)).is_some_and(|speed| (0.5..0.95).contains(&speed)));
+}
+
+#[test]
+fn a_job_seen_on_a_saturated_bus_counts_with_what_it_drew() {
+    let mut scheduler = scheduler(narrow_bus());
+    scheduler.admit(spec(0));
+    scheduler.admit(spec(1));
+    scheduler.select();
+    scheduler.observe(QUANTUM, &[busy(0, 20.0), busy(1, 16.0)]);
+    // Equal lengths on two cores.
+    assert_rate(scheduler.ideal_average_bandwidth(), 36.0);
+}
+
+#[test]
 fn a_forecast_is_used_even_in_a_saturated_quantum() {
     let profile = SchedulerConfig { predictor: PredictorKind::Profile, ..narrow_bus() };
     let mut scheduler = scheduler(profile);

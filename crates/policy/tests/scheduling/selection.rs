@@ -2,7 +2,7 @@
 
 use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 use memweir_policy::fitness::FitnessSelector;
-use memweir_policy::policies::{self, POLICIES};
+use memweir_policy::policies::{self, Options, POLICIES};
 use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve, TrafficRates};
 use proptest::prelude::*;
 
@@ -215,6 +215,16 @@ fn ideal_average_that_knows_nothing_takes_the_queue_in_order() {
 #[test]
 fn os_chooses_nobody() {
     assert_eq!(choose("os", &view(&queue(&[1.0, 2.0]), 2, 0.0)), (vec![], None));
+}
+
+#[test]
+fn policies_that_block_give_a_reason_for_each_choice() {
+    for entry in POLICIES.iter().filter(|entry| entry.name != "os") {
+        let mut policy = (entry.build)(&config(entry.name, 2), &Options::default());
+        let mut chosen = Vec::new();
+        policy.select(&view(&queue(&[1.0, 2.0, 3.0]), 2, 0.0), &mut chosen);
+        assert!((0..chosen.len()).all(|nth| policy.reason(nth).is_some()), "{}", entry.name);
+    }
 }
 
 #[test]

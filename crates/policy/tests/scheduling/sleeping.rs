@@ -137,6 +137,7 @@ fn the_operating_system_blocks_nobody_asleep_or_not() {
     for job in 0..4 {
         os.admit(spec(job));
     }
+    assert_eq!(os.backfill(), None);
     for _ in 0..3 {
         let decision = os.select();
         assert_eq!(decision.running, Running::Everything);
@@ -155,4 +156,11 @@ fn the_operating_system_blocks_nobody_asleep_or_not() {
     os.retire(JobId(0));
     assert_eq!(os.backfill(), None);
     assert_eq!(os.select().chosen, ids(&[1, 2, 3]));
+    // Two of three jobs of 4 GB/s at a time; of one job, no more than all of it.
+    let predicted = |os: &mut QuantumScheduler| os.select().predicted.as_gb().round();
+    os.observe(QUANTUM, &[1, 2, 3].map(|job| busy(job, 4.0)));
+    assert_eq!(predicted(&mut os), 8.0);
+    os.retire(JobId(1));
+    os.retire(JobId(2));
+    assert_eq!(predicted(&mut os), 4.0);
 }

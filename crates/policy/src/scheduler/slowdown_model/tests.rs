@@ -52,6 +52,10 @@ fn sensitivity_is_learned_from_what_a_job_got_of_what_it_required() {
     assert_sensitivity(&slowdown_model, 0.4375);
     learn(&mut slowdown_model, full(), Some(10.0), 15.0, 0);
     assert_sensitivity(&slowdown_model, 0.328_125);
+    // The same slowdown at an overload of 3 is half of the sensitivity.
+    let mut overloaded = SlowdownModel::default();
+    learn(&mut overloaded, sample(3.0, 10.0, true), Some(10.0), 5.0, 0);
+    assert_sensitivity(&overloaded, 0.125);
     // No progress at all counts as the largest accepted sensitivity: 4.
     let mut stuck = SlowdownModel::default();
     learn(&mut stuck, full(), Some(10.0), 0.0, 0);
@@ -95,6 +99,34 @@ fn the_same_traffic_per_instruction_is_the_same_phase() {
 }
 
 #[test]
+fn a_tenth_more_or_less_is_equal() {
+    let evidence = |speed: f64, intensity: f64| {
+        let instructions = (speed * 1e9) as u64;
+        learn(&mut known(), sample(2.0, 6.0, false), None, 4.0 * speed * intensity, instructions)
+    };
+    // As much traffic per instruction, but for a tenth of the larger figure.
+    assert_eq!(evidence(0.5, 1.105), BandwidthEvidence::Slowed);
+    assert_eq!(evidence(0.5, 0.92), BandwidthEvidence::Slowed);
+    assert_eq!(evidence(0.5, 1.15), BandwidthEvidence::DemandUnlessSaturated);
+    assert_eq!(evidence(0.5, 0.88), BandwidthEvidence::DemandUnlessSaturated);
+    // As fast as on a calm bus.
+    assert_eq!(evidence(0.85, 1.0), BandwidthEvidence::Slowed);
+    assert_eq!(evidence(0.95, 1.0), BandwidthEvidence::DemandUnlessSaturated);
+}
+
+#[test]
+fn a_bus_in_demand_is_not_calm_however_little_it_carries() {
+    let mut slowdown_model = SlowdownModel::default();
+    let mut slow_after = |calm| {
+        learn(&mut slowdown_model, calm, None, 4.0, 1_000_000_000);
+        learn(&mut slowdown_model, sample(2.0, 6.0, false), None, 2.0, 500_000_000)
+    };
+    assert_eq!(slow_after(sample(1.2, 4.0, false)), BandwidthEvidence::DemandUnlessSaturated);
+    assert_eq!(slow_after(sample(0.9, 5.5, false)), BandwidthEvidence::DemandUnlessSaturated);
+    assert_eq!(slow_after(sample(0.9, 4.5, false)), BandwidthEvidence::Slowed);
+}
+
+#[test]
 fn a_job_with_next_to_no_traffic_is_known_by_its_instructions() {
     let mut slowdown_model = SlowdownModel::default();
     learn(&mut slowdown_model, full(), Some(0.0), 0.0, 500);
@@ -102,6 +134,15 @@ fn a_job_with_next_to_no_traffic_is_known_by_its_instructions() {
     learn(&mut slowdown_model, sample(0.4, 4.0, false), Some(0.0), 0.0, 1_000);
     learn(&mut slowdown_model, full(), Some(0.0), 0.0, 500);
     assert_sensitivity(&slowdown_model, 0.25);
+    // A hundredth of the peak is enough to tell another phase, and it takes a saturated bus.
+    for (demand, sample, expected) in
+        [(0.09, full(), 0.25), (0.11, full(), 0.0), (0.09, sample(2.0, 8.0, false), 0.0)]
+    {
+        let mut slowdown_model = SlowdownModel::default();
+        learn(&mut slowdown_model, self::sample(0.4, 4.0, false), Some(demand), demand, 1_000);
+        learn(&mut slowdown_model, sample, Some(demand), 0.1 * demand, 500);
+        assert_sensitivity(&slowdown_model, expected);
+    }
 }
 
 #[test]
@@ -124,9 +165,14 @@ fn a_job_that_is_faster_alone_in_the_same_phase_had_been_slowed() {
         let mut slowdown_model = SlowdownModel::default();
         learn(&mut slowdown_model, sample(0.8, 6.0, false), None, beside_others.0, beside_others.1);
         learn(&mut slowdown_model, alone, None, 4.0, 1_000);
-        slowdown_model.was_slowed()
+        let slowed = slowdown_model.was_slowed();
+        // Nothing is known of the time between two quanta alone.
+        learn(&mut slowdown_model, alone, None, 4.0, 1_000);
+        assert!(!slowdown_model.was_slowed());
+        slowed
     };
     assert!(slowed_before((2.0, 500)));
+    assert!(slowed_before((3.4, 850)));
     assert!(!slowed_before((3.9, 980)), "as fast as before");
     assert!(!slowed_before((2.0, 1_000)), "another phase");
     assert!(!slowed_before((2.0, 0)), "nothing to compare with");
@@ -135,6 +181,9 @@ fn a_job_that_is_faster_alone_in_the_same_phase_had_been_slowed() {
 #[test]
 fn a_job_without_a_calm_quantum_needs_solo_quanta_at_doubling_intervals() {
     let mut slowdown_model = SlowdownModel::default();
+    // A calm quantum beside others confirms nothing.
+    let evidence = learn(&mut slowdown_model, sample(0.4, 4.0, false), Some(4.0), 4.0, 0);
+    assert_eq!(evidence, BandwidthEvidence::DemandUnlessSaturated);
     let mut waits = |got_alone: f64| {
         let mut quanta = 0;
         while !slowdown_model.needs_solo_quantum() {
