@@ -82,7 +82,7 @@ impl AppModel {
             first,
             order,
             written,
-            hot: part(self.hot_pages).max(1),
+            hot: part(self.hot_pages),
             resumed: part(self.resumed_pages),
             ring,
             next_in_ring: 0,

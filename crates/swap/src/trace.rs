@@ -118,7 +118,8 @@ impl Collector {
     fn end_window(&mut self) {
         self.current.clear();
         let end = self.trace.references.len() as u32;
-        if self.trace.windows.last() != Some(&end) && end > 0 {
+        // The first reference may come after windows without any.
+        if end > 0 {
             self.trace.windows.push(end);
         }
     }
