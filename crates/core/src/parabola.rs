@@ -63,7 +63,8 @@ impl Parabola {
 }
 
 /// Returns the coefficients (constant first) of the parabola with the least squared error: the
-/// normal equations, solved by Gaussian elimination with pivoting. `None` if they are singular.
+/// normal equations, solved by Gaussian elimination. `None` if they are singular. Otherwise they
+/// are positive definite and need no pivoting.
 fn least_squares(points: &[(f64, f64)]) -> Option<[f64; 3]> {
     let mut rows = [[0.0; 4]; 3];
     for (x, y) in points {
@@ -75,11 +76,8 @@ fn least_squares(points: &[(f64, f64)]) -> Option<[f64; 3]> {
         }
     }
     for column in 0..3 {
-        let pivot =
-            (column..3).max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
-        rows.swap(column, pivot);
         let top = rows[column];
-        if top[column].abs() < 1e-12 * points.len() as f64 {
+        if top[column] < 1e-12 * points.len() as f64 {
             return None;
         }
         for (index, row) in rows.iter_mut().enumerate() {
@@ -117,7 +115,29 @@ mod tests {
     }
 
     #[test]
+    fn what_the_curve_does_not_explain_is_the_residual() {
+        // The best line through 0 2 0 2 has a slope of 0.4, and no parabola is better: residuals
+        // -0.4 1.2 -1.2 0.4, squares 3.2 of 4.
+        let points = [(0.0, 0.0), (1.0, 2.0), (2.0, 0.0), (3.0, 2.0)];
+        let fitted = Parabola::fit(&points).unwrap();
+        let found = [fitted.quadratic, fitted.linear, fitted.constant, fitted.r_squared];
+        for (found, expected) in found.into_iter().zip([0.0, 0.4, 0.4, 0.2]) {
+            assert!((found - expected).abs() < 1e-12, "{fitted:?}");
+        }
+        let flat = Parabola::fit(&[(0.0, 3.0), (1.0, 3.0), (2.0, 3.0)]).unwrap();
+        assert_eq!(flat.r_squared, 1.0);
+    }
+
+    #[test]
+    fn raw_rates_are_fitted_as_well() {
+        let points = [0.0, 1.0, 2.0, 3.0].map(|x: f64| (1e11 + 1e8 * x, x * x));
+        let fitted = Parabola::fit(&points).unwrap();
+        assert!((fitted.at(1e11 + 2.5e8) - 6.25).abs() < 1e-6, "{fitted:?}");
+    }
+
+    #[test]
     fn what_determines_no_parabola_is_refused() {
+        assert_eq!(Parabola::fit(&[(2.0, 1.0), (2.0, 2.0), (2.0, 3.0)]), None);
         assert_eq!(Parabola::fit(&[]), None);
         assert_eq!(Parabola::fit(&[(1.0, 1.0), (2.0, 2.0), (2.0, 3.0)]), None);
         assert_eq!(Parabola::fit(&[(1.0, 1.0), (2.0, 2.0), (f64::NAN, 3.0)]), None);

@@ -112,7 +112,7 @@ impl Segment {
     #[must_use]
     pub fn regular(&self) -> Self {
         let Some(period) = self.fluctuation_period() else { return self.clone() };
-        let run = (period.0 as f64 / self.interval.as_f64()).round().max(1.0) as usize;
+        let run = (period.0 as f64 / self.interval.as_f64()).round() as usize;
         let high = self.rates.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
         let low = self.rates.iter().copied().fold(high, BytesPerSec::min);
         let swings = (self.rates.len() / (2 * run)).max(1);
@@ -206,8 +206,39 @@ mod tests {
         let twelve = [9.0, 9.0, 1.0, 1.0, 1.0, 9.0, 9.0, 1.0, 1.0, 9.0, 9.0, 1.0];
         let swing = [9.0, 9.0, 1.0, 1.0];
         assert_eq!(values(&segment(&twelve).regular()), swing.repeat(3));
-        // Of seven, one swing fits.
-        assert_eq!(values(&segment(&[9.0, 9.0, 1.0, 1.0, 9.0, 9.0, 9.0]).regular()).len() % 2, 0);
+        // Two crossings in 7 ms: runs of 4, of which the segment has one swing at least.
+        let seven = segment(&[9.0, 9.0, 1.0, 1.0, 9.0, 9.0, 9.0]);
+        assert_eq!(values(&seven.regular()), [9.0, 9.0, 9.0, 9.0, 1.0, 1.0, 1.0, 1.0]);
+        // A run is no shorter than an interval, for there are fewer crossings than intervals.
+        let fast = segment(&[9.0, 1.0, 9.0, 1.0]);
+        assert_eq!(fast.regular(), fast);
+    }
+
+    #[test]
+    fn what_is_no_segment_is_refused() {
+        let minute = Nanos::from_millis(60_000);
+        let refused = |interval: Nanos, rates: Vec<BytesPerSec>| {
+            Segment::new(interval, rates).err().map(|error| error.reason)
+        };
+        let rates = |rates: &[f64]| rates.iter().copied().map(BytesPerSec).collect::<Vec<_>>();
+        assert_eq!(refused(minute, rates(&[0.0, 0.5])), None);
+        assert_eq!(refused(Nanos(1), rates(&[0.0; 1_000_000])), None);
+        for interval in [Nanos::ZERO, Nanos(minute.0 + 1)] {
+            assert!(refused(interval, rates(&[1.0])).unwrap().contains("to a minute"));
+        }
+        for none_or_many in [vec![], rates(&[0.0; 1_000_001])] {
+            assert!(refused(minute, none_or_many).unwrap().contains("to a million"));
+        }
+        for no_rate in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(refused(minute, rates(&[1.0, no_rate])).unwrap().contains("zero or more"));
+        }
+    }
+
+    #[test]
+    fn an_interval_is_rounded_to_a_nanosecond_or_more() {
+        let brief = Segment::new(Nanos(3), vec![BytesPerSec(8.0)]).unwrap();
+        assert_eq!([0.5, 0.01].map(|x| brief.with_period(x).interval()), [Nanos(2), Nanos(1)]);
+        assert_eq!(values(&brief.scaled(1.5)), [12.0]);
     }
 
     #[test]
