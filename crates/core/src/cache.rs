@@ -127,5 +127,14 @@ mod tests {
         caches = server();
         caches.l1d.line = 128;
         assert!(caches.validate().unwrap_err().reason.contains("only 64 B"));
+        let llc = |size, ways| {
+            let llc = CacheGeometry::new(Bytes(size), ways);
+            CacheHierarchy { llc, ..server() }.validate().err().map(|error| error.reason)
+        };
+        assert_eq!(llc(4 << 30, 64), None);
+        assert_eq!(llc(64, 1), None);
+        assert!(llc(65 * 64, 65).unwrap().contains("1 to 64 are modeled"));
+        assert!(llc((4 << 30) + 64, 1).unwrap().contains("more than 4 GiB"));
+        assert!(llc(0, 1).unwrap().contains("not a multiple"));
     }
 }

@@ -233,6 +233,10 @@ mod tests {
         assert!(close(maximum_slowdown(&jobs).unwrap(), 4.0 / 3.0, 1e-12));
         assert!(close(harmonic_speedup(&jobs).unwrap(), 36.0 / 43.0, 1e-12));
         assert_eq!((maximum_slowdown(&[]), harmonic_speedup(&[])), (None, None));
+        // Of brief jobs, too; one that takes no time alone is skipped.
+        let brief = [(0.5, 0.25), (0.0, 1.0)];
+        assert_eq!((maximum_slowdown(&brief), harmonic_speedup(&brief)), (Some(0.5), Some(2.0)));
+        assert_eq!(weighted_speedup(&brief), 2.0);
     }
 
     #[test]
@@ -253,6 +257,8 @@ mod tests {
         assert_eq!(relative_std_deviation_percent(&[3.0]), None);
         assert_eq!(relative_std_deviation_percent(&[-1.0, 1.0]), None);
         assert_eq!(relative_std_deviation_percent(&[-2.0, -2.0]), Some(0.0));
+        let negative = relative_std_deviation_percent(&[-4.0, -2.0]).unwrap();
+        assert!(close(negative, 100.0 * 2.0f64.sqrt() / 3.0, 1e-12));
     }
 
     #[test]
@@ -327,6 +333,7 @@ mod tests {
         let pairs = [(10.0, 11.9), (10.0, 12.0), (3.0, 3.0)].map(|(p, m)| (gb(p), gb(m)));
         assert_eq!(prediction_accuracy(&pairs, gb(40.0)), Some(2.0 / 3.0));
         assert_eq!(prediction_accuracy(&[], gb(40.0)), None);
+        assert_eq!(prediction_accuracy(&pairs[..1], gb(40.0)), Some(1.0));
     }
 
     #[test]
@@ -338,6 +345,9 @@ mod tests {
         assert!((tied - (4.5_f64 / 5.0).sqrt()).abs() < 1e-12);
         assert_eq!(rank_correlation(&[1.0, 1.0], &[1.0, 2.0]), None);
         assert_eq!(rank_correlation(&[1.0], &[1.0]), None);
+        // Values beyond the end of the other side do not count.
+        assert_eq!(rank_correlation(&[1.0, 2.0, 0.0], &[5.0, 6.0]), Some(1.0));
+        assert_eq!(rank_correlation(&[1.0, 2.0], &[5.0, 6.0, 0.0]), Some(1.0));
     }
 
     proptest! {

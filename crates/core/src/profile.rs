@@ -132,7 +132,18 @@ mod tests {
     }
 
     #[test]
+    fn no_span_is_zero() {
+        assert_eq!(Profile::steady(Nanos(0), lines(1)).interval, Nanos(1));
+        assert_eq!(Profile::steady(Nanos(9), lines(1)).interval, Nanos(9));
+        // The program ended where the last interval began.
+        let ended = Profile { cpu_time: Nanos(200), ..sample() };
+        assert_eq!([0, 1, 2].map(|index| ended.span_of(index)), [Nanos(100), Nanos(100), Nanos(1)]);
+        assert_eq!(ended.mean_bandwidth(), Lines(45).over(Nanos(200)));
+    }
+
+    #[test]
     fn coarser_keeps_the_total() {
+        assert_eq!(sample().coarser(0), sample());
         let coarse = sample().coarser(2);
         assert_eq!(coarse.intervals, vec![lines(40), lines(5)]);
         assert_eq!(coarse.interval, Nanos(200));

@@ -445,8 +445,35 @@ mod tests {
     fn sizes_and_rates_print_with_their_customary_prefixes() {
         assert_eq!(Bytes(32 << 20).to_string(), "32 MiB");
         assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
+        assert_eq!(
+            [1023, 1024, 3 << 50].map(|n| Bytes(n).to_string()),
+            ["1023 B", "1 KiB", "3072 TiB"]
+        );
         assert_eq!(BytesPerSec(22.4e9).to_string(), "22.4 GB/s");
-        assert_eq!(BytesPerSec(0.0).to_string(), "0 B/s");
+        let rates = [0.0, 999.0, 1e3, 1e6, -2.5e6, 1e9].map(|rate| BytesPerSec(rate).to_string());
+        assert_eq!(rates, ["0 B/s", "999 B/s", "1.0 kB/s", "1.0 MB/s", "-2.5 MB/s", "1.0 GB/s"]);
+    }
+
+    #[test]
+    fn energies_print_with_three_digits() {
+        let written = |joules: &[f64]| -> Vec<String> {
+            joules.iter().map(|joules| Joules(*joules).to_string()).collect()
+        };
+        assert_eq!(
+            written(&[150.0, 100.0, 17.64, 10.0, 1.0]),
+            ["150 J", "100 J", "17.6 J", "10.0 J", "1.00 J"]
+        );
+        assert_eq!(written(&[0.15, -0.0215, 1e-3]), ["150 mJ", "-21.5 mJ", "1.00 mJ"]);
+        assert_eq!(written(&[2.15e-6, 1e-6, 3e-9, 0.0]), ["2.15 µJ", "1.00 µJ", "3.00 nJ", "0 J"]);
+        assert_eq!(Watts(2.0) * Seconds(3.0), Joules(6.0));
+    }
+
+    #[test]
+    fn rates_are_added_and_subtracted() {
+        let mut rate = BytesPerSec(5.0);
+        rate += BytesPerSec(2.0);
+        rate -= BytesPerSec(3.0);
+        assert_eq!(rate, BytesPerSec(4.0));
     }
 
     #[test]
@@ -454,5 +481,6 @@ mod tests {
         assert_eq!(Nanos::from_secs_f64(-1.0), Nanos::ZERO);
         assert_eq!(Nanos::from_secs_f64(f64::NAN), Nanos::ZERO);
         assert_eq!(Nanos::from_secs_f64(1.5), Nanos(1_500_000_000));
+        assert_eq!(Nanos::from_secs_f64(1.6e-9), Nanos(2));
     }
 }

@@ -89,5 +89,9 @@ mod tests {
     fn the_percentage_is_of_the_baselines_mean() {
         let difference = Difference::between(&[10.0, 30.0], &[9.0, 27.0], 0.95).expect("two pairs");
         assert_eq!((difference.mean_s, difference.percent), (-2.0, -10.0));
+        let brief = Difference::between(&[0.1, 0.3], &[0.2, 0.4], 0.95).expect("two pairs");
+        assert!((brief.percent - 50.0).abs() < 1e-9);
+        let of_nothing = Difference::between(&[0.0, 0.0], &[1.0, 2.0], 0.95).expect("two pairs");
+        assert_eq!(of_nothing.percent, 0.0);
     }
 }

@@ -240,8 +240,34 @@ mod tests {
         for text in ["", "x", "3-1", "1,,2", "0-99999999", "-1"] {
             assert!(text.parse::<ColorSet>().is_err(), "{text}");
         }
-        let refusal = "0-3,9".parse::<ColorSet>().unwrap().within(8).unwrap_err();
-        assert_eq!(refusal.reason, "color 9 is outside the map");
+        let set = "0-3,9".parse::<ColorSet>().unwrap();
+        assert_eq!(set.within(9).unwrap_err().reason, "color 9 is outside the map");
+        assert_eq!(set.within(10), Ok(()));
+        let one = set.within(1).unwrap_err();
+        assert_eq!(one.reason, "color 1 is outside the map: it allows one color only");
+        assert!("0-65535".parse::<ColorSet>().is_ok() && "65536".parse::<ColorSet>().is_err());
+    }
+
+    #[test]
+    fn sets_are_written_as_runs() {
+        let set: ColorSet = [8, 0, 2, 1, 3, 5].into_iter().map(Color).collect();
+        assert_eq!((set.to_string().as_str(), set.len()), ("0-3,5,8", 6));
+        assert!(set.contains(Color(5)) && !set.contains(Color(4)) && !set.is_empty());
+        assert_eq!(ColorSet::all(3).to_string(), "0-2");
+        assert!(ColorSet::all(0).is_empty());
+    }
+
+    #[test]
+    fn a_part_of_a_color_is_the_color_under_sums_of_its_functions() {
+        // Bit 0 of a color is 13, bit 1 is 14, and so on to 22; the part is 14 and 13^15.
+        let banks = Coloring::of_span(&i7_860(), 12, 0);
+        let functions: Span = [1 << 14, 1 << 13 | 1 << 15].into_iter().map(XorFunction).collect();
+        let part = Coloring::of_span(&functions, 12, 0);
+        for page in 0..1 << 11 {
+            let address = PhysAddr(page << 12);
+            assert_eq!(banks.part(banks.color_of(address), &part), part.color_of(address));
+        }
+        assert_eq!((banks.page_bits(), banks.offset()), (12, 0));
     }
 
     proptest! {

@@ -165,6 +165,14 @@ mod tests {
         let other = span(&[&[15, 19], &[7, 14, 15, 19], &[8, 9, 12, 13, 15, 18]]);
         assert_eq!(listed, other);
         assert_ne!(listed, span(&[&[7, 14], &[15, 19]]));
+        let [in_span, outside] = [[7, 14], [7, 15]].map(|bits| XorFunction::of_bits(&bits));
+        assert!(listed.contains(in_span) && !listed.contains(outside));
+    }
+
+    #[test]
+    fn bits_that_are_named_twice_cancel() {
+        assert_eq!(XorFunction::of_bits(&[3, 5, 3]).to_string(), "5");
+        assert_eq!(XorFunction::of_bits(&[3, 3]).to_string(), "0");
     }
 
     #[test]
@@ -190,6 +198,7 @@ mod tests {
             let span = Span::new(masks.iter().copied().map(XorFunction));
             let sum = masks.iter().enumerate().filter(|(i, _)| chosen >> i & 1 == 1);
             prop_assert!(span.contains(XorFunction(sum.fold(0, |sum, (_, mask)| sum ^ mask))));
+            prop_assert_eq!(&span, &Span::new(masks.iter().rev().copied().map(XorFunction)));
         }
 
         #[test]

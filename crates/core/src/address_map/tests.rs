@@ -24,7 +24,7 @@ fn hashed(offset: u64, interleave: Option<Interleave>) -> AddressMap {
         interleave,
         bits: 30,
         functions: vec![set(&[6, 13]), set(&[14, 17]), set(&[15, 18]), set(&[16, 19])],
-        row: (17..30).map(|bit| bits(&[bit])).collect(),
+        row: (17..30).map(|bit| if bit == 20 { bits(&[14, 20]) } else { bits(&[bit]) }).collect(),
         column: (0..14).filter(|bit| *bit != 6).map(|bit| bits(&[bit])).collect(),
     }
 }
@@ -48,8 +48,34 @@ fn refuses_with_line_key_and_reason() {
         "m.toml:5: function[1].bits[0]: bit 34 is not in the address\n  help: the map speaks of bits 0 to 32 (`bits = 33`)"
     );
     assert!(refused(&PLAIN.replace("bits = [14]", "bits = [13]")).contains("13 is a sum of"));
-    assert!(refused(&PLAIN.replace(" 32]", "]")).contains("not bijective"));
+    let incomplete = refused(&PLAIN.replace(" 31, 32]", "]"));
+    assert!(incomplete.contains("31 functions of banks"), "{incomplete}");
+    assert!(incomplete.contains("not bijective") && incomplete.contains("without effect: 31, 32"));
+    let twice = PLAIN.replace(" 31, 32]", " 32]").replace("bits = 33", "bits = 34");
+    assert!(refused(&twice).contains("without effect: 31, 33"));
+    let sixteen: Vec<String> = (13..29).map(|bit| format!("{{ bits = [{bit}] }}")).collect();
+    let banks =
+        |list: &[String]| format!("name = \"x\"\nbits = 40\nfunction = [{}]", list.join(", "));
+    assert!(AddressMap::parse("m.toml", &banks(&sixteen)).is_ok());
+    let seventeen = [&sixteen[..], &["{ bits = [29] }".to_owned()]].concat();
+    assert!(refused(&banks(&seventeen)).contains("17 functions of banks are more"));
     assert!(refused(&PLAIN.replace("\"bank\"", "\"bnk\"")).contains("did you mean `bank`"));
+}
+
+#[test]
+fn a_map_says_nothing_of_addresses_outside_of_it() {
+    let map = hashed(0x1000, None);
+    let refused = |map: &AddressMap, address| {
+        map.covers(PhysAddr(address)).err().map(|refusal| refusal.reason)
+    };
+    assert!(refused(&map, 0xfff).unwrap().contains("below the map's offset 0x1000"));
+    assert_eq!(refused(&map, 0x1000), None);
+    assert_eq!(refused(&map, (1 << 30) + 0xfff), None);
+    assert!(refused(&map, (1 << 30) + 0x1000).unwrap().contains("beyond the 30 address bits"));
+    // Without columns it says something of banks.
+    let banks = AddressMap { column: Vec::new(), ..map };
+    assert_eq!(refused(&banks, 1 << 40), None);
+    assert_eq!(banks.encode(banks.decode(PhysAddr(0x1000))), None);
 }
 
 #[test]

@@ -69,6 +69,19 @@ mod tests {
     }
 
     #[test]
+    fn the_critical_ranks_are_those_of_the_tables() {
+        // Wilcoxon's signed ranks, two-sided at 5 %; fewer than six pairs decide nothing.
+        let table = [(5, None), (6, Some(0)), (8, Some(3)), (12, Some(13)), (25, Some(89))];
+        for (pairs, critical) in table {
+            assert_eq!(ranks_outside(pairs, 0.95), Some(critical), "{pairs}");
+        }
+        // With six, no mean lies outside.
+        let differences = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0];
+        let (_, interval) = hodges_lehmann(&differences, 0.95).unwrap();
+        assert_eq!(interval, Some(Interval { low: 1.0, high: 32.0 }));
+    }
+
+    #[test]
     fn one_wild_value_in_ten_moves_it_little() {
         let quiet: Vec<f64> = (0..20).map(|n| f64::from(n % 5) / 100.0).collect();
         let mut spoiled = quiet.clone();
@@ -84,6 +97,7 @@ mod tests {
         assert_eq!(hodges_lehmann(&[], 0.95), None);
         assert_eq!(hodges_lehmann(&[1.0, f64::NAN], 0.95), None);
         assert_eq!(hodges_lehmann(&[1.0], 1.0), None);
+        assert_eq!(hodges_lehmann(&[1.0], 0.0), None);
     }
 
     proptest! {

@@ -58,6 +58,7 @@ fn only_a_placement_by_share_tells_the_medium_of_a_number_of_lines() {
     assert_eq!(resolved("hot=4096").shares(), None);
     assert!(resolved("dram").is_local() && resolved("pram=0%").is_local());
     assert!(!resolved("pram=1%").is_local());
+    assert!(!resolved("0x0-0x10=dram,0x20-0x30=pram").is_local());
 }
 
 #[test]
@@ -77,6 +78,13 @@ fn what_is_no_placement_is_refused_with_what_to_write() {
     starts("0x10-0x10=pram", "`0x10-0x10` is no range");
     starts("0x10-0x30=pram,0x20-0x40=pram", "0x20-0x40 lies in two ranges");
     starts("hot=1", "`1` of DRAM cannot be had");
+    starts("hot=4097", "`4097` of DRAM cannot be had");
+    starts("hot=4096,rest=pram,rest=cxl", "`rest` says nothing");
+    starts("hot=4096,every=1,every=2", "`every` says nothing");
+    let many: Vec<String> =
+        (0..=MAX_RANGES).rev().map(|n| format!("{:#x}-{:#x}=pram", n, n + 1)).collect();
+    assert!(many[1..].join(",").parse::<PlacementSpec>().is_ok());
+    starts(&many.join(","), &format!("{} ranges", MAX_RANGES + 1));
     starts("hot=2GiB", "`2GiB` of DRAM");
     starts("hot=99999999999GiB", "`99999999999GiB` of DRAM");
     starts("hot=4096,every=0", "`0` is no number");
@@ -96,6 +104,20 @@ fn lines_are_divided_and_what_rounding_leaves_stays_in_dram() {
     assert_eq!(of(1), Traffic { reads: Lines(3), writes: Lines(1) });
     assert_eq!(of(2), Traffic { reads: Lines(5), writes: Lines(2) });
     assert_eq!(of(0), Traffic { reads: Lines(2), writes: Lines(0) });
+    // Of one line, only one half can be rounded up.
+    let one = divide(&Counts::new(0, Lines(1), Lines(1)), &[0.0, 0.5, 0.5, 0.0]);
+    let each = Traffic { reads: Lines(1), writes: Lines(1) };
+    let found = MediumId::ALL.map(|medium| one.traffic(medium));
+    assert_eq!(found[..3], [Traffic::default(), each, Traffic::default()]);
+}
+
+#[test]
+fn placements_are_written_as_they_are_read() {
+    for text in
+        ["pram=25%,cxl=50%", "0x1000-0x2000=pram,0x2000-0xffff=cxl", "hot=8192,rest=cxl,every=10"]
+    {
+        assert_eq!(text.parse::<PlacementSpec>().unwrap().to_string(), text);
+    }
 }
 
 proptest! {
