@@ -149,9 +149,15 @@ fn rates_are_smoothed_by_the_weight_of_the_latest_samples() {
     assert_eq!(gives_way(0.5, 10), Some(3));
     assert_eq!(gives_way(1.0, 1), Some(1));
     assert_eq!(gives_way(0.0, 1), None);
-    // No time, no rate.
-    let hot = [page(0, NVM, 900, 0)];
-    assert_eq!(decide_after(&mut HotPages::default(), Nanos::ZERO, &hot, 9), []);
+    // 38 reads per second pay for a move to free DRAM.
+    let moves = |policy: &mut HotPages, seconds: u64, reads| {
+        let extents = [page(0, NVM, reads, 0)];
+        decide_after(policy, Nanos(seconds * SECOND.0), &extents, 9).len()
+    };
+    assert_eq!([370, 380].map(|reads| moves(&mut HotPages::default(), 10, reads)), [0, 1]);
+    // No time has no rate, and spoils none.
+    let mut policy = HotPages::default();
+    assert_eq!((moves(&mut policy, 0, 900), moves(&mut policy, 1, 900)), (0, 1));
 }
 
 #[test]
