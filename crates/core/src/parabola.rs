@@ -63,8 +63,7 @@ impl Parabola {
 }
 
 /// Returns the coefficients (constant first) of the parabola with the least squared error: the
-/// normal equations, solved by Gaussian elimination. `None` if they are singular. Otherwise they
-/// are positive definite and need no pivoting.
+/// normal equations, solved by Gaussian elimination with pivoting. `None` if they are singular.
 fn least_squares(points: &[(f64, f64)]) -> Option<[f64; 3]> {
     let mut rows = [[0.0; 4]; 3];
     for (x, y) in points {
@@ -76,8 +75,11 @@ fn least_squares(points: &[(f64, f64)]) -> Option<[f64; 3]> {
         }
     }
     for column in 0..3 {
+        let pivot =
+            (column..3).max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
+        rows.swap(column, pivot);
         let top = rows[column];
-        if top[column] < 1e-12 * points.len() as f64 {
+        if top[column].abs() < 1e-12 * points.len() as f64 {
             return None;
         }
         for (index, row) in rows.iter_mut().enumerate() {

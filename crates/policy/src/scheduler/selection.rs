@@ -100,12 +100,9 @@ impl QuantumScheduler {
     /// jobs' share of the cores.
     fn share(&mut self) -> Load {
         let batch = WholeBatch::new(&self.jobs, &self.queue, &self.asleep, self.config.cores);
-        let survey = &mut self.scratch.survey;
-        survey.take(&batch, self.clock);
-        let mut load = Load::default();
-        for slot in &self.queue {
-            load = load.with(&self.jobs[*slot], survey.unknown_demand);
-        }
+        let unknown = batch.mean_demand();
+        let add = |load: Load, slot: &Slot| load.with(&self.jobs[*slot], unknown);
+        let load = self.queue.iter().fold(Load::default(), add);
         self.chosen.extend(&self.queue);
         let share = f64::from(self.config.cores) / f64::from(load.cores.max(1));
         Load { cores: load.cores, demand: load.demand * share.min(1.0) }

@@ -47,7 +47,7 @@ impl Survey {
                 self.candidates.push(job.candidate(now));
             }
         }
-        self.unknown_demand = demands.value().map_or(BytesPerSec::ZERO, BytesPerSec);
+        self.unknown_demand = demands.rate();
         for place in &self.unknown {
             self.candidates[*place].assume(self.unknown_demand);
         }
@@ -81,6 +81,13 @@ impl<'a> WholeBatch<'a> {
 
     fn slots(&self) -> impl Iterator<Item = &'a Slot> + Clone {
         self.awake.iter().chain(self.asleep)
+    }
+
+    /// Returns the assumed demand of a job of unknown demand: the mean of the others.
+    pub(super) fn mean_demand(&self) -> BytesPerSec {
+        let mut demands = Mean::default();
+        self.slots().for_each(|slot| demands.add(self.jobs[*slot].demand().map(|rate| rate.0)));
+        demands.rate()
     }
 }
 
@@ -121,5 +128,9 @@ impl Mean {
 
     fn value(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / f64::from(self.count))
+    }
+
+    fn rate(&self) -> BytesPerSec {
+        self.value().map_or(BytesPerSec::ZERO, BytesPerSec)
     }
 }
