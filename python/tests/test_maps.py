@@ -61,7 +61,10 @@ def test_wrong_maps_and_pages_are_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(memweir.InputError) as refused:
         memweir.maps.read(broken)
     assert refused.value.source == str(broken)
-    with pytest.raises(ValueError, match="powers of 2"):
-        memweir.maps.read(file).colors(5000)
-    with pytest.raises(ValueError, match="beyond the 33 address bits"):
-        memweir.maps.read(file).decode([0x2_0000_0040])
+    read = memweir.maps.read(file)
+    for page in (5000, 1 << 31):
+        with pytest.raises(ValueError, match="powers of 2 from 4096 to 1073741824"):
+            read.colors(page)
+    for call in (read.decode, read.color_of):
+        with pytest.raises(ValueError, match="beyond the 33 address bits"):
+            call([0x2_0000_0040])

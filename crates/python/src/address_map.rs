@@ -2,6 +2,7 @@
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{self, Coloring, Role};
+use memweir_core::input::Refusal;
 use memweir_core::names::Named;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -64,11 +65,13 @@ impl AddressMap {
     /// Returns the color of the page at each of these physical addresses.
     ///
     /// # Errors
-    /// `ValueError` if `page_bytes` is not the size of a page.
+    /// `ValueError` if `page_bytes` is not the size of a page, or if the map says nothing of an
+    /// address.
     #[pyo3(signature = (addresses, page_bytes = 4096))]
     fn color_of(&self, addresses: Vec<u64>, page_bytes: u64) -> PyResult<Vec<u32>> {
         let coloring = self.coloring(page_bytes)?;
-        Ok(addresses.into_iter().map(|at| coloring.color_of(PhysAddr(at)).0).collect())
+        let color = |address| Ok(coloring.color_of(self.covered(address)?).0);
+        addresses.into_iter().map(color).collect()
     }
 
     /// Returns the place of each of these physical addresses: a value for each role that the map
@@ -92,15 +95,21 @@ impl AddressMap {
 impl AddressMap {
     fn coloring(&self, page_bytes: u64) -> PyResult<Coloring> {
         if !page_bytes.is_power_of_two() || !(4096..=1 << 30).contains(&page_bytes) {
-            let reason = format!("a page has no {page_bytes} bytes; valid: powers of 2 from 4096");
+            let valid = "powers of 2 from 4096 to 1073741824";
+            let reason = format!("a page has no {page_bytes} bytes; valid: {valid}");
             return Err(PyValueError::new_err(reason));
         }
         Ok(self.0.coloring(page_bytes.trailing_zeros()))
     }
 
+    fn covered(&self, address: u64) -> PyResult<PhysAddr> {
+        let at = PhysAddr(address);
+        let refuse = |refusal: Refusal| PyValueError::new_err(refusal.reason);
+        self.0.covers(at).map(|()| at).map_err(refuse)
+    }
+
     fn place<'py>(&self, py: Python<'py>, address: u64) -> PyResult<Bound<'py, PyDict>> {
-        let (place, at) = (PyDict::new(py), PhysAddr(address));
-        self.0.covers(at).map_err(|refusal| PyValueError::new_err(refusal.reason))?;
+        let (place, at) = (PyDict::new(py), self.covered(address)?);
         let location = self.0.decode(at);
         place.set_item("address", address)?;
         for &role in Role::ALL {
