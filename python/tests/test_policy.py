@@ -141,6 +141,15 @@ def test_a_target_is_reported(scenario: dict[str, Any]) -> None:
     assert targets == {"aims": 3e9, "in-order": None}
 
 
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
+def test_a_target_that_is_no_bandwidth_ends_the_simulation(
+    scenario: dict[str, Any], monkeypatch: pytest.MonkeyPatch, wrong: float
+) -> None:
+    monkeypatch.setattr(Target, "target", lambda self: wrong)
+    with pytest.raises(memweir.PolicyError, match="target\\(\\) returned .*zero or more"):
+        memweir.sim(scenario, policies=[Target()])
+
+
 class Failing(RoundRobin):
     """Fails in a quantum."""
 

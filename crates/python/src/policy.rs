@@ -2,6 +2,7 @@
 
 use memweir_core::address_map::{Color, ColorSet};
 use memweir_core::input::Refusal;
+use memweir_core::segment::is_rate;
 use memweir_core::{BytesPerSec, JobId};
 use memweir_policy::colors::{ProgramTraits, Supply};
 use memweir_policy::{Policy, QuantumView, SchedulerConfig};
@@ -166,6 +167,11 @@ fn target(object: &Bound<'_, PyAny>) -> PyResult<Option<BytesPerSec>> {
     if !object.hasattr("target")? {
         return Ok(None);
     }
-    let target: Option<f64> = object.call_method0("target")?.extract()?;
-    Ok(target.map(BytesPerSec))
+    let target = object.call_method0("target")?.extract::<Option<f64>>()?.map(BytesPerSec);
+    match target.filter(|target| !is_rate(*target)) {
+        Some(BytesPerSec(wrong)) => Err(PyValueError::new_err(format!(
+            "target() returned {wrong}; it is a finite number of zero or more"
+        ))),
+        None => Ok(target),
+    }
 }
