@@ -174,8 +174,11 @@ def test_a_number_of_threads_is_refused_by_name(scenario: dict[str, Any], thread
         ({"policies": ["max-wait"]}, "policies[0]", "unknown policy", "did you mean `max-weight`"),
         ({"tasks[0].program": "433.milk"}, "tasks[0].program", "unknown program", "433.milc"),
         ({"no key": 1}, "set", "names no key", "dots"),
-        ({"quantum_ms": None}, None, "cannot be written as TOML", "numbers"),
-        ({"quantum_ms": {1, 2}}, None, "which TOML has not", "numbers"),
+        ({"quantum_ms": None}, None, "None is no value", "no key at all"),
+        ({"quantum_ms": {1, 2}}, None, "{1, 2} is no value", "numbers"),
+        ({"quantum_ms": float("nan")}, None, "nan is no value", "finite"),
+        ({"seed": 1 << 63}, None, "9223372036854775808 is no value", "64 bits"),
+        ({"tasks": [{"work_s": [2, None]}]}, "[0].work_s[1]", "None is no value", "lists"),
     ],
 )
 def test_wrong_input_is_refused_by_key(
@@ -197,6 +200,16 @@ def test_a_refusal_names_the_line_of_a_text_but_not_of_a_dict() -> None:
     with pytest.raises(memweir.InputError) as refused:
         memweir.sim({"machine": "iabw", "polices": ["os"]})
     assert (refused.value.line, refused.value.key) == (None, "polices")
+
+
+def test_a_value_of_pandas_that_is_missing_is_refused_by_key(scenario: dict[str, Any]) -> None:
+    import pandas
+
+    tasks = [{"program": "433.milc", "work_s": 2}, {"program": "444.namd"}]
+    scenario["tasks"] = pandas.DataFrame(tasks).to_dict("records")
+    with pytest.raises(memweir.InputError) as refused:
+        memweir.sim(scenario)
+    assert (refused.value.source, refused.value.key) == ("scenario", "tasks[1].work_s")
 
 
 def test_numbers_of_numpy_and_paths_are_values(scenario: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ ScenarioLike = Union[str, "os.PathLike[str]", Mapping[str, Any]]
 
 UNNAMED = "scenario"
 """Name of a scenario without a file, in refusals."""
+
+_HELP = (
+    "texts, booleans, finite numbers, whole ones of 64 bits, lists and dicts of them; "
+    "no key at all for a value that is missing"
+)
 
 Values = Union[str, Iterable[Any]]
 """Values of a swept key: a range as on the command line (`"1..8"`), or one by one."""
@@ -77,17 +83,27 @@ def _written(value: object, place: str) -> str:
 
 def _toml(convert: Any, value: object, place: str) -> str:
     try:
-        text: str = convert(json.dumps(value, default=_plain, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        help = "numbers, texts, booleans, lists and dicts of them"
-        raise InputError(place, str(error), help=help) from error
+        text: str = convert(json.dumps(_plain(value, place)))
+    except ValueError as error:
+        raise InputError(place, str(error), help=_HELP) from error
     return text
 
 
-def _plain(value: Any) -> object:
-    """Returns a path, or a number or an array of numpy, as a plain value."""
+def _plain(value: Any, place: str, key: str | None = None) -> object:
+    """Returns a value with paths, and numbers and arrays of numpy, as plain values.
+
+    Raises:
+        InputError: the value of this key within the place cannot be part of a scenario.
+    """
+    if isinstance(value, Mapping):
+        inner = "" if key is None else f"{key}."
+        return {str(name): _plain(one, place, f"{inner}{name}") for name, one in value.items()}
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, (list, tuple)):
+        return [_plain(one, place, f"{key or ''}[{at}]") for at, one in enumerate(value)]
     if isinstance(value, os.PathLike):
         return os.fspath(value)
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{value!r} is a {type(value).__name__}, which TOML has not")
+    is_number = isinstance(value, int) and -(1 << 63) <= value < 1 << 63
+    if is_number or isinstance(value, str) or isinstance(value, float) and math.isfinite(value):
+        return value
+    raise InputError(place, f"{value!r} is no value that a scenario can have", key=key, help=_HELP)
