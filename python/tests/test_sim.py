@@ -284,8 +284,16 @@ text = "fidelity = 'bank'\\nmachine = 'i7-860'\\n[[programs]]\\nprogram = '444.n
 memweir.sim(text, {"instructions": 10**14}, progress=told)
 """
 
+# A sweep whose second point takes long.
+LONG_SWEEP = f"""
+import memweir
+def told(done, total):
+    print("started", flush=True)
+memweir.sweep({TEXT!r}, {{"repetitions": [1, 100_000]}}, progress=told, points_per_task=1)
+"""
 
-@pytest.mark.parametrize("script", [LONG, LONG_AT_BANK_LEVEL])
+
+@pytest.mark.parametrize("script", [LONG, LONG_AT_BANK_LEVEL, LONG_SWEEP])
 def test_a_signal_interrupts_a_long_call(script: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", script],

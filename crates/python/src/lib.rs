@@ -45,6 +45,8 @@ mod _native {
     #[pymodule_export]
     use crate::simulate::sim;
     #[pymodule_export]
+    use crate::supervise::StopRequest;
+    #[pymodule_export]
     use crate::sweep::{begin, points, reports, run_points};
     #[pymodule_export]
     use crate::view::{Candidate, ColorSupply, Program, Setup, View};

@@ -9,9 +9,34 @@ use std::time::Duration;
 
 use memweir_core::Stop;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 /// Time after which the calling thread looks for signals, with or without progress.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A request to stop simulations on other threads of this process.
+#[pyclass(frozen, module = "memweir._native")]
+#[derive(Default)]
+pub(crate) struct StopRequest(Stop);
+
+#[pymethods]
+impl StopRequest {
+    /// Creates a request that is not made yet.
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets a copy in another process, which no call here reaches, start anew.
+    fn __getnewargs__<'py>(&self, py: Python<'py>) -> Bound<'py, PyTuple> {
+        PyTuple::empty(py)
+    }
+
+    /// Makes the request: simulations that watch it end at their next event.
+    fn make(&self) {
+        self.0.request();
+    }
+}
 
 /// A simulation as its supervisor and the policies in it see it.
 #[derive(Clone, Default)]
@@ -21,6 +46,11 @@ pub(crate) struct Supervision {
 }
 
 impl Supervision {
+    /// Creates the supervision of a simulation that another thread may stop.
+    pub(crate) fn stopped_by(request: &StopRequest) -> Self {
+        Self { stop: request.0.clone(), ..Self::default() }
+    }
+
     /// Stops the simulation because of an exception. Of several, the first counts.
     pub(crate) fn fail(&self, error: PyErr) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use crate::errors::refused;
 use crate::scenario::Scenario;
 use crate::simulate;
-use crate::supervise::Supervision;
+use crate::supervise::{StopRequest, Supervision};
 
 /// Beginning of the names of files with points of another partition.
 const ADOPTED: &str = "adopted";
@@ -115,31 +115,32 @@ fn cloned(py: Python<'_>, policies: &Policies) -> Policies {
     policies.iter().map(|(name, object)| (name.clone(), object.clone_ref(py))).collect()
 }
 
-/// Simulates points of a sweep on the thread of a worker. They are written to the file `task` of
-/// the partition, if there is one, or returned as JSON otherwise. Points that the file has are not
-/// simulated again.
+/// Simulates points of a sweep on the thread of a worker. They are written to `file`, a partition
+/// and a name in it, if there is one, or returned as JSON otherwise. Points that the file has are
+/// not simulated again, and none after a request to `stop`.
 ///
 /// # Errors
 /// `memweir.InputError` if a point is refused, `memweir.PolicyError` if a policy failed, and
 /// `OSError` if the file cannot be written. Points that ended before are kept.
 #[pyfunction]
-#[pyo3(signature = (scenario, policies, versions, points, partition, task))]
+#[pyo3(signature = (scenario, policies, versions, points, file, stop))]
 pub(crate) fn run_points(
     py: Python<'_>,
     scenario: Scenario,
     policies: Policies,
     versions: Vec<String>,
     points: Vec<usize>,
-    partition: Option<PathBuf>,
-    task: &str,
+    file: Option<(PathBuf, String)>,
+    stop: &StopRequest,
 ) -> PyResult<Vec<String>> {
-    let supervision = Supervision::default();
+    let supervision = Supervision::stopped_by(stop);
     let read = simulate::Simulation::read_at(&scenario, &points, policies, &supervision);
     let simulation = read.map_err(|error| refused(py, &error))?;
     let plan = Plan::new(simulation.points(), &versions);
-    let partition = partition.as_deref().map(Partition::at);
-    let resume = |partition| ShardFile::resume(partition, task, plan.columns());
-    let resumed = partition.as_ref().map(resume).transpose().map_err(|error| failed(py, error))?;
+    let resume = |(partition, name): (PathBuf, String)| {
+        ShardFile::resume(&Partition::at(&partition), &name, plan.columns())
+    };
+    let resumed = file.map(resume).transpose().map_err(|error| failed(py, error))?;
     let (mut file, there) = resumed.unzip();
     let there = there.unwrap_or_default();
     let grid = simulation.points().grid();
@@ -155,10 +156,11 @@ pub(crate) fn run_points(
             done();
         })
     });
+    let is_in_file = file.is_some();
     let written = file.map_or(Ok(None), ShardFile::finish);
     ran?.map_err(|error| refused(py, &error))?;
     written.map_err(|error| failed(py, error))?;
-    Ok(if partition.is_some() { Vec::new() } else { reports })
+    Ok(if is_in_file { Vec::new() } else { reports })
 }
 
 /// Returns the points of a scenario's sweep as JSON, in their order, from the files of a partition.

@@ -27,12 +27,18 @@ def run_points(
     policies: Sequence[tuple[str, object]],
     versions: Sequence[str],
     points: Sequence[int],
-    partition: Path | None,
-    task: str,
+    file: tuple[Path, str] | None,
+    stop: StopRequest,
 ) -> list[str]: ...
 def reports(scenario: Scenario, partition: Path) -> list[str]: ...
 def toml_document(json: str) -> str: ...
 def toml_value(json: str) -> str: ...
+
+class StopRequest:
+    """A request to stop simulations on other threads of this process."""
+
+    def make(self) -> None:
+        """Makes the request: simulations that watch it end at their next event."""
 
 class Candidate:
     """A job that may run in the next quantum."""

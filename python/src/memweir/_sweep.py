@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Union
 
@@ -41,6 +41,8 @@ class _Work:
     partition: Path | None
     # Beginning of the names of this call's files, which another call does not choose.
     stem: str
+    # Workers in other processes have a copy that nothing makes.
+    stop: _native.StopRequest = field(default_factory=_native.StopRequest)
 
 
 def sweep(
@@ -192,6 +194,7 @@ def _run(
     finally:
         for future in running:
             future.cancel()
+        work.stop.make()
         if executor is None and isinstance(pool, Executor):
             pool.shutdown()
 
@@ -211,6 +214,7 @@ def _points(work: _Work, points: list[int]) -> list[str]:
     task, whose file has the points already.
     """
     task = f"{work.stem}-{points[0]:08}"
+    file = None if work.partition is None else (work.partition, task)
     return _native.run_points(
-        work.scenario, work.policies, work.versions, points, work.partition, task
+        work.scenario, work.policies, work.versions, points, file, work.stop
     )
