@@ -134,6 +134,17 @@ class Again(ThreadPoolExecutor):
         return super().submit(run)
 
 
+def test_swept_keys_are_in_the_order_of_the_call(
+    scenario: dict[str, Any], tmp_path: Path
+) -> None:
+    memweir.sweep(scenario, GRID, out=tmp_path)
+    files(tmp_path)[0].unlink()
+    turned = {key: GRID[key] for key in reversed(GRID)}
+    rows = memweir.sweep(scenario, turned, out=tmp_path).rows
+    assert {tuple(row)[:2] for row in rows} == {("predictor", "cores")}
+    assert rows == memweir.sim(scenario, sweep=turned).rows
+
+
 def test_a_task_that_runs_again_writes_no_point_twice(
     scenario: dict[str, Any], tmp_path: Path
 ) -> None:

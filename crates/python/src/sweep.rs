@@ -163,7 +163,8 @@ pub(crate) fn run_points(
     Ok(if is_in_file { Vec::new() } else { reports })
 }
 
-/// Returns the points of a scenario's sweep as JSON, in their order, from the files of a partition.
+/// Returns the swept keys of a scenario and the points of its sweep as JSON, both in their order,
+/// from the files of a partition.
 ///
 /// # Errors
 /// `memweir.InputError` if a file cannot be read, a point is missing, or two files differ in one.
@@ -172,9 +173,13 @@ pub(crate) fn reports(
     py: Python<'_>,
     scenario: Scenario,
     partition: PathBuf,
-) -> PyResult<Vec<String>> {
-    let found = py.detach(|| scenario.grid().and_then(|grid| found(&partition, &grid)));
-    found.map_err(|error| refused(py, &error))
+) -> PyResult<(Vec<String>, Vec<String>)> {
+    let read = || {
+        let grid = scenario.grid()?;
+        let keys = grid.sweeps().iter().map(|sweep| sweep.path.to_string()).collect();
+        Ok((keys, found(&partition, &grid)?))
+    };
+    py.detach(read).map_err(|error| refused(py, &error))
 }
 
 fn found(partition: &Path, grid: &Grid) -> Result<Vec<String>, InputError> {

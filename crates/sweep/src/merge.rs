@@ -64,6 +64,7 @@ pub fn read(directory: &Path) -> Result<Merged, InputError> {
     for point in 0..grid.len() {
         place[grid.number(point)] = point;
     }
+    let report = manifest.columns.iter().position(|column| column.name == REPORT);
     let files = partition.files()?;
     let identities = files.iter().map(|path| Identity::of(path)).collect();
     let mut first: Vec<Option<(usize, MergedPoint)>> = vec![None; grid.len()];
@@ -76,7 +77,7 @@ pub fn read(directory: &Path) -> Result<Merged, InputError> {
                     .help("move the file elsewhere"));
             };
             match &first[point] {
-                Some((_, known)) if (&known.key, &known.rows) == (&key, &rows) => {
+                Some((_, known)) if known.key == key && are_equal(&known.rows, &rows, report) => {
                     repeated.insert(point);
                 }
                 Some((other, _)) => {
@@ -90,6 +91,23 @@ pub fn read(directory: &Path) -> Result<Merged, InputError> {
     let points = first.into_iter().flatten().map(|(_, point)| point).collect();
     let repeated = repeated.into_iter().collect();
     Ok(Merged { manifest, grid, files, identities, points, missing, repeated })
+}
+
+/// Returns true for equal rows. The order of a report's fields does not count: it follows that of
+/// the swept keys.
+fn are_equal(first: &[Vec<Cell>], second: &[Vec<Cell>], report: Option<usize>) -> bool {
+    let same = |(column, (a, b)): (usize, (&Cell, &Cell))| {
+        a == b || Some(column) == report && parsed(a).is_some_and(|a| Some(a) == parsed(b))
+    };
+    first.len() == second.len()
+        && first.iter().zip(second).all(|(a, b)| a.iter().zip(b).enumerate().all(same))
+}
+
+fn parsed(report: &Cell) -> Option<serde_json::Value> {
+    match report {
+        Cell::String(report) => serde_json::from_str(report).ok(),
+        _ => None,
+    }
 }
 
 /// Returns the refusal of a point with different rows in two files.

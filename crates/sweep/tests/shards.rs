@@ -93,7 +93,10 @@ impl Simulation for Squares {
         self.simulated.lock().expect("no panic").push(n.clone());
         let n: f64 = n.parse().expect("a number");
         let row = |run: u64| vec![run.into(), (n * n + self.bias).into(), n.into()];
-        Ok(Some(Simulated::new(vec![row(0), row(1)], &at)))
+        // Reports have their swept keys in the order of the sweeps.
+        let fields: Vec<String> = at.iter().map(|(key, n)| format!("{key:?}: {n:?}")).collect();
+        let report = format!("{{{}}}", fields.join(", "));
+        Ok(Some(Simulated { rows: vec![row(0), row(1)], report }))
     }
 }
 
@@ -257,6 +260,21 @@ fn the_order_of_the_sweeps_does_not_name_another() {
     assert_eq!(second.simulated().len(), 2);
     let merged = merge::read(&partition(out.path(), &first)).expect("files");
     assert_eq!(squares_of(&merged), [1.0, 1.0, 4.0, 4.0]);
+}
+
+#[test]
+fn points_of_sweeps_in_another_order_are_equal() {
+    let out = tempfile::tempdir().expect("a directory");
+    let whole = Squares::of(&["n=1..2", "m=a,b"]);
+    run(out.path(), &whole, "1/1").expect("space");
+    let again = Squares::of(&["m=b,a", "n=2,1"]);
+    let plan = Plan::new(&again, &[]);
+    let partition =
+        Partition::begin(out.path(), &again.name(), &plan, &Origin::default()).expect("space");
+    let work = Work { plan: &plan, partition: &partition, threads: NonZeroUsize::MIN };
+    work.run(&Shard::WHOLE, &[0, 1], &Stop::default(), || ()).expect("space");
+    let merged = merge::read(partition.directory()).expect("equal points");
+    assert_eq!((merged.points.len(), merged.repeated.len()), (4, 2));
 }
 
 #[test]

@@ -131,6 +131,7 @@ def _swept(
     """Runs the points of a sweep and returns them as its report has them."""
     versions = [_version(name, policy) for name, policy in objects] if out is not None else []
     old: list[Path] = []
+    keys: list[str] = []
     if out is None:
         partition, count = None, _native.points(read, objects)
         missing = list(range(count))
@@ -142,10 +143,10 @@ def _swept(
     texts = [""] * count
     with _progress.shown(progress, "point") as shown:
         done = count - len(missing)
-        for points, reports in _run(work, _tasks(missing, points_per_task), executor):
-            for point, report in zip(points, reports):
-                texts[point] = report
-            for _ in points:
+        for numbers, reports in _run(work, _tasks(missing, points_per_task), executor):
+            for number, report in zip(numbers, reports):
+                texts[number] = report
+            for _ in numbers:
                 done += 1
                 if shown is not None:
                     shown(done, count)
@@ -153,8 +154,12 @@ def _swept(
         for path in old:
             with suppress(FileNotFoundError):
                 path.unlink()
-        texts = _native.reports(read, partition)
-    return [json.loads(text) for text in texts]
+        keys, texts = _native.reports(read, partition)
+    points = [json.loads(text) for text in texts]
+    for point in points:
+        # Points of a sweep that was begun with its keys in another order have them in that order.
+        point["at"] = {key: point["at"][key] for key in keys or point["at"]}
+    return points
 
 
 def _version(name: str, policy: object) -> str:
