@@ -1,5 +1,5 @@
-//! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`; and the names
-//! that shells complete.
+//! Values of options: times such as `100ms`, sizes such as `64M`, shares such as `10%`; and the
+//! names that shells complete.
 
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;

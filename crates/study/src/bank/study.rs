@@ -212,8 +212,8 @@ impl BankStudy {
     }
 
     /// Does `count` pieces of work for every point of a group, and calls `done` after each with its
-    /// point and, behind the last one, the results of that point in the order of the pieces. Returns
-    /// the refusal of the first piece that was refused.
+    /// point and, behind the last one, the results of that point in the order of the pieces.
+    /// Returns the refusal of the first piece that was refused.
     fn all<T: Send>(
         &self,
         group: &Range<usize>,
