@@ -225,11 +225,12 @@ class Named:
         ([Named("a"), Named("a")], "two policies are called `a`"),
         (["os", RoundRobin], "is no policy"),
         (["os", 3], "is no policy"),
-        ([], "there is no policy"),
+        ([], "\\[\\] names no policy"),
+        (5, "5 names no policy"),
     ],
 )
 def test_wrong_policies_are_refused(
-    scenario: dict[str, Any], policies: list[Any], said: str
+    scenario: dict[str, Any], policies: Any, said: str
 ) -> None:
     with pytest.raises(memweir.InputError, match=said):
         memweir.sim(scenario, policies=policies)

@@ -188,6 +188,8 @@ def test_failures_outside_of_this_process_are_policy_errors_too() -> None:
 def test_what_is_no_policy_is_refused() -> None:
     with pytest.raises(memweir.InputError, match="is no policy"):
         memweir.run([["true"]], policies=[object()])  # type: ignore[list-item]
+    with pytest.raises(memweir.InputError, match="\\[\\] names no policy"):
+        memweir.run([["true"]], policies=[])
     with pytest.raises(memweir.InputError, match="did you mean `max-weight`"):
         memweir.run([["true"]], policies=["max-wait", RoundRobin()])
     with pytest.raises(memweir.InputError, match="is the name of a policy"):

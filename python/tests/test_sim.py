@@ -193,6 +193,15 @@ def test_wrong_input_is_refused_by_key(
     assert said in str(error) and choice in str(error)
 
 
+def test_what_is_no_scenario_and_no_sweep_is_refused(scenario: dict[str, Any]) -> None:
+    nothing: Any = None
+    with pytest.raises(memweir.InputError, match="scenario: None is no scenario"):
+        memweir.sim(nothing)
+    number: Any = 4
+    with pytest.raises(memweir.InputError, match="sweep cores: 4 is no list"):
+        memweir.sim(scenario, sweep={"cores": number})
+
+
 def test_a_refusal_names_the_line_of_a_text_but_not_of_a_dict() -> None:
     with pytest.raises(memweir.InputError) as refused:
         memweir.sim(TEXT.replace("policies =", "polices ="))

@@ -58,12 +58,14 @@ def _text(scenario: ScenarioLike) -> tuple[str, str, str]:
         return UNNAMED, _toml(_native.toml_document, dict(scenario), UNNAMED), "."
     if isinstance(scenario, str) and "\n" in scenario:
         return UNNAMED, scenario, "."
+    help = "a path, a dict, or a TOML text of several lines"
+    if not isinstance(scenario, (str, os.PathLike)):
+        raise InputError(UNNAMED, f"{scenario!r} is no scenario", help=help)
     path = Path(scenario)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        help = "a path, a dict, or a TOML text of several lines"
         raise InputError(str(path), f"cannot be read: {reason}", help=help) from error
     return str(path), text, str(path.parent)
 
@@ -71,6 +73,9 @@ def _text(scenario: ScenarioLike) -> tuple[str, str, str]:
 def _values(values: Values, key: str) -> str | list[str]:
     if isinstance(values, str):
         return values
+    if not isinstance(values, Iterable):
+        help = 'a range such as `"1..8"`, or a list of values'
+        raise InputError(f"sweep {key}", f"{values!r} is no list", help=help)
     return [_written(value, f"sweep {key}") for value in values]
 
 

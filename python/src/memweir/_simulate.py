@@ -123,7 +123,12 @@ def named(
     """Returns the names of policies, and the objects among them by name."""
     names: list[str] = []
     objects: list[tuple[str, object]] = []
-    for policy in [chosen] if isinstance(chosen, str) else chosen:
+    policies = [chosen] if isinstance(chosen, str) else chosen
+    policies = list(policies) if isinstance(policies, Iterable) else []
+    if not policies:
+        help = f"a list of names, and of objects with a method `{method}`"
+        raise InputError("arguments", f"{chosen!r} names no policy", key=key, help=help)
+    for policy in policies:
         if isinstance(policy, str):
             names.append(policy)
             continue
