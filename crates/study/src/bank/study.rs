@@ -128,9 +128,9 @@ impl BankStudy {
         mut done: impl FnMut(PieceOver<'_>),
     ) -> Result<BankReport, InputError> {
         let known = Mutex::new(Vec::new());
-        let mut points = Vec::new();
-        while points.len() < self.points.len() {
-            let group = self.group(points.len(), threads);
+        let (mut points, mut group) = (Vec::new(), 0..0);
+        while group.end < self.points.len() {
+            group = self.group(group.end, threads);
             let results = self.run_group(&group, &known, stop, threads, &mut done);
             points.extend(results.map_err(|refusal| refusal.written_in(&self.name))?);
         }
