@@ -9,15 +9,18 @@ use super::*;
 const NVM: MediumId = MediumId::ALL[1];
 const SECOND: Nanos = Nanos::from_millis(1_000);
 
-/// DRAM of 25/25 ns and PRAM of 67.5/215 ns, hmmsched Table I.
-fn media() -> Media {
-    let medium = |name: &str, kind, read, write| Medium {
+fn medium(name: &str, kind: MediumKind, read: u64, write: u64) -> Medium {
+    Medium {
         name: name.to_owned(),
         kind,
         distance: Distance::Local,
         read_latency: Picos(read),
         write_latency: Picos(write),
-    };
+    }
+}
+
+/// DRAM of 25/25 ns and PRAM of 67.5/215 ns, hmmsched Table I.
+fn media() -> Media {
     Media::new(vec![
         medium("dram", MediumKind::Dram, 25_000, 25_000),
         medium("pram", MediumKind::Nvm, 67_500, 215_000),
@@ -202,13 +205,6 @@ fn a_move_gains_more_than_its_cost_whatever_the_hysteresis() {
 
 #[test]
 fn memory_leaves_for_the_fastest_medium_for_its_traffic() {
-    let medium = |name: &str, kind, read, write| Medium {
-        name: name.to_owned(),
-        kind,
-        distance: Distance::Local,
-        read_latency: Picos(read),
-        write_latency: Picos(write),
-    };
     let media = Media::new(vec![
         medium("dram", MediumKind::Dram, 25_000, 25_000),
         medium("even", MediumKind::Nvm, 100_000, 100_000),
