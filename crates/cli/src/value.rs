@@ -16,6 +16,7 @@ use memweir_policy::PredictorKind;
 use memweir_run::options::{self, Cores, Refusal, policy_names};
 
 use crate::output::is_stdout;
+use crate::shared::names::predictor_name;
 
 /// Cores that this process may use.
 pub(crate) fn available_cores() -> NonZeroUsize {
@@ -163,8 +164,7 @@ pub(crate) fn policy() -> Offering<Parser<String>> {
 
 /// A predictor with its parameter.
 pub(crate) fn predictor() -> Offering<Parser<PredictorKind>> {
-    let name = |form: &'static str| form.split([':', '[']).next().unwrap_or(form);
-    offering(parsed, memweir_policy::predictor::names().map(name))
+    offering(parsed, memweir_policy::predictor::names().map(predictor_name))
 }
 
 /// A meter, or `auto`.

@@ -27,8 +27,13 @@ pub(crate) fn predictors() -> impl Iterator<Item = (&'static str, &'static str)>
     memweir_policy::predictor::names().map(|form| (form, predictor(form)))
 }
 
+/// Returns the name of a predictor without its parameter.
+pub(crate) fn predictor_name(form: &str) -> &str {
+    form.split([':', '[']).next().unwrap_or(form)
+}
+
 fn predictor(form: &str) -> &'static str {
-    match form.split([':', '[']).next().unwrap_or(form) {
+    match predictor_name(form) {
         "last" => "as in the last quantum",
         "window" => "the mean of the last K quanta",
         "phase" => "phases by instruction pointers, a Markov chain between them (iabw section 4.2)",
