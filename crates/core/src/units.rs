@@ -199,7 +199,8 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut value, mut unit) = (self.0 as f64, 0);
         const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-        while value >= 1024.0 && unit + 1 < UNITS.len() {
+        // From 1023.95 on, one digit would show 1024.0 of the smaller unit.
+        while value >= 1023.95 && unit + 1 < UNITS.len() {
             value /= 1024.0;
             unit += 1;
         }
@@ -318,12 +319,13 @@ impl Sum for BytesPerSec {
 impl fmt::Display for BytesPerSec {
     /// Formats with decimal prefixes, as usual for bandwidth: `22.4 GB/s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Each limit is the least rate that would show 1000 of the smaller unit.
         let magnitude = self.0.abs();
-        if magnitude >= 1e9 {
+        if magnitude >= 999.95e6 {
             write!(f, "{:.1} GB/s", self.0 / 1e9)
-        } else if magnitude >= 1e6 {
+        } else if magnitude >= 999.95e3 {
             write!(f, "{:.1} MB/s", self.0 / 1e6)
-        } else if magnitude >= 1e3 {
+        } else if magnitude >= 999.5 {
             write!(f, "{:.1} kB/s", self.0 / 1e3)
         } else {
             write!(f, "{:.0} B/s", self.0)
@@ -411,15 +413,16 @@ impl Mul<Seconds> for Watts {
 impl fmt::Display for Joules {
     /// `17.6 J`, `2.15 µJ`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Each limit is the least energy that would show 1000 of the smaller unit.
         let (factor, unit) = match self.0.abs() {
-            joules if joules >= 1.0 => (1.0, "J"),
-            joules if joules >= 1e-3 => (1e3, "mJ"),
-            joules if joules >= 1e-6 => (1e6, "µJ"),
-            joules if joules > 0.0 => (1e9, "nJ"),
-            _ => return f.write_str("0 J"),
+            0.0 => return f.write_str("0 J"),
+            joules if joules < 999.5e-9 => (1e9, "nJ"),
+            joules if joules < 999.5e-6 => (1e6, "µJ"),
+            joules if joules < 999.5e-3 => (1e3, "mJ"),
+            _ => (1.0, "J"),
         };
         let value = self.0 * factor;
-        let digits = usize::from(value.abs() < 100.0) + usize::from(value.abs() < 10.0);
+        let digits = usize::from(value.abs() < 99.95) + usize::from(value.abs() < 9.995);
         write!(f, "{value:.digits$} {unit}")
     }
 }
@@ -446,12 +449,15 @@ mod tests {
         assert_eq!(Bytes(32 << 20).to_string(), "32 MiB");
         assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
         assert_eq!(
-            [1023, 1024, 3 << 50].map(|n| Bytes(n).to_string()),
-            ["1023 B", "1 KiB", "3072 TiB"]
+            [1023, 1024, (1 << 20) - 1, 3 << 50].map(|n| Bytes(n).to_string()),
+            ["1023 B", "1 KiB", "1.0 MiB", "3072 TiB"]
         );
         assert_eq!(BytesPerSec(22.4e9).to_string(), "22.4 GB/s");
         let rates = [0.0, 999.0, 1e3, 1e6, -2.5e6, 1e9].map(|rate| BytesPerSec(rate).to_string());
         assert_eq!(rates, ["0 B/s", "999 B/s", "1.0 kB/s", "1.0 MB/s", "-2.5 MB/s", "1.0 GB/s"]);
+        let below = [999.4, 999.6, 999.94e3, 999.96e3, 999.96e6];
+        let below = below.map(|rate| BytesPerSec(rate).to_string());
+        assert_eq!(below, ["999 B/s", "1.0 kB/s", "999.9 kB/s", "1.0 MB/s", "1.0 GB/s"]);
     }
 
     #[test]
@@ -465,6 +471,9 @@ mod tests {
         );
         assert_eq!(written(&[0.15, -0.0215, 1e-3]), ["150 mJ", "-21.5 mJ", "1.00 mJ"]);
         assert_eq!(written(&[2.15e-6, 1e-6, 3e-9, 0.0]), ["2.15 µJ", "1.00 µJ", "3.00 nJ", "0 J"]);
+        assert_eq!(written(&[0.9996, 9.996, 99.96]), ["1.00 J", "10.0 J", "100 J"]);
+        assert_eq!(written(&[999.6e-6, 999.6e-9]), ["1.00 mJ", "1.00 µJ"]);
+        assert_eq!(written(&[f64::NAN, f64::INFINITY]), ["NaN J", "inf J"]);
         assert_eq!(Watts(2.0) * Seconds(3.0), Joules(6.0));
     }
 
