@@ -24,6 +24,10 @@ use toml::de::{DeTable, DeValue};
 use super::replace::Replaced;
 use super::{InputError, Refusal};
 use crate::names::{Named, choose, nearest};
+use crate::units::{ABSURD_BANDWIDTH, BytesPerSec};
+
+/// The kind of a bandwidth in messages.
+const BANDWIDTH: &str = "bandwidth in bytes per second";
 
 /// Formats a number for a message: with an exponent if it has many digits.
 fn short(number: f64) -> String {
@@ -340,6 +344,23 @@ impl<'a> Value<'a> {
             true => Ok(number),
             false => Err(self.refuse(format!("{} is no {what}", short(number))).help(valid())),
         }
+    }
+
+    /// Returns the bandwidth in bytes per second that this value must be, at most
+    /// [`ABSURD_BANDWIDTH`].
+    ///
+    /// # Errors
+    /// If it is not a number or out of range.
+    pub fn bandwidth(&self) -> Result<BytesPerSec, InputError> {
+        self.number_in(0.0..=ABSURD_BANDWIDTH, BANDWIDTH).map(BytesPerSec)
+    }
+
+    /// Returns the bandwidth of a memory or a link that this value must be: 1 B/s or more.
+    ///
+    /// # Errors
+    /// If it is not a number or out of range.
+    pub fn capacity(&self) -> Result<BytesPerSec, InputError> {
+        self.number_in(1.0..=ABSURD_BANDWIDTH, BANDWIDTH).map(BytesPerSec)
     }
 
     /// Returns the elements of the array that this value must be; `what` is its name in messages.

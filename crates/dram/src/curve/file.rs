@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use memweir_core::input::{Document, InputError, Section, Value};
-use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, medium};
+use memweir_core::medium;
 
 use super::{Curve, Fit, Growth, Line, Pattern};
 
@@ -115,12 +115,9 @@ fn service(
     ])?;
     let pattern = section.require("pattern")?;
     let pattern = pattern.checked(pattern.string()?.parse::<Pattern>())?;
-    let capacity = section
-        .require("capacity")?
-        .number_in(1.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second")?;
     Ok(Fit {
         pattern,
-        capacity: BytesPerSec(capacity),
+        capacity: section.require("capacity")?.capacity()?,
         write_cost: medium::data::cost(&section.require("write_cost")?)?,
         growth: growth(section.require("growth")?)?,
         unloaded_ns: section.require("unloaded_read_ns")?.number_in(0.001..=1e6, "latency")?,

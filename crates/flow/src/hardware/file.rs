@@ -6,7 +6,7 @@ use std::path::Path;
 use memweir_core::input::{DataFile, InputError, Section, Value};
 use memweir_core::medium::MediumKind;
 use memweir_core::medium::data::{MEDIA, MediumData, cost, latency, source};
-use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, MAX_MEDIA, Picos};
+use memweir_core::{MAX_MEDIA, Picos};
 use memweir_dram::curve::Fit;
 
 use super::{DEFAULT_CORE_INSTRUCTIONS, Hardware};
@@ -80,7 +80,7 @@ pub(super) fn parse(mut root: Section<'_>, directory: &Path) -> Result<Hardware,
         name: root.require("name")?.string()?.to_owned(),
         nodes,
         memories,
-        core_peak: rate(&root.require("core_peak")?)?,
+        core_peak: root.require("core_peak")?.capacity()?,
         interconnect,
     };
     // This checks conditions on several keys, such as a node without DRAM.
@@ -114,13 +114,8 @@ fn interconnect(mut section: Section<'_>, nodes: usize) -> Result<Interconnect, 
     }
     Ok(Interconnect {
         latency: latency(&section.require("latency_ns")?)?,
-        capacity: rate(&section.require("capacity")?)?,
+        capacity: section.require("capacity")?.capacity()?,
     })
-}
-
-/// Reads a bandwidth in bytes per second.
-fn rate(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
-    value.number_in(1.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second").map(BytesPerSec)
 }
 
 /// Reads the memories of one machine.
@@ -215,7 +210,7 @@ impl MemoryReader<'_> {
         let base = match section.map("curve", |v| self.measured(&v))? {
             Some(measured) => measured,
             None => ServiceCurve {
-                capacity: rate(&section.require("capacity")?)?,
+                capacity: section.require("capacity")?.capacity()?,
                 read_cost: medium.read_cost,
                 write_cost: medium.write_cost,
                 growth: Growth::default(),
@@ -223,7 +218,7 @@ impl MemoryReader<'_> {
             },
         };
         Ok(ServiceCurve {
-            capacity: section.map("capacity", |v| rate(&v))?.unwrap_or(base.capacity),
+            capacity: section.map("capacity", |v| v.capacity())?.unwrap_or(base.capacity),
             read_cost: section.map("read_cost", |v| cost(&v))?.unwrap_or(base.read_cost),
             write_cost: section.map("write_cost", |v| cost(&v))?.unwrap_or(base.write_cost),
             growth: section.map("growth", |v| growth(&v))?.map_or(base.growth, Growth::from),

@@ -4,9 +4,9 @@
 //! This module reads only the keys that the simulator needs; `memweir-run` owns the format and
 //! checks the rest.
 
-use memweir_core::input::{InputError, Section, Value};
+use memweir_core::input::{InputError, Section};
 use memweir_core::medium::MediumKind;
-use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Picos};
+use memweir_core::{BytesPerSec, Picos};
 
 use super::{DEFAULT_CORE_INSTRUCTIONS, Hardware};
 use crate::machine::{Machine, Memory, Node};
@@ -40,7 +40,7 @@ pub(super) fn parse(name: &str, mut root: Section<'_>) -> Result<Hardware, Input
             .key("peak")
             .help("`memweir calibrate` measures it"));
     };
-    let peak = rate(&peak.section()?.require("bandwidth")?)?;
+    let peak = peak.section()?.require("bandwidth")?.capacity()?;
     let core_peak = single_hog(&mut root)?.unwrap_or(peak).min(peak);
     let growth = growth(&mut root, peak, core_peak)?;
     Ok(Hardware {
@@ -71,16 +71,12 @@ pub(super) fn parse(name: &str, mut root: Section<'_>) -> Result<Hardware, Input
     })
 }
 
-fn rate(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
-    value.number_in(1.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second").map(BytesPerSec)
-}
-
 /// Returns the highest rate of one hog alone, if any was measured.
 fn single_hog(root: &mut Section<'_>) -> Result<Option<BytesPerSec>, InputError> {
     let Some(list) = root.take("streams") else { return Ok(None) };
     let mut highest: Option<BytesPerSec> = None;
     for mut point in list.sections()? {
-        let bandwidth = rate(&point.require("bandwidth")?)?;
+        let bandwidth = point.require("bandwidth")?.capacity()?;
         if point.require("instances")?.integer()? == 1 {
             highest = Some(highest.map_or(bandwidth, |other| other.max(bandwidth)));
         }
@@ -102,8 +98,8 @@ fn growth(
     let Some(list) = root.take("hog_curve") else { return Ok(Vec::new()) };
     let mut points = Vec::new();
     for mut point in list.sections()? {
-        let demand = rate(&point.require("demand")?)?;
-        let achieved = rate(&point.require("achieved")?)?;
+        let demand = point.require("demand")?.capacity()?;
+        let achieved = point.require("achieved")?.capacity()?;
         let speedup = point.require("weighted_speedup")?.number_in(1e-3..=1e3, "speedup")?;
         let utilization = achieved.0 / peak.0;
         if utilization.max(demand.0 / peak.0) <= SATURATED {

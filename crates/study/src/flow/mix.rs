@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal, Section, Value};
 use memweir_core::names::Named;
-use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Nanos};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::task::{Placement, Task};
 use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
@@ -147,12 +146,11 @@ fn drawn(section: &mut Section<'_>, catalog: &Catalog) -> Result<Kind, InputErro
         (true, None) => Weight::Normal,
         (false, work) => Weight::Equal(work.unwrap_or(Nanos::from_millis(120_000))),
     };
-    let iabw = section
-        .map("iabw", |v| v.number_in(1.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second"))?;
+    let iabw = section.map("iabw", |v| v.capacity())?;
     let tolerance = section.map("tolerance", |v| v.number_in(1e-4..=1.0, "tolerance"))?;
     let instances = section.map("instances", |v| v.whole_in(1..=MOST_JOBS))?;
     let wanted = iabw
-        .map(|iabw| Wanted { iabw: BytesPerSec(iabw), tolerance: tolerance.unwrap_or(TOLERANCE) });
+        .map(|iabw| Wanted { iabw, tolerance: tolerance.unwrap_or(TOLERANCE) });
     let recipe = DrawnRecipe {
         jobs: section.map("jobs", |v| range(&v, |v| v.whole_in(1..=MOST_JOBS)))?,
         instances: instances.unwrap_or(if once { 1 } else { 2 }),

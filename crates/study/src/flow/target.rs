@@ -59,12 +59,9 @@ fn curve(value: Value<'_>) -> Result<TargetCurve, InputError> {
     let [constant, linear, quadratic] = coefficients[..] else {
         return Err(list.refuse(format!("must be {WHAT}, and has {}", coefficients.len())));
     };
-    let rate = |value: &Value<'_>| {
-        value.number_in(0.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second").map(BytesPerSec)
-    };
-    let iabw_min = section.map("from", |v| rate(&v))?.unwrap_or(BytesPerSec::ZERO);
+    let iabw_min = section.map("from", |v| v.bandwidth())?.unwrap_or(BytesPerSec::ZERO);
     let to = section.take("to");
-    let iabw_max = to.as_ref().map(rate).transpose()?.unwrap_or(BytesPerSec(f64::MAX));
+    let iabw_max = to.as_ref().map(Value::bandwidth).transpose()?.unwrap_or(BytesPerSec(f64::MAX));
     if iabw_max < iabw_min {
         let value = to.as_ref().unwrap_or(&list);
         return Err(value

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Section, Value};
-use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Nanos, Priority};
+use memweir_core::{Nanos, Priority};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::program::{Demand, Flow, Program, Span};
 use memweir_flow::task::Placement;
@@ -174,12 +174,9 @@ impl TaskReader<'_> {
     fn span(&self, mut section: Section<'_>) -> Result<Span, InputError> {
         section.only(&SPAN_KEYS)?;
         let length = seconds(&section.require("length_s")?, 1e-6)?;
-        let rate = |v: Value<'_>| {
-            v.number_in(0.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second").map(BytesPerSec)
-        };
         let flow = Flow {
-            reads: section.map("read_bandwidth", rate)?.unwrap_or_default(),
-            writes: section.map("write_bandwidth", rate)?.unwrap_or_default(),
+            reads: section.map("read_bandwidth", |v| v.bandwidth())?.unwrap_or_default(),
+            writes: section.map("write_bandwidth", |v| v.bandwidth())?.unwrap_or_default(),
         };
         let (rate, machine) = (flow.reads + flow.writes, &self.hardware.machine);
         if rate > machine.core_peak {

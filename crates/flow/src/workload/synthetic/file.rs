@@ -1,7 +1,7 @@
 //! A synthetic program as a table of a TOML file.
 
 use memweir_core::input::{InputError, Section, Value};
-use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, MAX_MEDIA, Nanos};
+use memweir_core::{BytesPerSec, MAX_MEDIA, Nanos};
 
 use super::{Fluctuation, LONGEST, Phases, Stall, Synthetic};
 
@@ -35,10 +35,8 @@ impl Synthetic {
     pub fn take_from(section: &mut Section<'_>, ceiling: BytesPerSec) -> Result<Self, InputError> {
         let place = section.refuse("");
         let name = section.require("name")?.string()?.to_owned();
-        let bandwidth = section
-            .require("bandwidth")?
-            .number_in(0.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second")?;
-        let base = Self::steady(name, BytesPerSec(bandwidth), ceiling);
+        let bandwidth = section.require("bandwidth")?.bandwidth()?;
+        let base = Self::steady(name, bandwidth, ceiling);
         let length = section.map("length_s", |v| span(&v, 1e9, "length in seconds"))?;
         let stall = section.map("stall", |v| v.number_in(0.001..=1.0, "share"))?;
         let instructions =

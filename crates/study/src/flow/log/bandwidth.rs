@@ -128,8 +128,7 @@ fn unknown(value: &Value<'_>, word: &str, known: &[&str]) -> InputError {
 
 /// Reads a bandwidth that a core of the machine can move.
 fn rate_of_core(value: &Value<'_>, hardware: &Hardware) -> Result<BytesPerSec, InputError> {
-    let rate = value.number_in(0.0..=ABSURD_BANDWIDTH, "bandwidth in bytes per second")?;
-    let (rate, machine) = (BytesPerSec(rate), &hardware.machine);
+    let (rate, machine) = (value.bandwidth()?, &hardware.machine);
     if rate > machine.core_peak {
         let (name, peak) = (&machine.name, machine.core_peak);
         let reason = format!("{rate} is more than a core of `{name}` can move, {peak}");
