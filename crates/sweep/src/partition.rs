@@ -114,7 +114,9 @@ impl Partition {
         for other in self.siblings()? {
             // Manifests of other versions may have another layout, and their points other keys.
             let Ok(Some(manifest)) = Manifest::read(&other.directory) else { continue };
-            if !own.may_share(&manifest) {
+            // One command has other results at flow level than at bank level.
+            let has_results = plan.result_columns().iter().all(|c| manifest.columns.contains(c));
+            if !own.may_share(&manifest) || !has_results {
                 continue;
             }
             for path in other.files()? {

@@ -25,22 +25,21 @@ struct Squares {
     simulated: Arc<Mutex<Vec<String>>>,
     /// A value that is refused.
     refused: Option<&'static str>,
+    /// Name of the column with the squares.
+    result: &'static str,
 }
-
-const COLUMNS: [(&str, Kind); 3] =
-    [("run", Kind::Integer), ("square", Kind::Float), ("n", Kind::Float)];
 
 impl Squares {
     fn of(sweeps: &[&str]) -> Self {
         let sweeps = sweeps.iter().map(|text| text.parse::<Sweep>().expect("a sweep")).collect();
         let grid = Grid::new(sweeps).expect("a grid");
-        Self { grid, bias: 0.0, data: 0, simulated: Arc::default(), refused: None }
+        let simulated = Arc::default();
+        Self { grid, bias: 0.0, data: 0, simulated, refused: None, result: "square" }
     }
 
     /// Returns the same at the points of another grid.
     fn at(&self, grid: Grid) -> Self {
-        let simulated = Arc::clone(&self.simulated);
-        Self { grid, bias: self.bias, data: self.data, simulated, refused: self.refused }
+        Self { grid, simulated: Arc::clone(&self.simulated), ..*self }
     }
 
     fn shard(&self, shard: &Shard) -> Self {
@@ -76,7 +75,8 @@ impl Simulation for Squares {
 
     fn columns(&self) -> Vec<Column> {
         let column = |(name, kind): (&str, _)| Column { name: name.to_owned(), kind };
-        COLUMNS.map(column).into()
+        let columns = [("run", Kind::Integer), (self.result, Kind::Float), ("n", Kind::Float)];
+        columns.map(column).into()
     }
 
     fn simulate(
@@ -248,6 +248,15 @@ fn more_values_take_the_points_of_the_smaller_sweep() {
     assert_eq!(all(out.path()).expect("a directory").len(), 2);
     let untouched = merge::read(&partition(out.path(), &small)).expect("files");
     assert_eq!(untouched.points.len(), 8);
+}
+
+#[test]
+fn a_sweep_with_other_results_is_not_looked_at() {
+    let out = tempfile::tempdir().expect("a directory");
+    run(out.path(), &Squares::of(&["n=1..3"]), "1/1").expect("space");
+    let other = Squares { data: 1, result: "area", ..Squares::of(&["n=1..3"]) };
+    let ran = run(out.path(), &other, "1/1").expect("no reason to refuse");
+    assert_eq!((ran.simulated, ran.adopted), (3, 0));
 }
 
 #[test]
