@@ -111,11 +111,7 @@ impl PageStudy {
         mut done: impl FnMut(&FinishedPageRun),
     ) -> Option<PageReport> {
         let pieces = self.pieces();
-        let mut runs: Vec<Vec<Vec<Option<PageRun>>>> = self
-            .points
-            .iter()
-            .map(|point| vec![vec![None; point.repetitions as usize]; point.swaps.len()])
-            .collect();
+        let mut runs = vec![None; pieces.len()];
         for_each(
             pieces.len(),
             threads,
@@ -125,16 +121,15 @@ impl PageStudy {
                 let Piece { point, swap, repetition } = pieces[index];
                 let name = &self.points[point].swaps[swap].name;
                 done(&FinishedPageRun { point, swap: name, repetition, run: &run });
-                runs[point][swap][repetition as usize] = Some(run);
+                runs[index] = Some(run);
             },
         );
-        if runs.iter().flatten().flatten().any(Option::is_none) {
-            return None;
-        }
-        let points = runs.into_iter().enumerate().map(|(at, runs)| self.point(at, runs)).collect();
+        let mut runs = runs.into_iter().collect::<Option<Vec<PageRun>>>()?.into_iter();
+        let points = (0..self.points.len()).map(|at| self.point(at, &mut runs)).collect();
         Some(PageReport { version: env!("CARGO_PKG_VERSION"), scenario: self.name.clone(), points })
     }
 
+    /// Returns the runs of all points in their order, by swap area and then by repetition.
     fn pieces(&self) -> Vec<Piece> {
         let mut pieces = Vec::with_capacity(self.runs());
         for (point, scenario) in self.points.iter().enumerate() {
@@ -163,11 +158,12 @@ impl PageStudy {
         PageRun { seed, session, by_app: by_app.collect() }
     }
 
-    fn point(&self, at: usize, runs: Vec<Vec<Option<PageRun>>>) -> PagePoint {
+    /// Summarizes a point, whose runs are the next of these.
+    fn point(&self, at: usize, runs: &mut impl Iterator<Item = PageRun>) -> PagePoint {
         let scenario = &self.points[at];
         let session = &scenario.session;
-        let swaps = scenario.swaps.iter().zip(runs).map(|(kind, runs)| {
-            let runs: Vec<PageRun> = runs.into_iter().flatten().collect();
+        let swaps = scenario.swaps.iter().map(|kind| {
+            let runs: Vec<PageRun> = runs.by_ref().take(scenario.repetitions as usize).collect();
             let mean = Session::mean(runs.iter().map(|run| &run.session));
             SwapResult { swap: kind.name.clone(), mean, runs }
         });
