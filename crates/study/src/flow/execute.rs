@@ -111,20 +111,26 @@ impl Scenario {
             HINDSIGHT => self.in_hindsight(experiment.clone(), prepared, recorder, stop)?,
             _ => self.simulate(&experiment, prepared, recorder, stop)?,
         };
-        let seed = self.seed_of(repetition);
-        let optimum = prepared.optimum.map(|(turnaround, _)| turnaround);
-        let queueing = self
-            .workload
-            .log
-            .as_ref()
-            .map(|log| Queueing::of(&outcome, &experiment.jobs, self.cores, log.bound));
+        let queueing =
+            |log: &LogSpec| Queueing::of(&outcome, &experiment.jobs, self.cores, log.bound);
+        let target = outcome.quanta.iter().rev().find_map(|quantum| quantum.target);
+        let deviation = outcome.bandwidth_deviation(self.quantum);
         Ok(Run {
+            policy: self.policies[policy].clone(),
             repetition,
-            seed,
-            queueing,
-            optimum_s: optimum.map(Nanos::as_secs_f64),
+            seed: self.seed_of(repetition),
+            turnaround_s: outcome.turnaround.as_secs_f64(),
+            weighted_speedup: outcome.weighted_speedup(),
+            bandwidth_mean: outcome.mean_bandwidth().0,
+            bandwidth_std: deviation.map_or(0.0, |rate| rate.0),
+            ideal_average_bandwidth: outcome.ideal_average.map(|rate| rate.0),
+            target: target.map(|rate| rate.0),
+            quanta: outcome.quanta.len() as u64,
+            copied_bytes: outcome.copied.0,
+            optimum_s: prepared.optimum.map(|(turnaround, _)| turnaround.as_secs_f64()),
             optimum_is: prepared.optimum.map(|(_, certainty)| certainty),
-            ..run(&self.policies[policy], self.quantum, &outcome)
+            queueing: self.workload.log.as_ref().map(queueing),
+            tasks: outcome.tasks.iter().map(task).collect(),
         })
     }
 
@@ -168,28 +174,6 @@ impl Scenario {
             simulation = simulation.migrator(migrator);
         }
         simulation.run()
-    }
-}
-
-/// Converts an outcome for the report.
-fn run(policy: &str, quantum: Nanos, outcome: &Outcome) -> Run {
-    let deviation = outcome.bandwidth_deviation(quantum);
-    Run {
-        policy: policy.to_owned(),
-        repetition: 0,
-        seed: 0,
-        turnaround_s: outcome.turnaround.as_secs_f64(),
-        weighted_speedup: outcome.weighted_speedup(),
-        bandwidth_mean: outcome.mean_bandwidth().0,
-        bandwidth_std: deviation.map_or(0.0, |rate| rate.0),
-        ideal_average_bandwidth: outcome.ideal_average.map(|rate| rate.0),
-        target: outcome.quanta.iter().rev().find_map(|quantum| quantum.target).map(|rate| rate.0),
-        quanta: outcome.quanta.len() as u64,
-        copied_bytes: outcome.copied.0,
-        queueing: None,
-        optimum_s: None,
-        optimum_is: None,
-        tasks: outcome.tasks.iter().map(task).collect(),
     }
 }
 
