@@ -9,7 +9,7 @@ use memweir_core::names::Named;
 use memweir_flow::hardware::Hardware;
 use memweir_flow::task::{Placement, Task};
 use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
-use memweir_flow::workload::mix::hmmsched::{self, Application};
+use memweir_flow::workload::mix::hmmsched;
 use memweir_flow::workload::mix::iabw::{TABLE_1, TOLERANCE, Workload};
 use memweir_flow::workload::mix::{Ingredient, Recipe, Wanted, Weight, draw};
 
@@ -54,7 +54,7 @@ struct DrawnRecipe {
 }
 
 /// The mixes of hmmsched by number.
-const HMMSCHED: [(&str, &[Application]); 2] =
+const HMMSCHED: [(&str, &[&str]); 2] =
     [("hmmsched-1", &hmmsched::MIX_1), ("hmmsched-2", &hmmsched::MIX_2)];
 
 /// Returns the names that `paper` accepts.

@@ -2,9 +2,8 @@
 //! their pages in NVM.
 //!
 //! The text names 429.mcf and 471.omnetpp in mix #1, 433.milc in mix #2, and 444.namd as the
-//! CPU-intensive program of Fig. 2. The other choices, marked below, are ours, and so is the
-//! placement of the pages: the paper says that frequently accessed data are in DRAM, but not the
-//! size of that DRAM.
+//! CPU-intensive program of Fig. 2. The other choices are ours, and so is the placement of the
+//! pages: the paper says that frequently accessed data are in DRAM, but not the size of that DRAM.
 
 use std::sync::Arc;
 
@@ -26,54 +25,13 @@ pub const INSTANCES: u32 = 2;
 /// Index of the NVM among the memories of the shipped machine.
 pub const NVM: usize = 1;
 
-/// An application of a mix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Application {
-    /// Its name in the catalog.
-    pub name: &'static str,
-    /// Intensity according to the paper.
-    pub intensity: Intensity,
-    /// Origin of the choice: the text for this mix, or ours.
-    pub choice: Choice,
-}
+/// The applications of mix #1 by their names in the catalog, two memory-intensive ones before two
+/// CPU-intensive ones, which are our choice.
+pub const MIX_1: [&str; 4] = ["429.mcf", "471.omnetpp", "444.namd", "453.povray"];
 
-/// Main activity of an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intensity {
-    /// It waits for memory.
-    Memory,
-    /// It executes.
-    Cpu,
-}
-
-/// Origin of the choice of an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// The text names it in this mix.
-    Paper,
-    /// Our choice: the text does not say.
-    Ours,
-}
-
-const fn application(name: &'static str, intensity: Intensity, choice: Choice) -> Application {
-    Application { name, intensity, choice }
-}
-
-/// Mix #1: four memory-intensive and four CPU-intensive tasks.
-pub const MIX_1: [Application; 4] = [
-    application("429.mcf", Intensity::Memory, Choice::Paper),
-    application("471.omnetpp", Intensity::Memory, Choice::Paper),
-    application("444.namd", Intensity::Cpu, Choice::Ours),
-    application("453.povray", Intensity::Cpu, Choice::Ours),
-];
-
-/// Mix #2: six memory-intensive and two CPU-intensive tasks.
-pub const MIX_2: [Application; 4] = [
-    application("433.milc", Intensity::Memory, Choice::Paper),
-    application("429.mcf", Intensity::Memory, Choice::Ours),
-    application("471.omnetpp", Intensity::Memory, Choice::Ours),
-    application("444.namd", Intensity::Cpu, Choice::Ours),
-];
+/// The applications of mix #2, three memory-intensive ones before a CPU-intensive one; all but the
+/// first are our choice.
+pub const MIX_2: [&str; 4] = ["433.milc", "429.mcf", "471.omnetpp", "444.namd"];
 
 /// Parameters of a mix.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,7 +60,7 @@ impl Default for HmmschedRecipe {
 /// If an application is missing from the catalog, or the machine has no second memory.
 pub fn mix(
     name: impl Into<String>,
-    applications: &[Application],
+    applications: &[&str],
     catalog: &Catalog,
     hardware: &Hardware,
     recipe: &HmmschedRecipe,
@@ -115,7 +73,7 @@ pub fn mix(
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut tasks = Vec::new();
     for application in applications {
-        let entry = catalog.find(application.name)?;
+        let entry = catalog.find(application)?;
         let part = Ingredient::of(entry, hardware, seed);
         let popularity = entry.popularity(seed);
         let dram = Bytes((popularity.footprint.as_f64() * recipe.dram_share) as u64);
@@ -134,7 +92,6 @@ pub fn mix(
             });
         }
     }
-    let cores = hardware.machine.nodes.iter().map(|node| node.cores).sum();
-    let iabw = requirement::ideal_average(&tasks, cores);
+    let iabw = requirement::ideal_average(&tasks, hardware.machine.cores());
     Ok(Mix { name: name.into(), seed, iabw, tasks })
 }
