@@ -10,7 +10,7 @@ use std::path::Path;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::suggestion;
-use memweir_core::{Bytes, BytesPerSec, LINE_BYTES, MAX_MEDIA, Nanos};
+use memweir_core::{Bytes, BytesPerSec, LINE_BYTES, Nanos};
 
 use super::pages::Popularity;
 use super::synthetic::{Fluctuation, Phases, Stall, Synthetic};
@@ -152,19 +152,15 @@ impl Entry {
     /// shorter if the program is. Equal names and seeds give equal programs.
     #[must_use]
     pub fn synthetic(&self, hardware: &Hardware, seed: u64) -> Synthetic {
-        let mut memories = [0.0; MAX_MEDIA];
-        memories[0] = 1.0;
         let millis = |figure: &Figure| Nanos::from_millis(figure.value.round() as u64);
+        let (bandwidth, ceiling) = (self.bandwidth(hardware), hardware.machine.core_peak);
         Synthetic {
-            name: self.name.clone(),
             length: CYCLE.min(self.run_time()),
-            bandwidth: self.bandwidth(hardware),
             write_share: self.write_share.value,
             stall: match self.stall(hardware) {
                 stall if stall > 0.0 => Stall::Share(stall),
                 _ => Stall::FromCeiling,
             },
-            ceiling: hardware.machine.core_peak,
             instructions: self.speed.value * hardware.core_instructions,
             phases: Phases {
                 kinds: self.phases.value as u32,
@@ -176,8 +172,8 @@ impl Entry {
                 period: millis(&self.period_ms),
                 regularity: self.regularity.value,
             },
-            memories,
             seed: seed ^ fingerprint(&self.name),
+            ..Synthetic::steady(&self.name, bandwidth, ceiling)
         }
     }
 
