@@ -103,13 +103,10 @@ impl<const R: usize, const W: usize, const A: usize, C: Contention<R, W>> Engine
     fn new(machine: &Machine, tasks: &[Task]) -> Self {
         let solver = Solver::new(machine);
         let cores = machine.cores() as usize;
-        let node_of = |(node, cores): (usize, &crate::machine::Node)| {
-            std::iter::repeat_n(node, cores.cores as usize)
-        };
         let mut engine = Self {
             view: View::new(machine),
             copy_rate: machine.core_peak.0,
-            nodes: machine.nodes.iter().enumerate().flat_map(node_of).collect(),
+            nodes: machine.core_nodes().collect(),
             programs: Vec::new(),
             layouts: HashMap::new(),
             tasks: Vec::with_capacity(tasks.len()),
