@@ -75,7 +75,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
     pub(super) fn fill(&mut self, core: usize) {
         if self.cores[core].first().is_none() && self.queued > 0 {
             let node = self.cores[core].node;
-            if let Some(busiest) = self.cores.busiest(node, 2) {
+            if let Some(busiest) = self.cores.busiest(node) {
                 self.pull(busiest, core);
             }
         }
@@ -140,7 +140,7 @@ impl<P: Processor + ?Sized> Kernel<P> {
         let order = |other: usize| Reverse((other < node, other));
         let busiest = by_load.max_by_key(|(other, group)| (group.average(), order(*other)));
         let imbalance = busiest.map_or(0, |(_, busiest)| group.imbalance(busiest, all));
-        let from = busiest.and_then(|(other, _)| self.cores.busiest_of(other, 2));
+        let from = busiest.and_then(|(other, _)| self.cores.busiest_of(other));
         self.attempt(&mut domain, imbalance, from, core);
         let next = now + self.interval(domain, all.cores);
         let state = self.cores.node(node);

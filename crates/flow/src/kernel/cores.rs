@@ -177,18 +177,16 @@ impl Cores {
         self.set_load(core, self.loads[core] - 1);
     }
 
-    /// Returns the core with the longest queue that has at least `least` tasks, one of them
-    /// waiting: of this node, else of the others in order.
-    pub(super) fn busiest(&self, node: usize, least: u32) -> Option<usize> {
-        let others = (0..self.by_load.len()).filter(|other| *other != node);
-        std::iter::once(node).chain(others).find_map(|node| self.busiest_of(node, least))
+    /// Returns the core with the longest queue, if a task waits there: of this node, else of the
+    /// others in order.
+    pub(super) fn busiest(&self, node: usize) -> Option<usize> {
+        self.beginning_with(node).find_map(|node| self.busiest_of(node))
     }
 
-    /// Returns the core of a node with the longest queue, if it has at least `least` tasks, one of
-    /// them waiting.
-    pub(super) fn busiest_of(&self, node: usize, least: u32) -> Option<usize> {
+    /// Returns the core of a node with the longest queue, if a task waits there.
+    pub(super) fn busiest_of(&self, node: usize) -> Option<usize> {
         let (load, core) = self.by_load.get(node)?.last()?;
-        (*load >= least.max(2)).then_some(*core)
+        (*load > 1).then_some(*core)
     }
 
     /// Returns the core of the same node with the longest queue, if a task waits there. Ties go to
@@ -208,12 +206,16 @@ impl Cores {
 
     /// Returns the core with the fewest tasks; ties go to this node.
     pub(super) fn least_loaded(&self, node: usize) -> usize {
-        let others = (0..self.by_load.len()).filter(|other| *other != node);
-        std::iter::once(node)
-            .chain(others)
+        self.beginning_with(node)
             .filter_map(|node| self.by_load.get(node)?.first())
             .min_by_key(|(load, _)| *load)
             .map_or(0, |(_, core)| *core)
+    }
+
+    /// Returns this node, and the others in order.
+    fn beginning_with(&self, node: usize) -> impl Iterator<Item = usize> {
+        let others = (0..self.by_load.len()).filter(move |other| *other != node);
+        std::iter::once(node).chain(others)
     }
 }
 
