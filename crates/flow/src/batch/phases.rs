@@ -9,7 +9,8 @@
 use memweir_core::BytesPerSec;
 
 use crate::engine::Reading;
-use crate::program::{Demand, Program};
+use crate::program::Program;
+use crate::workload::requirement::rate;
 
 /// Levels of bandwidth, up to the peak of one core, and as many of instruction rate. A shift of the
 /// bandwidth by one twentieth of that peak moves a vector by 0.4, the paper's threshold.
@@ -42,7 +43,7 @@ pub(super) fn instruction_pointers(
         match span.demand.code.checked_sub(1) {
             Some(part) => parts[part as usize % PARTS] += end - at.into,
             None => {
-                share(bandwidths, bandwidth(&span.demand) / core_peak.0, end - at.into);
+                share(bandwidths, rate(&span.demand).0 / core_peak.0, end - at.into);
                 share(rates, span.demand.instructions / HIGHEST_RATE, end - at.into);
             }
         }
@@ -54,10 +55,6 @@ pub(super) fn instruction_pointers(
             (at.span, at.lap) = (0, at.lap + 1);
         }
     }
-}
-
-fn bandwidth(demand: &Demand) -> f64 {
-    demand.flows.iter().map(|flow| flow.reads.0 + flow.writes.0).sum()
 }
 
 /// Shares progress between the two levels nearest to a value from 0 to 1.
@@ -74,7 +71,7 @@ fn share(levels: &mut [f64], value: f64, progress: f64) {
 mod tests {
     use super::*;
     use crate::engine::Point;
-    use crate::program::{Flow, Span};
+    use crate::program::{Demand, Flow, Span};
     use memweir_core::Nanos;
     use memweir_policy::predictor::InstructionPointerVector;
 

@@ -23,11 +23,10 @@ pub fn mean_bandwidth(program: &Program) -> BytesPerSec {
 }
 
 fn bytes_per_round(program: &Program) -> f64 {
-    let bytes = |length: Nanos, demand: &Demand| length.as_secs_f64() * rate(demand).0;
-    program.spans.iter().map(|span| bytes(span.length, &span.demand)).sum()
+    bytes_up_to(program, program.length())
 }
 
-/// Returns the bytes that a program moves from its start up to `end`, less than its length.
+/// Returns the bytes that a program moves from its start up to `end`, at most its length.
 fn bytes_up_to(program: &Program, end: Nanos) -> f64 {
     let mut left = end;
     let mut bytes = 0.0;
