@@ -110,7 +110,8 @@ impl Workload {
     /// Returns its ideal average bandwidth.
     #[must_use]
     pub fn bandwidth(&self) -> BytesPerSec {
-        from_paper(self.iabw)
+        let lines = TRANSACTION_BYTES as f64 / LINE_BYTES as f64;
+        TransPerMicro(self.iabw * lines).into()
     }
 
     /// Draws a workload of the same demand from `pool`, which is the [`pool`] of its set. Equal
@@ -128,13 +129,6 @@ impl Workload {
         );
         draw(self.name(), pool, &recipe, seed)
     }
-}
-
-/// Converts a rate from the paper's transactions of 128 bytes per microsecond.
-#[must_use]
-pub fn from_paper(transactions_per_micro: f64) -> BytesPerSec {
-    let lines = TRANSACTION_BYTES as f64 / LINE_BYTES as f64;
-    TransPerMicro(transactions_per_micro * lines).into()
 }
 
 /// Converts a rate to the paper's transactions per microsecond.

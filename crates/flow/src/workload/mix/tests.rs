@@ -2,7 +2,7 @@ use memweir_core::names::Named;
 use memweir_policy::iabw::ideal_average_bandwidth;
 use proptest::prelude::*;
 
-use super::iabw::{Set, TABLE_1, TOLERANCE, from_paper, pool, to_paper};
+use super::iabw::{Set, TABLE_1, TOLERANCE, Workload, pool, to_paper};
 use super::*;
 use crate::program::{Demand, Span};
 use crate::workload::catalog::Catalog;
@@ -57,7 +57,8 @@ fn table_1_is_the_papers() {
     assert_eq!(range(Set::Spec), (10, 28.5, 53.0));
     assert_eq!(range(Set::Npb), (10, 20.4, 44.8));
     // 40 of the paper's transactions per microsecond are 5.12 GB/s.
-    assert_eq!(from_paper(40.0), BytesPerSec(5.12e9));
+    let forty = Workload { iabw: 40.0, ..TABLE_1[0] };
+    assert_eq!(forty.bandwidth(), BytesPerSec(5.12e9));
 }
 
 #[test]
