@@ -23,7 +23,7 @@
 //! Unlike the bounds of `bound`, this one takes sets as wholes: if one heavy task leaves a memory
 //! idle and two fill it, neither of the two is free.
 
-use super::simplex::{self, Rates, worth};
+use super::simplex::{self, Rates, worth, worthiest};
 use crate::stretch::{Response, Solver};
 
 /// With more kinds, the demands of the programs are spread so finely that the simpler bounds
@@ -83,10 +83,7 @@ impl Kinds {
             sets.found.iter().find(alone).map(|rates| rates[0].1)
         };
         let alone: Vec<f64> = (0..work.len()).map(alone).collect::<Option<_>>()?;
-        let best = |prices: &[f64]| {
-            let by_worth = |a: &&Rates, b: &&Rates| worth(a, prices).total_cmp(&worth(b, prices));
-            sets.found.iter().max_by(by_worth).cloned()
-        };
+        let best = |prices: &[f64]| worthiest(&sets.found, prices);
         let prices = simplex::mix(&alone, &work, best).prices;
         let highest = sets.found.iter().map(|rates| worth(rates, &prices)).fold(0.0, f64::max);
         let total: f64 = prices.iter().zip(&work).map(|(price, work)| price * work).sum();

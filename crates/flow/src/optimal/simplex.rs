@@ -27,6 +27,11 @@ pub(super) fn worth(rates: &Rates, prices: &[f64]) -> f64 {
     rates.iter().map(|(row, rate)| rate * prices[*row]).sum()
 }
 
+/// Returns the set of the highest worth per time.
+pub(super) fn worthiest(sets: &[Rates], prices: &[f64]) -> Option<Rates> {
+    sets.iter().max_by(|a, b| worth(a, prices).total_cmp(&worth(b, prices))).cloned()
+}
+
 /// Returns the mix of least time that does `work`, positive in each row. `alone` has, for each row,
 /// the rate of the set that makes progress in it alone; `best` returns the set of the highest worth
 /// at given prices.

@@ -29,10 +29,7 @@ fn prices_and_times_by_hand() {
     //   t + 5/3 u = 15,  3 t + 2 u = 25:  u = 20/3, t = 35/9 seconds.
     let sets =
         [vec![(0, 1.0)], vec![(1, 1.0)], vec![(0, 1.0), (1, 3.0)], vec![(0, 5.0 / 3.0), (1, 2.0)]];
-    let best = |prices: &[f64]| {
-        let by_worth = |a: &&Rates, b: &&Rates| worth(a, prices).total_cmp(&worth(b, prices));
-        sets.iter().max_by(by_worth).cloned()
-    };
+    let best = |prices: &[f64]| simplex::worthiest(&sets, prices);
     let mix = simplex::mix(&[1.0, 1.0], &[15.0, 25.0], best);
     let total: f64 = mix.sets.iter().map(|(_, time)| time).sum();
     assert!((total - (20.0 / 3.0 + 35.0 / 9.0)).abs() < 1e-9, "{mix:?}");
@@ -98,10 +95,7 @@ proptest! {
             rates
         };
         let sets: Vec<Rates> = sets.iter().map(rates).collect();
-        let best = |prices: &[f64]| {
-            let by_worth = |a: &&Rates, b: &&Rates| worth(a, prices).total_cmp(&worth(b, prices));
-            sets.iter().max_by(by_worth).cloned()
-        };
+        let best = |prices: &[f64]| simplex::worthiest(&sets, prices);
         let mix = simplex::mix(&vec![1.0; count], &work, best);
         let mut done = vec![0.0; count];
         for (rates, time) in &mix.sets {
