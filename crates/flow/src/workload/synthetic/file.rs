@@ -33,7 +33,6 @@ impl Synthetic {
     /// # Errors
     /// If a key is missing, of the wrong type or out of its range: with line and reason.
     pub fn take_from(section: &mut Section<'_>, ceiling: BytesPerSec) -> Result<Self, InputError> {
-        let place = section.refuse("");
         let name = section.require("name")?.string()?.to_owned();
         let bandwidth = section.require("bandwidth")?.bandwidth()?;
         let base = Self::steady(name, bandwidth, ceiling);
@@ -52,10 +51,7 @@ impl Synthetic {
             seed: section.map("seed", |v| v.seed())?.unwrap_or(base.seed),
             ..base
         };
-        match program.check() {
-            Ok(()) => Ok(program),
-            Err(refusal) => Err(InputError { reason: refusal.reason, help: refusal.help, ..place }),
-        }
+        section.checked(program.check()).map(|()| program)
     }
 }
 
