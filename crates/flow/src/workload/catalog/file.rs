@@ -116,6 +116,8 @@ fn entry(
     let suite = section.require("suite")?.named()?;
     let mut all = defaults.clone();
     all.extend(figures(section, sources)?);
+    let row_buffer_locality = all.remove("row_buffer_locality");
+    let bank_level_parallelism = all.remove("bank_level_parallelism");
     let mut require = |key: &str| {
         all.remove(key).ok_or_else(|| {
             section
@@ -123,7 +125,7 @@ fn entry(
                 .help("give it here or in `[defaults]`, with its source or as estimated")
         })
     };
-    let mut entry = Entry {
+    Ok(Entry {
         suite,
         mpki: require("mpki")?,
         write_share: require("write_share")?,
@@ -138,11 +140,8 @@ fn entry(
         phase_spread: require("phase_spread")?,
         footprint_mib: require("footprint_mib")?,
         hotness: require("hotness")?,
-        row_buffer_locality: None,
-        bank_level_parallelism: None,
+        row_buffer_locality,
+        bank_level_parallelism,
         name: name.clone(),
-    };
-    entry.row_buffer_locality = all.remove("row_buffer_locality");
-    entry.bank_level_parallelism = all.remove("bank_level_parallelism");
-    Ok(entry)
+    })
 }
