@@ -141,12 +141,11 @@ fn memories(value: Value<'_>, directory: &Path) -> Result<Vec<MemoryUnit>, Input
     if sections.is_empty() {
         return Err(refused);
     }
-    let units: Vec<MemoryUnit> = sections
+    sections
         .into_iter()
         .enumerate()
         .map(|(place, section)| memory(section, place, directory))
-        .collect::<Result<_, _>>()?;
-    Ok(units)
+        .collect()
 }
 
 const MEMORY_KEYS: [&str; 13] = [
@@ -184,13 +183,7 @@ fn memory(
     options(&mut section, &mut config)?;
     let default = if place == 0 { "dram".to_owned() } else { format!("memory-{place}") };
     let name = section.map("name", |v| Ok(v.string()?.to_owned()))?.unwrap_or(default);
-    config.validate().map_err(|refusal| {
-        let error = section.refuse(refusal.reason);
-        match refusal.help {
-            Some(help) => error.help(help),
-            None => error,
-        }
-    })?;
+    section.checked(config.validate())?;
     Ok(MemoryUnit { name, config })
 }
 
