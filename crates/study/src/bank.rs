@@ -136,11 +136,11 @@ impl BankScenario {
         }
         let _ = root.take("fidelity");
         let machine = root.require("machine")?;
-        let (machine_name, machine) = machine::read(machine, text.directory(), &inside)?;
+        let (machine_name, machine) = machine::read(machine, &text.directory, &inside)?;
         let seed = root.map("seed", |v| v.seed())?.unwrap_or(1);
         let instructions = root.map("instructions", |v| v.whole_in(1..=u64::MAX))?;
         let reader = programs::Reader {
-            directory: text.directory(),
+            directory: &text.directory,
             machine: &machine,
             instructions: instructions.unwrap_or(1_000_000),
             run_together: !root.has("policies"),
@@ -149,14 +149,14 @@ impl BankScenario {
         let given = programs
             .iter()
             .any(|program| program.spec.colors.is_some() || !program.spec.thread_colors.is_empty());
-        let batch = BatchSpec::read(&mut root, text.custom())?;
+        let batch = BatchSpec::read(&mut root, &text.custom)?;
         let partitions = match root.take("partitions") {
             Some(value) if batch.is_some() => {
                 let help = "leave one of them out; the programs' own `colors` hold in a batch";
                 return Err(value.refuse("a batch is not compared by partitions").help(help));
             }
             None if batch.is_some() => Vec::new(),
-            Some(value) => partitions(&value, text.assignments())?,
+            Some(value) => partitions(&value, &text.assignments)?,
             None if given => vec![Partition::None, Partition::Given],
             None => vec![Partition::None],
         };

@@ -123,7 +123,7 @@ impl PageScenario {
         let mut root = replaced.parse()?;
         root.only(&KEYS).map_err(InputError::of_another_command)?;
         let _ = root.take("name");
-        let directory = text.directory();
+        let directory = &text.directory;
         let mut assumed = Phone::shipped().assumed.clone();
         if let Some(value) = root.take("assumed") {
             let mut section = value.section()?;
@@ -136,7 +136,7 @@ impl PageScenario {
         let swaps = root.require("swaps")?;
         let seed = root.map("seed", |v| v.seed())?.unwrap_or(1);
         Ok(Self {
-            session: session(&mut root, apps, text.victims())?,
+            session: session(&mut root, apps, &text.victims)?,
             swaps: kinds(&swaps, directory)?,
             reading: root
                 .map("reading", |v| reading(&v))?

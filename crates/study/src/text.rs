@@ -15,10 +15,12 @@ use crate::swap::CustomVictims;
 pub struct ScenarioText {
     name: String,
     text: String,
-    directory: PathBuf,
-    custom: CustomPolicies,
-    assignments: CustomAssignments,
-    victims: CustomVictims,
+    /// The directory at which relative paths start.
+    pub(crate) directory: PathBuf,
+    /// Policies of each kind from outside the tables, which the scenario can name.
+    pub(crate) custom: CustomPolicies,
+    pub(crate) assignments: CustomAssignments,
+    pub(crate) victims: CustomVictims,
 }
 
 impl ScenarioText {
@@ -105,26 +107,6 @@ impl ScenarioText {
     /// Returns the text with `replacements` in place of its own values.
     pub(crate) fn replaced(&self, replacements: &[Replacement]) -> Replaced {
         Replaced::new(Document { name: &self.name, text: &self.text }, replacements)
-    }
-
-    /// Returns the policies from outside the table that the scenario can name.
-    pub(crate) fn custom(&self) -> &CustomPolicies {
-        &self.custom
-    }
-
-    /// Returns the color assignments from outside the table that the scenario can name.
-    pub(crate) fn assignments(&self) -> &CustomAssignments {
-        &self.assignments
-    }
-
-    /// Returns the victim policies from outside the table that the scenario can name.
-    pub(crate) fn victims(&self) -> &CustomVictims {
-        &self.victims
-    }
-
-    /// Returns the directory at which relative paths start.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
     }
 }
 

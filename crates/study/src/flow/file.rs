@@ -47,12 +47,12 @@ impl ScenarioText {
         let hardware = if machine.is_table() {
             // The machine is part of the scenario, and so are the values inside it.
             root = all.parse()?;
-            Hardware::of_section(root.require("machine")?.section()?, self.directory())?
+            Hardware::of_section(root.require("machine")?.section()?, &self.directory)?
         } else {
             let inside: Vec<_> = inside.iter().filter_map(|r| r.below("machine")).collect();
-            hardware(&machine, self.directory(), &inside)?
+            hardware(&machine, &self.directory, &inside)?
         };
-        let (directory, custom) = (self.directory(), self.custom());
+        let (directory, custom) = (&self.directory, &self.custom);
         Reader { directory, recordings, hardware, custom }.scenario(root)
     }
 }
