@@ -62,16 +62,8 @@ impl Hardware {
     /// # Errors
     /// If there is no such machine, or its file is refused.
     pub fn find(choice: &str, directory: &Path) -> Result<Self, InputError> {
-        let file = Self::file(choice, directory);
+        let file = DataFile::find("machine", choice, &MACHINES, directory, fs::read_to_string);
         Self::of_file(&file.map_err(|refusal| refusal.written_in("machine"))?, &[])
-    }
-
-    /// Returns the file of [`Self::find`].
-    ///
-    /// # Errors
-    /// If there is no such machine, or its file cannot be read.
-    pub fn file<'a>(choice: &'a str, directory: &Path) -> Result<DataFile<'a>, Refusal> {
-        DataFile::find("machine", choice, &MACHINES, directory, fs::read_to_string)
     }
 
     /// Reads a machine file, or a `platform.toml` of `memweir calibrate`, with `replacements` in

@@ -121,21 +121,17 @@ impl BankScenario {
     /// # Errors
     /// Names file, line, key and reason of the first problem, or the option.
     pub fn read(text: &ScenarioText, replacements: &[Replacement]) -> Result<Self, InputError> {
-        // Values below `machine` go into the file of a machine that is given by name.
-        let (inside, own): (Vec<_>, Vec<_>) =
-            replacements.iter().cloned().partition(|r| r.below("machine").is_some());
-        let all = text.replaced(replacements);
-        let replaced = text.replaced(&own);
-        let mut root = replaced.parse()?;
+        let (own, all) = (text.replaced_outside_machine(replacements), text.replaced(replacements));
+        let mut root = own.parse()?;
         root.only(Fidelity::Bank.keys()).map_err(|error| Fidelity::Bank.unknown_key(error))?;
-        let mut inside: Vec<_> = inside.iter().filter_map(|r| r.below("machine")).collect();
-        if root.require("machine")?.is_table() {
-            (root, inside) = (all.parse()?, Vec::new());
-        } else {
-            root = replaced.parse()?;
+        let mut machine = root.require("machine")?;
+        let mut inside: Vec<_> = replacements.iter().filter_map(|r| r.below("machine")).collect();
+        if machine.is_table() {
+            // The machine is part of the scenario, and so are the values inside it.
+            root = all.parse()?;
+            (machine, inside) = (root.require("machine")?, Vec::new());
         }
         let _ = root.take("fidelity");
-        let machine = root.require("machine")?;
         let (machine_name, machine) = machine::read(machine, &text.directory, &inside)?;
         let seed = root.map("seed", |v| v.seed())?.unwrap_or(1);
         let instructions = root.map("instructions", |v| v.whole_in(1..=u64::MAX))?;

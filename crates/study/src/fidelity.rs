@@ -1,6 +1,9 @@
 //! The two fidelities of scenarios. A refusal in one says what the other knows.
 
-use memweir_core::input::InputError;
+use std::fs;
+use std::path::Path;
+
+use memweir_core::input::{DataFile, InputError, Value};
 use memweir_flow::hardware;
 
 /// Level of detail of a simulation.
@@ -99,15 +102,24 @@ impl Fidelity {
         }
     }
 
-    /// Adds help to the refusal of an unknown machine if scenarios of the other fidelity can name
-    /// it.
-    pub(crate) fn unknown_machine(self, error: InputError, name: &str) -> InputError {
+    /// Finds the file of a machine that is given by name or by file. The refusal of an unknown one
+    /// says if scenarios of the other fidelity can name it.
+    pub(crate) fn machine<'a>(
+        self,
+        value: &'a Value<'_>,
+        directory: &Path,
+    ) -> Result<DataFile<'a>, InputError> {
+        let given = value
+            .text()
+            .ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
+        let known = self.machines();
+        let found = DataFile::find("machine", given, known, directory, fs::read_to_string);
         let other = self.other();
-        match other.machines().iter().any(|(machine, _)| *machine == name) {
-            true => {
-                error.help(format!("scenarios with `fidelity = \"{other}\"` can name `{name}`"))
+        value.checked(found).map_err(|error| {
+            if !other.machines().iter().any(|(machine, _)| *machine == given) {
+                return error;
             }
-            false => error,
-        }
+            error.help(format!("scenarios with `fidelity = \"{other}\"` can name `{given}`"))
+        })
     }
 }

@@ -98,7 +98,7 @@ impl ScenarioText {
     }
 
     /// Returns the text with those replacements that are not for the file of a machine.
-    fn replaced_outside_machine(&self, replacements: &[Replacement]) -> Replaced {
+    pub(crate) fn replaced_outside_machine(&self, replacements: &[Replacement]) -> Replaced {
         let own: Vec<_> =
             replacements.iter().filter(|r| r.below("machine").is_none()).cloned().collect();
         self.replaced(&own)

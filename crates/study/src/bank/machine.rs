@@ -18,7 +18,7 @@ use memweir_dram::MemoryConfig;
 use memweir_dram::MemorySpec;
 use memweir_dram::config::{MapLayout, PagePolicy};
 
-use crate::fidelity::{BANK_MACHINES, Fidelity};
+use crate::fidelity::Fidelity;
 
 const KEYS: [&str; 15] = [
     "name",
@@ -48,11 +48,7 @@ pub(super) fn read(
     if value.is_table() {
         return of_section(value.section()?, directory);
     }
-    let given =
-        value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
-    let file = value
-        .checked(DataFile::find("machine", given, &BANK_MACHINES, directory, fs::read_to_string))
-        .map_err(|error| Fidelity::Bank.unknown_machine(error, given))?;
+    let file = Fidelity::Bank.machine(&value, directory)?;
     read_replacing(&file.name, inside, |inside| {
         of_section(Replaced::new(file.document(), inside).parse()?, &file.directory)
     })

@@ -37,38 +37,22 @@ impl ScenarioText {
         replacements: &[Replacement],
         recordings: &dyn Recordings,
     ) -> Result<Scenario, InputError> {
-        let (inside, own): (Vec<_>, Vec<_>) =
-            replacements.iter().cloned().partition(|r| r.below("machine").is_some());
-        let replaced = self.replaced(&own);
-        let mut root = replaced.parse()?;
+        let (own, all) = (self.replaced_outside_machine(replacements), self.replaced(replacements));
+        let mut root = own.parse()?;
         root.only(Fidelity::Flow.keys()).map_err(|error| Fidelity::Flow.unknown_key(error))?;
-        let all = self.replaced(replacements);
         let machine = root.require("machine")?;
         let hardware = if machine.is_table() {
             // The machine is part of the scenario, and so are the values inside it.
             root = all.parse()?;
             Hardware::of_section(root.require("machine")?.section()?, &self.directory)?
         } else {
-            let inside: Vec<_> = inside.iter().filter_map(|r| r.below("machine")).collect();
-            hardware(&machine, &self.directory, &inside)?
+            let inside: Vec<_> = replacements.iter().filter_map(|r| r.below("machine")).collect();
+            let file = Fidelity::Flow.machine(&machine, &self.directory)?;
+            read_replacing(&file.name, &inside, |inside| Hardware::of_file(&file, inside))?
         };
         let (directory, custom) = (&self.directory, &self.custom);
         Reader { directory, recordings, hardware, custom }.scenario(root)
     }
-}
-
-/// Reads the machine of a name or a file.
-fn hardware(
-    value: &Value<'_>,
-    directory: &Path,
-    inside: &[Replacement],
-) -> Result<Hardware, InputError> {
-    let choice =
-        value.text().ok_or_else(|| value.expected("the name of a machine, a file, or a table"))?;
-    let file = value
-        .checked(Hardware::file(choice, directory))
-        .map_err(|error| Fidelity::Flow.unknown_machine(error, choice))?;
-    read_replacing(&file.name, inside, |inside| Hardware::of_file(&file, inside))
 }
 
 /// Reads a scenario for its machine.
