@@ -172,19 +172,40 @@ impl SessionSpec {
                 Running::start(&self.apps[app].behavior, first, self.rounds, seed)
             })
             .collect();
-        let mut tally = Tally::new(self, kind);
+        let (mut by_app, mut switches) = (vec![Counts::default(); self.apps.len()], Vec::new());
+        let (mut stalled, mut loaded, mut lines_in_place) = (Nanos::ZERO, Bytes::ZERO, 0.0_f64);
         for round in 0..self.rounds {
-            for (app, running) in running.iter_mut().enumerate() {
+            for (app, (spec, running)) in self.apps.iter().zip(&mut running).enumerate() {
                 let before = memory.counts();
                 let is_alive = memory.switch_to(app);
                 running.enter(is_alive, |page, access| memory.reference(page, access));
                 let entered = memory.counts();
                 running.use_it(|page, access| memory.reference(page, access));
-                let turn = Turn { before, entered, after: memory.counts() };
-                tally.take(app, round, is_alive, &turn);
+                let after = memory.counts();
+
+                let paging = kind.time(&(entered - before));
+                let delay = paging + if is_alive { spec.resume } else { spec.launch };
+                switches.push(Switch { app, round, paging, delay });
+                stalled += kind.time(&(after - entered));
+                if !is_alive {
+                    loaded += spec.size;
+                }
+                let own = after - before;
+                by_app[app] = by_app[app] + own;
+                lines_in_place += own.references_in_place as f64 * spec.lines_per_reference;
             }
         }
-        tally.finish(&memory)
+        let counts = memory.counts();
+        SessionOutcome {
+            duration: self.duration(),
+            counts,
+            by_app,
+            switches,
+            stalled,
+            lines_in_place: lines_in_place.round() as u64,
+            most_in_swap: Bytes(u64::from(memory.most_in_swap()) * PAGE.0),
+            block_io: loaded + kind.block_io(&counts),
+        }
     }
 
     /// Returns the length of the session.
@@ -192,64 +213,5 @@ impl SessionSpec {
     pub fn duration(&self) -> Seconds {
         let turns = self.apps.len() as f64 * f64::from(self.rounds);
         Seconds(self.foreground.as_secs_f64() * turns)
-    }
-}
-
-/// Counters at the start of a turn, after its switch, and at its end.
-struct Turn {
-    before: Counts,
-    entered: Counts,
-    after: Counts,
-}
-
-/// Sums of a session in progress.
-struct Tally<'a> {
-    spec: &'a SessionSpec,
-    kind: &'a SwapKind,
-    outcome: SessionOutcome,
-    lines_in_place: f64,
-}
-
-impl<'a> Tally<'a> {
-    fn new(spec: &'a SessionSpec, kind: &'a SwapKind) -> Self {
-        let outcome = SessionOutcome {
-            duration: spec.duration(),
-            counts: Counts::default(),
-            by_app: vec![Counts::default(); spec.apps.len()],
-            switches: Vec::new(),
-            stalled: Nanos::ZERO,
-            lines_in_place: 0,
-            most_in_swap: Bytes::ZERO,
-            block_io: Bytes::ZERO,
-        };
-        Self { spec, kind, outcome, lines_in_place: 0.0 }
-    }
-
-    fn take(&mut self, app: usize, round: u32, is_alive: bool, turn: &Turn) {
-        let spec = &self.spec.apps[app];
-        let own = turn.after - turn.before;
-        let paging = self.kind.time(&(turn.entered - turn.before));
-        let outcome = &mut self.outcome;
-        outcome.by_app[app] = outcome.by_app[app] + own;
-        outcome.stalled += self.kind.time(&(turn.after - turn.entered));
-        outcome.switches.push(Switch {
-            app,
-            round,
-            paging,
-            delay: paging + if is_alive { spec.resume } else { spec.launch },
-        });
-        if !is_alive {
-            outcome.block_io += spec.size;
-        }
-        self.lines_in_place += own.references_in_place as f64 * spec.lines_per_reference;
-    }
-
-    fn finish(mut self, memory: &Memory) -> SessionOutcome {
-        let counts = memory.counts();
-        self.outcome.counts = counts;
-        self.outcome.lines_in_place = self.lines_in_place.round() as u64;
-        self.outcome.most_in_swap = Bytes(u64::from(memory.most_in_swap()) * PAGE.0);
-        self.outcome.block_io += self.kind.block_io(&counts);
-        self.outcome
     }
 }
