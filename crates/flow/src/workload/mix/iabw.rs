@@ -6,7 +6,6 @@
 //! tolerance.
 
 use memweir_core::input::Refusal;
-use memweir_core::names::Named;
 use memweir_core::{BytesPerSec, LINE_BYTES, TransPerMicro};
 
 use super::{Ingredient, Mix, Recipe, Wanted, draw};
@@ -123,10 +122,8 @@ impl Workload {
         let wanted = Wanted { iabw: self.bandwidth(), tolerance: TOLERANCE };
         let recipe = Recipe { wanted: Some(wanted), ..Recipe::iabw(cores) };
         // One stream of random numbers per workload, because the sets use the same numbers.
-        let seed = seed.wrapping_mul(1_000).wrapping_add(
-            100 * Set::ALL.iter().position(|set| *set == self.set).unwrap_or(0) as u64
-                + u64::from(self.index),
-        );
+        let stream = 100 * self.set as u64 + u64::from(self.index);
+        let seed = seed.wrapping_mul(1_000).wrapping_add(stream);
         draw(self.name(), pool, &recipe, seed)
     }
 }
