@@ -4,7 +4,6 @@ use std::f64::consts::TAU;
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Value};
-use memweir_core::names::suggestion;
 use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec};
 use memweir_flow::hardware::Hardware;
 use memweir_flow::workload::catalog::{Catalog, Entry};
@@ -14,9 +13,6 @@ use rand_chacha::ChaCha8Rng;
 
 use super::super::Recordings;
 use super::LoggedJob;
-
-/// Sources that have a name.
-const NAMES: [&str; 2] = ["catalog", "store"];
 
 /// Seed of the programs of the catalog, of which the mean bandwidth alone counts.
 const CATALOG_SEED: u64 = 1;
@@ -49,15 +45,14 @@ impl Bandwidth {
         if value.is_table() {
             return Self::drawn(value, hardware);
         }
-        match value.text() {
-            None => Ok(Self::Fixed(rate_of_core(&value, hardware)?)),
-            Some("catalog") => {
-                let rate = |entry: &Entry| mean_bandwidth(&entry.program(hardware, CATALOG_SEED));
-                Ok(Self::Pool(catalog.iter().map(rate).collect()))
-            }
-            Some("store") => Self::stored(&value, recordings, jobs),
-            Some(word) => Err(unknown(&value, word, &NAMES)),
+        if value.text().is_none() {
+            return Ok(Self::Fixed(rate_of_core(&value, hardware)?));
         }
+        if value.one_of("source of bandwidths", &["catalog", "store"])? == "store" {
+            return Self::stored(&value, recordings, jobs);
+        }
+        let rate = |entry: &Entry| mean_bandwidth(&entry.program(hardware, CATALOG_SEED));
+        Ok(Self::Pool(catalog.iter().map(rate).collect()))
     }
 
     fn drawn(value: Value<'_>, hardware: &Hardware) -> Result<Self, InputError> {
@@ -118,12 +113,6 @@ impl Bandwidth {
             Self::OfJobs(rates) => rates[place],
         }
     }
-}
-
-/// Refuses a word that names no source of bandwidths.
-fn unknown(value: &Value<'_>, word: &str, known: &[&str]) -> InputError {
-    let help = suggestion(word, known.iter().copied());
-    value.refuse(format!("unknown source of bandwidths `{word}`")).help(help)
 }
 
 /// Reads a bandwidth that a core of the machine can move.
