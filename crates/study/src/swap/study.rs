@@ -7,7 +7,7 @@ use memweir_core::input::{InputError, Replacement};
 use memweir_core::{Bytes, Nanos, PAGE};
 use memweir_energy::{BusMemory, Medium};
 use memweir_swap::area::SwapKind;
-use memweir_swap::session::{SessionOutcome, SessionSpec};
+use memweir_swap::session::SessionOutcome;
 
 use super::report::{AppResult, PagePoint, PageReport, PageRun, Session, SwapResult};
 use super::{PageScenario, Traces};
@@ -146,7 +146,7 @@ impl PageStudy {
         let kind = &scenario.swaps[piece.swap];
         let seed = scenario.seed.wrapping_add(u64::from(piece.repetition));
         let outcome = scenario.session.run(kind, seed);
-        let session = summary(&scenario.session, kind, &outcome, scenario, &self.dram);
+        let session = summary(scenario, kind, &outcome, &self.dram);
         let by_app = scenario.session.apps.iter().zip(&outcome.by_app).enumerate();
         let by_app = by_app.map(|(number, (app, counts))| AppResult {
             app: app.name.clone(),
@@ -191,17 +191,16 @@ fn dram() -> BusMemory {
 }
 
 fn summary(
-    session: &SessionSpec,
+    scenario: &PageScenario,
     kind: &SwapKind,
     outcome: &SessionOutcome,
-    scenario: &PageScenario,
     dram: &BusMemory,
 ) -> Session {
     let counts = &outcome.counts;
     let energy = kind.energy(
         counts,
         outcome.lines_in_place,
-        session.swap,
+        scenario.session.swap,
         outcome.duration,
         &scenario.reading.1,
         dram,
