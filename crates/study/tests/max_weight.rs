@@ -5,26 +5,15 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
 
 use memweir_core::input::{Refusal, Replacement};
-use memweir_core::profile::Profile;
 use memweir_study::ScenarioText;
-use memweir_study::flow::Recordings;
 use memweir_study::flow::report::Report;
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
 
 /// The most by which a mix may take longer than under another policy.
 const NEVER_LOSES: f64 = 0.005;
-
-struct NoRecordings;
-
-impl Recordings for NoRecordings {
-    fn profile(&self, _: &Path) -> Result<Arc<Profile>, Refusal> {
-        Err(Refusal::new("there are none", "none"))
-    }
-}
 
 fn simulate(name: &str, sweep: &[&str], set: &[&str]) -> Report {
     let path =
@@ -33,7 +22,8 @@ fn simulate(name: &str, sweep: &[&str], set: &[&str]) -> Report {
     let grid = Grid::new(sweep.iter().map(|sweep| sweep.parse().expect("a sweep")).collect());
     let replacement = |set: &&str| Replacement::read(set, *set).expect("KEY=VALUE");
     let set: Vec<_> = set.iter().map(replacement).collect();
-    let study = Study::read(&text, &set, grid.expect("a grid"), &NoRecordings).expect("a study");
+    let no_recordings = |_: &Path| Err(Refusal::new("there are none", "none"));
+    let study = Study::read(&text, &set, grid.expect("a grid"), &no_recordings).expect("a study");
     study.run(NonZeroUsize::MIN, |_| ()).expect("runs")
 }
 

@@ -1,7 +1,7 @@
 //! The operating system below: fairness, work conservation, balancing, and home nodes.
 
 use memweir_core::medium::{Distance, MediumKind};
-use memweir_core::{MAX_MEDIA, MediumId, Nanos, Picos};
+use memweir_core::{MediumId, Nanos, Picos};
 use memweir_flow::machine::{Interconnect, Node};
 use memweir_flow::{Machine, Memory, Outcome, Placement, Task, View, simulate};
 use proptest::prelude::*;
@@ -96,11 +96,8 @@ fn remote(outcome: &Outcome) -> Vec<u64> {
 #[test]
 fn tasks_run_where_their_pages_are() {
     let steady = program(&[1.0]);
-    let at = |node: usize| {
-        let mut shares = [0.0; MAX_MEDIA];
-        shares[node] = 1.0;
-        Task { placement: Placement::even(shares), ..task(&steady, 0, 500) }
-    };
+    // The memory of each node has its number.
+    let at = |node| Task { placement: Placement::all_in(node), ..task(&steady, 0, 500) };
     for seed in 0..4 {
         let tasks = vec![at(0), at(1), at(0), at(1)];
         assert_eq!(remote(&run(two_nodes(), tasks, seed)), [0; 4]);

@@ -1,11 +1,8 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::Arc;
 
 use memweir_core::input::Refusal;
-use memweir_core::profile::Profile;
 
-use super::super::Recordings;
 use super::super::study::Study;
 use super::*;
 use crate::ScenarioText;
@@ -26,17 +23,10 @@ hotness = 1
 interval_ms = 500
 "#;
 
-struct NoRecordings;
-
-impl Recordings for NoRecordings {
-    fn profile(&self, _: &Path) -> Result<Arc<Profile>, Refusal> {
-        Err(Refusal::new("there are none", "none"))
-    }
-}
-
 fn study(scenario: &str) -> Result<Study, InputError> {
     let text = ScenarioText::new("s.toml", scenario, Path::new("."));
-    Study::read(&text, &[], Grid::default(), &NoRecordings)
+    let no_recordings = |_: &Path| Err(Refusal::new("there are none", "none"));
+    Study::read(&text, &[], Grid::default(), &no_recordings)
 }
 
 fn run(scenario: &str) -> super::super::report::Run {
