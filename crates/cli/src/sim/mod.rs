@@ -21,7 +21,7 @@ use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
 use memweir_study::{Fidelity, ScenarioText, flow};
 use memweir_sweep::plan::Origin;
-use memweir_sweep::simulation::flow as results;
+use memweir_sweep::simulation::{Simulation, flow as results};
 
 pub(crate) use args::Args;
 
@@ -71,7 +71,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     let timelines: Vec<Option<PathBuf>> = timelines.into_iter().map(Some).collect();
     output::check([&args.json, &args.svg, &args.out].into_iter().chain(&timelines), [path])?;
     let timelines = timeline::files(timelines.into_iter().flatten())?;
-    let mut rows = Rows::create(args.out.as_deref(), study.grid(), results::columns())?;
+    let mut rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
 
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use memweir_core::Stop;
 use memweir_core::input::InputError;
 use memweir_core::metrics::mean;
-use memweir_run::table::{self, Cell, Column, Field, Kind};
+use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::flow::queueing::Queueing;
 use memweir_study::flow::report::{Certainty, Point, Report, Run};
 use memweir_study::flow::study::Study;
@@ -47,12 +47,6 @@ fn queueing(run: &Run, figure: fn(&Queueing) -> f64) -> Cell {
     run.queueing.as_ref().map(figure).into()
 }
 
-/// Returns the columns, behind the swept keys.
-#[must_use]
-pub fn columns() -> Vec<Column> {
-    table::columns(&FIELDS)
-}
-
 /// Returns the rows of all runs, each with the number of its point.
 pub fn rows(report: &Report) -> impl Iterator<Item = (usize, Vec<Cell>)> {
     let points = report.points.iter().enumerate();
@@ -62,7 +56,7 @@ pub fn rows(report: &Report) -> impl Iterator<Item = (usize, Vec<Cell>)> {
 /// Returns the row of a run.
 #[must_use]
 pub fn row(run: &Run) -> Vec<Cell> {
-    table::cells(&FIELDS, run)
+    cells(&FIELDS, run)
 }
 
 impl Simulation for Study {
@@ -79,7 +73,7 @@ impl Simulation for Study {
     }
 
     fn columns(&self) -> Vec<Column> {
-        columns()
+        columns(&FIELDS)
     }
 
     fn simulate(

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_run::table::{self, Cell, Column, Field, Kind};
+use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::swap::report::{PageReport, PageRun};
 use memweir_study::swap::study::PageStudy;
 use memweir_study::sweep::Grid;
@@ -45,12 +45,6 @@ fn fields<'a>() -> [Field<Row<'a>>; 17] {
     ]
 }
 
-/// Returns the columns, behind the swept keys.
-#[must_use]
-pub fn columns() -> Vec<Column> {
-    table::columns(&fields())
-}
-
 /// Returns the rows of all runs, each with the number of its point.
 pub fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
     let points = report.points.iter().enumerate();
@@ -63,7 +57,7 @@ pub fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
 /// Returns the row of a run.
 #[must_use]
 pub fn row(swap: &str, repetition: u32, run: &PageRun) -> Vec<Cell> {
-    table::cells(&fields(), &Row { swap, repetition, run })
+    cells(&fields(), &Row { swap, repetition, run })
 }
 
 impl Simulation for PageStudy {
@@ -80,7 +74,7 @@ impl Simulation for PageStudy {
     }
 
     fn columns(&self) -> Vec<Column> {
-        columns()
+        columns(&fields())
     }
 
     fn simulate(
