@@ -1,6 +1,6 @@
 //! Outcome of an experiment, and the metrics of the papers over it.
 
-use memweir_core::metrics::{self, BandwidthBand};
+use memweir_core::metrics;
 use memweir_core::{Bytes, BytesPerSec, Counts, MAX_MEDIA, Nanos, Traffic};
 
 /// Outcome of an experiment.
@@ -109,12 +109,5 @@ impl Outcome {
     pub fn bandwidth_deviation(&self, quantum: Nanos) -> Option<BytesPerSec> {
         let rates: Vec<f64> = self.bandwidths(quantum).iter().map(|rate| rate.0).collect();
         metrics::std_deviation(&rates).map(BytesPerSec)
-    }
-
-    /// Returns the BTR breakdown, iabw Fig. 10: shares of the quanta in bands of equal width up to
-    /// `peak`.
-    #[must_use]
-    pub fn breakdown(&self, quantum: Nanos, peak: BytesPerSec, bands: usize) -> Vec<BandwidthBand> {
-        metrics::bandwidth_breakdown(&self.bandwidths(quantum), peak, bands)
     }
 }

@@ -95,12 +95,6 @@ impl Stretch {
     pub fn memory(&self, memory: usize) -> f64 {
         self.0[memory]
     }
-
-    /// Returns the stretch of the interconnect.
-    #[must_use]
-    pub fn interconnect(&self) -> f64 {
-        self.0[INTERCONNECT]
-    }
 }
 
 /// Latencies and capacities of one machine, ready for use.
