@@ -286,7 +286,7 @@ fn gaining(mut runs: Vec<BatchRun>) -> Vec<BatchRun> {
     runs
 }
 
-/// Structures already fitted, by request and machine.
+/// Structures already fitted, by request, level and machine.
 type Known = Mutex<Vec<(String, Fitted)>>;
 
 impl BankScenario {
@@ -345,8 +345,8 @@ impl BankScenario {
         stop: &Stop,
     ) -> Result<(ProgramSpec, Option<Fit>), Refusal> {
         let Some((asked, base)) = &wanted.behavior else { return Ok((wanted.spec.clone(), None)) };
-        let machine = open_page(&self.machine);
-        let key = format!("{asked:?} {base:?} {} {machine:?}", self.seed);
+        let (machine, level) = (open_page(&self.machine), wanted.spec.level);
+        let key = format!("{asked:?} {base:?} {level} {} {machine:?}", self.seed);
         let find = || {
             let known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             known.iter().find(|(other, _)| *other == key).map(|(_, fitted)| fitted.clone())
@@ -354,7 +354,6 @@ impl BankScenario {
         let fitted = match find() {
             Some(fitted) => fitted,
             None => {
-                let level = wanted.spec.level;
                 let fitted = fit(
                     &machine,
                     asked,

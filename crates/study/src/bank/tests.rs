@@ -8,7 +8,7 @@ use memweir_bank::outcome::ProgramRun;
 use memweir_bank::synthetic::Structure;
 use memweir_dram::check::Checker;
 
-use super::report::{BankPoint, BatchRun, PartitionRun};
+use super::report::{BankPoint, BatchRun, Fit, PartitionRun};
 use super::study::BankStudy;
 use super::*;
 use crate::sweep::Grid;
@@ -104,6 +104,22 @@ fn programs_do_alone_what_was_asked() {
         assert!((run.row_hit_rate.unwrap() - rbl).abs() < 0.03, "{run:?}");
         assert!((run.bank_parallelism.unwrap() / blp - 1.0).abs() < 0.08, "{run:?}");
     }
+}
+
+#[test]
+fn a_program_is_fitted_at_the_level_at_which_it_enters() {
+    let fits = |programs: &str| -> Vec<Option<Fit>> {
+        let head = "machine = \"simple-o3\"\ninstructions = 1000\n";
+        let scenario = text(&format!("{head}programs = [{programs}]\n"));
+        let study = BankStudy::read(&scenario, &[], Grid::default()).expect("a scenario");
+        // On one thread, the second program comes when the first has been fitted.
+        let report = study.run(NonZeroUsize::MIN, |_| ()).expect("it runs");
+        report.points[0].alone.iter().map(|alone| alone.fit).collect()
+    };
+    let in_memory = "{ program = \"429.mcf\", enters = \"memory\" }";
+    let both = fits(&format!("\"429.mcf\", {in_memory}"));
+    assert_ne!(both[0], both[1]);
+    assert_eq!(both[1], fits(in_memory)[0]);
 }
 
 #[test]
