@@ -1,11 +1,11 @@
 //! A bank-level scenario at every point of a sweep: checked before anything runs, then run on all
 //! cores.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use memweir_bank::experiment::{ColoredBy, Conditions, Machine, ProgramSpec, Source};
 use memweir_bank::fit::{Characteristics, Fitted, Measured};
@@ -127,7 +127,7 @@ impl BankStudy {
         threads: NonZeroUsize,
         mut done: impl FnMut(PieceOver<'_>),
     ) -> Result<BankReport, InputError> {
-        let known = Mutex::new(Vec::new());
+        let known = Known::default();
         let (mut points, mut group) = (Vec::new(), 0..0);
         while group.end < self.points.len() {
             group = self.group(group.end, threads);
@@ -287,7 +287,7 @@ fn gaining(mut runs: Vec<BatchRun>) -> Vec<BatchRun> {
 }
 
 /// Structures already fitted, by request, level and machine.
-type Known = Mutex<Vec<(String, Fitted)>>;
+type Known = Mutex<HashMap<String, Fitted>>;
 
 impl BankScenario {
     /// Returns the number of policies under which the programs run as a batch.
@@ -347,25 +347,18 @@ impl BankScenario {
         let Some((asked, base)) = &wanted.behavior else { return Ok((wanted.spec.clone(), None)) };
         let (machine, level) = (open_page(&self.machine), wanted.spec.level);
         let key = format!("{asked:?} {base:?} {level} {} {machine:?}", self.seed);
-        let find = || {
-            let known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            known.iter().find(|(other, _)| *other == key).map(|(_, fitted)| fitted.clone())
-        };
-        let fitted = match find() {
+        let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = lock().get(&key).cloned();
+        let fitted = match found {
             Some(fitted) => fitted,
             None => {
-                let fitted = fit(
-                    &machine,
-                    asked,
-                    base,
-                    &|source, instructions| {
-                        let name = wanted.spec.name.clone();
-                        ProgramSpec { level, ..ProgramSpec::new(name, source, instructions) }
-                    },
-                    &Conditions { warm: true, ..self.conditions(stop) },
-                )?;
-                let mut known = known.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-                known.push((key.clone(), fitted.clone()));
+                let program = |source, instructions| {
+                    let name = wanted.spec.name.clone();
+                    ProgramSpec { level, ..ProgramSpec::new(name, source, instructions) }
+                };
+                let conditions = Conditions { warm: true, ..self.conditions(stop) };
+                let fitted = fit(&machine, asked, base, &program, &conditions)?;
+                lock().insert(key, fitted.clone());
                 fitted
             }
         };
