@@ -111,8 +111,9 @@ impl Scenario {
             HINDSIGHT => self.in_hindsight(experiment.clone(), prepared, recorder, stop)?,
             _ => self.simulate(&experiment, prepared, recorder, stop)?,
         };
-        let queueing =
-            |log: &LogSpec| Queueing::of(&outcome, &experiment.jobs, self.cores, log.bound);
+        let queueing = |log: &LogSpec| {
+            Queueing::of(&outcome, &experiment.jobs, self.cores, log.figures.bound_s)
+        };
         let target = outcome.quanta.iter().rev().find_map(|quantum| quantum.target);
         let deviation = outcome.bandwidth_deviation(self.quantum);
         Ok(Run {

@@ -220,15 +220,10 @@ fn number(text: &str, field: &str) -> Result<Option<f64>, Wrong> {
 /// The table `log`: a job log, and what it does not say.
 #[derive(Clone, Debug)]
 pub struct LogSpec {
-    file: String,
+    pub(super) figures: LogFigures,
     jobs: Arc<[LoggedJob]>,
-    left_out: BTreeMap<LeftOut, u64>,
-    time_scale: f64,
     bandwidth: Bandwidth,
     write_share: f64,
-    admitted: u32,
-    /// Bound of the bounded slowdown, in simulated seconds.
-    pub(super) bound: f64,
     seed: Option<u64>,
 }
 
@@ -269,30 +264,21 @@ impl LogSpec {
         let bound = section.map("bound_s", |v| v.number_in(1e-3..=1e6, "time in seconds"))?;
         let bandwidth = section.require("bandwidth")?;
         let share = |v: Value<'_>| v.number_in(0.0..=1.0, "share");
-        Ok(Self {
+        let figures = LogFigures {
             file,
-            bandwidth: Bandwidth::read(bandwidth, hardware, catalog, recordings, &jobs)?,
-            jobs,
+            jobs: jobs.len(),
             left_out: log.left_out,
             time_scale,
-            write_share: section.map("write_share", share)?.unwrap_or(0.0),
             admitted: ((admit.unwrap_or(ADMIT) * f64::from(cores)).round() as u32).max(1),
-            bound: bound.unwrap_or(BOUND) * time_scale,
+            bound_s: bound.unwrap_or(BOUND) * time_scale,
+        };
+        Ok(Self {
+            figures,
+            bandwidth: Bandwidth::read(bandwidth, hardware, catalog, recordings, &jobs)?,
+            jobs,
+            write_share: section.map("write_share", share)?.unwrap_or(0.0),
             seed: section.map("seed", |v| v.seed())?,
         })
-    }
-
-    /// Returns the figures of a report.
-    #[must_use]
-    pub fn figures(&self) -> LogFigures {
-        LogFigures {
-            file: self.file.clone(),
-            jobs: self.jobs.len(),
-            left_out: self.left_out.clone(),
-            time_scale: self.time_scale,
-            admitted: self.admitted,
-            bound_s: self.bound,
-        }
     }
 
     /// Returns the tasks of a repetition with this seed, one per core of each job.
@@ -320,7 +306,7 @@ impl LogSpec {
     }
 
     fn scaled(&self, seconds: f64) -> Nanos {
-        Nanos::from_secs_f64(seconds * self.time_scale)
+        Nanos::from_secs_f64(seconds * self.figures.time_scale)
     }
 
     /// Returns a program that draws `rate` for `length`.
@@ -345,7 +331,7 @@ impl LogSpec {
 
     /// Returns the admission of the jobs.
     pub(super) fn admission(&self) -> Admission {
-        Admission::Limited(self.admitted)
+        Admission::Limited(self.figures.admitted)
     }
 }
 

@@ -10,7 +10,6 @@ use memweir_flow::experiment::SimError;
 use memweir_flow::record::Recorder;
 use memweir_flow::workload::catalog::Catalog;
 
-use super::log::LogSpec;
 use super::mix::MixSpec;
 use super::report::{MemoryFigures, Point, Report, Run, baseline, overall, summaries};
 use super::workload::Prepared;
@@ -262,7 +261,7 @@ impl Study {
             memories: MemoryFigures::of(&scenario.hardware.machine),
             cores: scenario.cores,
             tasks: runs.first().map_or(0, |run| run.tasks.len()),
-            log: scenario.workload.log.as_ref().map(LogSpec::figures),
+            log: scenario.workload.log.as_ref().map(|log| log.figures.clone()),
             predictor: scenario.predictor.to_string(),
             quantum_ms: scenario.quantum.as_millis_f64(),
             confidence: scenario.confidence,
