@@ -129,7 +129,7 @@ impl Reader<'_> {
             placement,
         };
         let tasks = root.map("tasks", |v| reader.tasks(v))?.unwrap_or_default();
-        let mix = root.map("mix", |v| MixSpec::read(v, catalog, &self.hardware))?;
+        let mix = root.map("mix", |v| MixSpec::read(v, catalog, &self.hardware, cores))?;
         if let (Some((value, _)), true) = (&given, mix.as_ref().is_some_and(MixSpec::is_placed)) {
             let reason = "the mix says itself where pages are";
             return Err(value.refuse(reason).help("leave `placement` out, or set mix.dram_share"));

@@ -1,7 +1,6 @@
 //! Mixes of a scenario: random batches as in both papers, optionally with a given ideal average
 //! bandwidth, and counterparts of the papers' own mixes.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal, Section, Value};
@@ -36,21 +35,11 @@ pub struct MixSpec {
 #[derive(Clone, Debug)]
 enum Kind {
     /// Random programs of a pool.
-    Drawn { pool: Vec<Arc<Entry>>, recipe: DrawnRecipe },
+    Drawn { pool: Vec<Arc<Entry>>, recipe: Recipe },
     /// A counterpart of a workload of iabw Table 1.
     Table1 { workload: Workload, pool: Vec<Arc<Entry>> },
     /// A mix of hmmsched section VI.
     Hmmsched { number: usize, catalog: Arc<Catalog>, recipe: hmmsched::HmmschedRecipe },
-}
-
-/// A [`Recipe`] without the cores, which may be swept.
-#[derive(Clone, Debug)]
-struct DrawnRecipe {
-    /// Range of the number of jobs; two to four per core if absent.
-    jobs: Option<RangeInclusive<u32>>,
-    instances: u32,
-    weight: Weight,
-    wanted: Option<Wanted>,
 }
 
 /// The mixes of hmmsched by number.
@@ -64,11 +53,12 @@ pub fn paper_names() -> Vec<String> {
 }
 
 impl MixSpec {
-    /// Reads the table `mix`.
+    /// Reads the table `mix` for a machine of which `cores` are used.
     pub(super) fn read(
         value: Value<'_>,
         catalog: &Arc<Catalog>,
         hardware: &Hardware,
+        cores: u32,
     ) -> Result<Self, InputError> {
         let mut section = value.section()?;
         let kind = if section.has("paper") {
@@ -76,7 +66,7 @@ impl MixSpec {
             of_paper(&mut section, catalog, hardware)?
         } else {
             section.only(&DRAWN_KEYS)?;
-            drawn(&mut section, catalog)?
+            drawn(&mut section, catalog, cores)?
         };
         Ok(Self { kind, seed: section.map("seed", |v| v.seed())? })
     }
@@ -106,16 +96,7 @@ impl MixSpec {
             entries.iter().map(|entry| Ingredient::of(entry, hardware, seed)).collect()
         };
         let mut mix = match &self.kind {
-            Kind::Drawn { pool: entries, recipe } => {
-                let recipe = Recipe {
-                    cores,
-                    jobs: recipe.jobs.clone().unwrap_or(2 * cores..=4 * cores),
-                    instances: recipe.instances,
-                    weight: recipe.weight,
-                    wanted: recipe.wanted,
-                };
-                draw("mix", &pool(entries), &recipe, seed)?
-            }
+            Kind::Drawn { pool: entries, recipe } => draw("mix", &pool(entries), recipe, seed)?,
             Kind::Table1 { workload, pool: entries } => {
                 workload.counterpart(&pool(entries), cores, seed)?
             }
@@ -131,7 +112,7 @@ impl MixSpec {
     }
 }
 
-fn drawn(section: &mut Section<'_>, catalog: &Catalog) -> Result<Kind, InputError> {
+fn drawn(section: &mut Section<'_>, catalog: &Catalog, cores: u32) -> Result<Kind, InputError> {
     let pool = match section.take("programs") {
         Some(value) => programs(&value, catalog)?,
         None => suite(catalog, Suite::Cfp2006),
@@ -149,10 +130,11 @@ fn drawn(section: &mut Section<'_>, catalog: &Catalog) -> Result<Kind, InputErro
     let iabw = section.map("iabw", |v| v.capacity())?;
     let tolerance = section.map("tolerance", |v| v.number_in(1e-4..=1.0, "tolerance"))?;
     let instances = section.map("instances", |v| v.whole_in(1..=MOST_JOBS))?;
-    let wanted = iabw
-        .map(|iabw| Wanted { iabw, tolerance: tolerance.unwrap_or(TOLERANCE) });
-    let recipe = DrawnRecipe {
-        jobs: section.map("jobs", |v| range(&v, |v| v.whole_in(1..=MOST_JOBS)))?,
+    let wanted = iabw.map(|iabw| Wanted { iabw, tolerance: tolerance.unwrap_or(TOLERANCE) });
+    let jobs = section.map("jobs", |v| range(&v, |v| v.whole_in(1..=MOST_JOBS)))?;
+    let recipe = Recipe {
+        cores,
+        jobs: jobs.unwrap_or(2 * cores..=4 * cores),
         instances: instances.unwrap_or(if once { 1 } else { 2 }),
         weight,
         wanted,
