@@ -195,19 +195,18 @@ impl Reader<'_> {
                 Ok(self.behaving("synthetic".to_owned(), behavior, structure))
             }
             "trace" => {
-                let name = value.string()?.to_owned();
                 if !value.is_array() && self.has_other_format(&value)? {
                     return self.recorded(&value, instructions);
                 }
+                let none = value.refuse("there is no trace");
                 let files = if value.is_array() { value.array("files")? } else { vec![value] };
+                let Some(first) = files.first() else { return Err(none) };
+                let name = first.string()?.to_owned();
                 let traces = files.iter().map(|file| self.instruction_trace(file));
-                let traces: Vec<_> = traces.collect::<Result<_, _>>()?;
-                let source = Source::Instructions(traces);
-                Ok(Wanted {
-                    spec: ProgramSpec::new(name, source, instructions),
-                    behavior: None,
-                    time: None,
-                })
+                let source = Source::Instructions(traces.collect::<Result<_, _>>()?);
+                let mut spec = ProgramSpec::new(name, source, instructions);
+                spec.threads = u16::try_from(files.len()).unwrap_or(u16::MAX);
+                Ok(Wanted { spec, behavior: None, time: None })
             }
             _ => self.recorded(&value, instructions),
         }

@@ -155,6 +155,27 @@ impl memweir_dram::Observer for Watched {
 }
 
 #[test]
+fn a_program_has_a_thread_for_each_of_its_traces() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for name in ["one", "two"] {
+        std::fs::write(directory.path().join(name), "10 4096\n").expect("space");
+    }
+    let read = |traces: &str| {
+        let scenario = format!("machine = \"simple-o3\"\nprograms = [{{ trace = {traces} }}]\n");
+        let text = ScenarioText::new("s.toml", &scenario, directory.path());
+        BankScenario::read(&text, &[]).map(|mut scenario| scenario.programs.remove(0).spec)
+    };
+    for (traces, count) in [("\"one\"", 1), ("[\"one\", \"two\"]", 2)] {
+        let spec = read(traces).expect("a program");
+        assert_eq!((spec.name.as_str(), spec.threads), ("one", count));
+        let Source::Instructions(found) = spec.source else { panic!("it has traces") };
+        assert_eq!(found.len(), usize::from(count));
+    }
+    let error = read("[]").expect_err("no trace").to_string();
+    assert!(error.starts_with("s.toml:2: programs[0].trace: there is no trace"), "{error}");
+}
+
+#[test]
 fn equal_programs_have_names_of_their_own() {
     let programs = "programs = [\"444.namd\", { program = \"444.namd\", instances = 2 }, \
                     { program = \"444.namd\", name = \"444.namd#2\" }]\n";
