@@ -37,6 +37,14 @@ fn touch(memory: &mut Memory, pages: &[Page], access: crate::Access) {
     }
 }
 
+/// Switches to a process, which writes its first pages; returns true if it was alive.
+fn enter(memory: &mut Memory, process: usize, pages: u32) -> bool {
+    let is_alive = memory.switch_to(process);
+    let first = memory.first_page(process);
+    touch(memory, &(first..first + pages).collect::<Vec<_>>(), crate::Access::Write);
+    is_alive
+}
+
 #[test]
 fn a_read_is_served_in_place_and_a_write_copies() {
     let mut memory = memory(2, 8, Reads::InPlace);
@@ -129,9 +137,7 @@ fn without_direct_read_every_return_is_a_copy() {
 fn when_the_swap_area_is_full_the_background_is_killed() {
     let mut memory = memory(2, 1, Reads::InPlace);
     touch(&mut memory, &[0, 1, 2], crate::Access::Write);
-    assert!(!memory.switch_to(1));
-    let first = memory.first_page(1);
-    touch(&mut memory, &[first], crate::Access::Write);
+    assert!(!enter(&mut memory, 1, 1));
     assert_eq!((memory.counts().killed, memory.in_use()), (1, (1, 0)));
     assert!(memory.switch_to(1), "it lives");
     assert!(!memory.switch_to(0), "it was killed");
@@ -143,9 +149,7 @@ fn when_the_swap_area_is_full_the_background_is_killed() {
 fn without_a_swap_area_processes_are_killed_and_nothing_is_swapped() {
     let mut memory = memory(4, 0, Reads::Copied);
     touch(&mut memory, &[0, 1, 2, 3], crate::Access::Write);
-    memory.switch_to(1);
-    let first = memory.first_page(1);
-    touch(&mut memory, &[first, first + 1, first + 2], crate::Access::Write);
+    enter(&mut memory, 1, 3);
     let counts = memory.counts();
     assert_eq!((counts.killed, counts.swap_outs, counts.copies_in), (1, 0, 0));
 }
@@ -163,13 +167,9 @@ fn the_process_in_the_foreground_longest_ago_is_killed() {
     // The last was there before all others, but holds nothing.
     memory.switch_to(3);
     for process in [0, 1, 0] {
-        memory.switch_to(process);
-        let first = memory.first_page(process);
-        touch(&mut memory, &[first], crate::Access::Write);
+        enter(&mut memory, process, 1);
     }
-    memory.switch_to(2);
-    let first = memory.first_page(2);
-    touch(&mut memory, &[first, first + 1], crate::Access::Write);
+    enter(&mut memory, 2, 2);
     assert!(memory.switch_to(0) && memory.switch_to(3));
     assert!(!memory.switch_to(1));
 }
@@ -180,9 +180,7 @@ fn the_largest_is_killed_where_that_is_asked_for() {
     let config = MemoryConfig { killer, ..config(4, 0, Reads::Copied) };
     let mut memory = Memory::new(config, &[1, 2, 4]);
     for (process, pages) in [(0, 1), (1, 2), (2, 2)] {
-        memory.switch_to(process);
-        let first = memory.first_page(process);
-        touch(&mut memory, &(first..first + pages).collect::<Vec<_>>(), crate::Access::Write);
+        enter(&mut memory, process, pages);
     }
     assert!(memory.switch_to(0), "the least recent, but the smallest");
     assert!(!memory.switch_to(1));
@@ -451,15 +449,13 @@ fn times_of_swap_areas_are_those_of_the_tables() {
     assert_eq!(kind("nvm").block_io(&counts), Bytes::ZERO);
 }
 
+fn access((address, gap, direction): (u64, u64, Direction)) -> trace::Access {
+    trace::Access { address, gap, thread: ThreadId::default(), direction }
+}
+
 /// Writes a recording of these accesses and reads it back.
 fn recorded(accesses: &[(u64, u64, Direction)], window: u64) -> PageTrace {
-    let access = |(address, gap, direction): &(u64, u64, Direction)| trace::Access {
-        address: *address,
-        gap: *gap,
-        thread: ThreadId::default(),
-        direction: *direction,
-    };
-    taken(Side::Memory, accesses.iter().map(access), window)
+    taken(Side::Memory, accesses.iter().copied().map(access), window)
 }
 
 fn taken(side: Side, accesses: impl Iterator<Item = trace::Access>, window: u64) -> PageTrace {
@@ -548,23 +544,15 @@ fn the_references_of_a_window_are_in_the_order_of_the_pages() {
 
 #[test]
 fn processes_have_pages_of_their_own() {
-    let access = |process| trace::Access {
-        address: 0x1000,
-        gap: 1,
-        thread: ThreadId { process, thread: 0 },
-        direction: Direction::Read,
+    let of = |process| {
+        let thread = ThreadId { process, thread: 0 };
+        trace::Access { thread, ..access((0x1000, 1, Direction::Read)) }
     };
-    assert_eq!(taken(Side::Memory, [0, 1, 0].map(access).into_iter(), 100).pages(), 2);
+    assert_eq!(taken(Side::Memory, [0, 1, 0].map(of).into_iter(), 100).pages(), 2);
 }
 
 #[test]
 fn a_trace_before_the_caches_has_the_loads_and_stores_themselves() {
-    let access = |(address, gap, direction)| trace::Access {
-        address,
-        gap,
-        thread: ThreadId::default(),
-        direction,
-    };
     let (read, write) = (Direction::Read, Direction::Write);
     // Two accesses of one instruction; the store is none of the line that was loaded before.
     let accesses = [(0x1000, 10, read), (0x1000, 100, read), (0x2000, 0, read), (0x2000, 0, write)];
