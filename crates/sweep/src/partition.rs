@@ -120,7 +120,12 @@ impl Partition {
                 continue;
             }
             for path in other.files()? {
-                for found in by_point(&path, plan.result_columns())?.into_values() {
+                let points = match by_point(&path, plan.result_columns()) {
+                    // Another process has merged it meanwhile.
+                    Err(_) if !path.exists() => continue,
+                    points => points?,
+                };
+                for found in points.into_values() {
                     if let Some(point) = wanted.remove(found.key.as_str()) {
                         adopted.insert(point, plan.headed(point, found.rows));
                     }

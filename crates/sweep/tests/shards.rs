@@ -251,6 +251,18 @@ fn more_values_take_the_points_of_the_smaller_sweep() {
 }
 
 #[test]
+fn a_file_that_a_merge_has_removed_is_passed_over() {
+    let out = tempfile::tempdir().expect("a directory");
+    let small = Squares::of(&["n=1..3"]);
+    run(out.path(), &small, "1/1").expect("space");
+    // It is in the list of files, and gone when it is read.
+    let gone = partition(out.path(), &small).join("shard-00001-of-00001-0.parquet");
+    std::os::unix::fs::symlink("nowhere", gone).expect("a link");
+    let ran = run(out.path(), &Squares::of(&["n=1..4"]), "1/1").expect("a sweep");
+    assert_eq!((ran.simulated, ran.adopted), (1, 3));
+}
+
+#[test]
 fn a_sweep_with_other_results_is_not_looked_at() {
     let out = tempfile::tempdir().expect("a directory");
     run(out.path(), &Squares::of(&["n=1..3"]), "1/1").expect("space");
