@@ -41,6 +41,23 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Creates a job on one core of which nothing is known but its demand, which is taken for reads
+    /// from the local DRAM.
+    #[must_use]
+    pub fn new(job: JobId, demand: BytesPerSec) -> Self {
+        Self {
+            job,
+            cores: 1,
+            demand,
+            expected_time: None,
+            traffic: TrafficRates::local_reads(demand),
+            executed: Nanos::ZERO,
+            progress: Nanos::ZERO,
+            age: Nanos::ZERO,
+            priority: Priority::default(),
+        }
+    }
+
     /// Returns the job's demand for each of its cores, the `BW_required` of iabw eq. (2).
     #[must_use]
     pub fn demand_per_core(&self) -> BytesPerSec {

@@ -7,8 +7,8 @@
 
 mod measure;
 
-use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
-use memweir_policy::{Candidate, SchedulerConfig, SpeedModel, TrafficRates};
+use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_policy::{Candidate, SchedulerConfig, SpeedModel};
 use serde::Serialize;
 
 use crate::platform::Platform;
@@ -119,17 +119,8 @@ fn seconds(kind: &JobKind) -> f64 {
 
 fn speeds(model: &SpeedModel, kinds: &[JobKind], copies: &[u32]) -> Vec<f64> {
     let load = |kind: &JobKind| {
-        model.load(&Candidate {
-            job: JobId(0),
-            cores: kind.cores,
-            demand: kind.bandwidth,
-            expected_time: None,
-            traffic: TrafficRates::local_reads(kind.bandwidth),
-            executed: Nanos::ZERO,
-            progress: Nanos::ZERO,
-            age: Nanos::ZERO,
-            priority: Priority::default(),
-        })
+        let alone = Candidate::new(JobId(0), kind.bandwidth);
+        model.load(&Candidate { cores: kind.cores, ..alone })
     };
     let loads: Vec<_> = kinds.iter().map(load).collect();
     let all = loads.iter().zip(copies).flat_map(|(load, n)| std::iter::repeat_n(load, *n as usize));

@@ -119,17 +119,7 @@ fn answers_are_read_and_nonsense_is_shown() {
 
 #[test]
 fn impossible_choices_are_refused_with_the_reason() {
-    let waiting = |job: u32, cores: u32| Candidate {
-        job: JobId(job),
-        cores,
-        demand: BytesPerSec::ZERO,
-        expected_time: None,
-        traffic: TrafficRates::default(),
-        executed: Nanos::ZERO,
-        progress: Nanos::ZERO,
-        age: Nanos::ZERO,
-        priority: Priority::default(),
-    };
+    let waiting = |job, cores| Candidate { cores, ..Candidate::new(JobId(job), BytesPerSec::ZERO) };
     let places = |queue: &[Candidate], chosen: &[u32]| {
         let speeds = SpeedModel::new(&config(None, None));
         let view = QuantumView {

@@ -117,15 +117,9 @@ impl Job {
         let expected_bandwidth = spec.expected_bandwidth.filter(is_a_rate);
         let spec = JobSpec { cores: spec.cores.max(1), expected_bandwidth, ..spec };
         let view = Candidate {
-            job: spec.job,
             cores: spec.cores,
-            demand: BytesPerSec::ZERO,
-            expected_time: None,
-            traffic: TrafficRates::default(),
-            executed: Nanos::ZERO,
-            progress: Nanos::ZERO,
-            age: Nanos::ZERO,
             priority: spec.priority,
+            ..Candidate::new(spec.job, BytesPerSec::ZERO)
         };
         let mut job = Self {
             spec,

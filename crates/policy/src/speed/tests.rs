@@ -1,5 +1,5 @@
 use memweir_core::medium::{Distance, Media, Medium, MediumKind};
-use memweir_core::{JobId, Nanos, Picos, Priority};
+use memweir_core::{JobId, Picos};
 use proptest::prelude::*;
 
 use super::*;
@@ -35,17 +35,7 @@ fn model_of(media: usize) -> SpeedModel {
 }
 
 fn job(demand: f64, cores: u32) -> Candidate {
-    Candidate {
-        job: JobId(0),
-        cores,
-        demand: gb(demand),
-        expected_time: None,
-        traffic: TrafficRates::local_reads(gb(demand)),
-        executed: Nanos::ZERO,
-        progress: Nanos::ZERO,
-        age: Nanos::ZERO,
-        priority: Priority::default(),
-    }
+    Candidate { cores, ..Candidate::new(JobId(0), gb(demand)) }
 }
 
 fn speeds(model: &SpeedModel, demands: &[f64]) -> Vec<f64> {

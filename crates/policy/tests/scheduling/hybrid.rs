@@ -3,9 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use memweir_core::medium::{Distance, Medium, MediumKind};
-use memweir_core::{
-    BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, Nanos, Picos, Priority, Traffic,
-};
+use memweir_core::{BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, Nanos, Picos, Traffic};
 use memweir_policy::policies::{self, Choice};
 use memweir_policy::{
     Bus, Candidate, JobSpec, Kind, Observation, Policy, PredictorKind, QuantumScheduler,
@@ -52,17 +50,7 @@ fn reader(job: u32, reads: [f64; MAX_MEDIA]) -> Candidate {
 }
 
 fn of_traffic(job: u32, traffic: TrafficRates) -> Candidate {
-    Candidate {
-        job: JobId(job),
-        cores: 1,
-        demand: traffic.total(),
-        expected_time: None,
-        traffic,
-        executed: Nanos::ZERO,
-        progress: Nanos::ZERO,
-        age: Nanos::ZERO,
-        priority: Priority::default(),
-    }
+    Candidate { traffic, ..Candidate::new(JobId(job), traffic.total()) }
 }
 
 /// A job that reads from DRAM and from NVM.

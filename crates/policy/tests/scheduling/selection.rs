@@ -1,9 +1,9 @@
 //! Each policy's choice on small cases, computed by hand.
 
-use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
+use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_policy::fitness::FitnessSelector;
 use memweir_policy::policies::{self, Options, POLICIES};
-use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve, TrafficRates};
+use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve};
 use proptest::prelude::*;
 
 use crate::machine::SPEEDS;
@@ -20,20 +20,11 @@ fn queue(demands: &[f64]) -> Vec<Candidate> {
 
 /// Jobs that require these GB/s on this many cores.
 fn wide_queue(jobs: &[(f64, u32)]) -> Vec<Candidate> {
-    jobs.iter()
-        .enumerate()
-        .map(|(job, (demand, cores))| Candidate {
-            job: JobId(job as u32),
-            cores: *cores,
-            demand: gb(*demand),
-            expected_time: None,
-            traffic: TrafficRates::local_reads(gb(*demand)),
-            executed: Nanos::ZERO,
-            progress: Nanos::ZERO,
-            age: Nanos::ZERO,
-            priority: Priority::default(),
-        })
-        .collect()
+    let candidate = |((demand, cores), job): (&(f64, u32), u32)| Candidate {
+        cores: *cores,
+        ..Candidate::new(JobId(job), gb(*demand))
+    };
+    jobs.iter().zip(0..).map(candidate).collect()
 }
 
 /// A view with this many free cores and this many GB/s committed.

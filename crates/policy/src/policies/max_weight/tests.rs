@@ -29,17 +29,7 @@ fn machine(cores: u32) -> SchedulerConfig {
 
 /// A job that requires this many GB/s on one core and takes this many seconds.
 fn job(demand: f64, length: f64) -> Candidate {
-    Candidate {
-        job: JobId(0),
-        cores: 1,
-        demand: gb(demand),
-        expected_time: Some(seconds(length)),
-        traffic: TrafficRates::local_reads(gb(demand)),
-        executed: Nanos::ZERO,
-        progress: Nanos::ZERO,
-        age: Nanos::ZERO,
-        priority: Priority::default(),
-    }
+    Candidate { expected_time: Some(seconds(length)), ..Candidate::new(JobId(0), gb(demand)) }
 }
 
 fn choose(
