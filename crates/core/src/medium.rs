@@ -79,6 +79,19 @@ pub struct Medium {
     pub write_latency: Picos,
 }
 
+impl Medium {
+    /// Creates a medium with these latencies of a read and of a write.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        kind: MediumKind,
+        distance: Distance,
+        [read_latency, write_latency]: [Picos; 2],
+    ) -> Self {
+        Self { name: name.into(), kind, distance, read_latency, write_latency }
+    }
+}
+
 /// The media of a machine: at least one, and the first is local DRAM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Medium>")]
@@ -136,14 +149,8 @@ impl Media {
     /// Returns a machine with only DRAM, with the latency of hmmsched Table I.
     #[must_use]
     pub fn dram_only() -> Self {
-        let latency = Picos::from_nanos(25);
-        Self(vec![Medium {
-            name: "dram".to_owned(),
-            kind: MediumKind::Dram,
-            distance: Distance::Local,
-            read_latency: latency,
-            write_latency: latency,
-        }])
+        let latencies = [Picos::from_nanos(25); 2];
+        Self(vec![Medium::new("dram", MediumKind::Dram, Distance::Local, latencies)])
     }
 
     /// Returns the media in order, each with its number.
@@ -235,13 +242,7 @@ mod tests {
     use super::*;
 
     fn medium(name: &str, kind: MediumKind, read: u64, write: u64) -> Medium {
-        Medium {
-            name: name.to_owned(),
-            kind,
-            distance: Distance::Local,
-            read_latency: Picos(read),
-            write_latency: Picos(write),
-        }
+        Medium::new(name, kind, Distance::Local, [read, write].map(Picos))
     }
 
     #[test]

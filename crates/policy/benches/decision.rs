@@ -38,12 +38,8 @@ fn config(policy: &str, predictor: PredictorKind) -> SchedulerConfig {
 
 /// The same on two nodes with DRAM and PRAM each.
 fn hybrid(policy: &str) -> SchedulerConfig {
-    let medium = |name: &str, kind, distance, latency: [u64; 2]| Medium {
-        name: name.to_owned(),
-        kind,
-        distance,
-        read_latency: Picos(latency[0]),
-        write_latency: Picos(latency[1]),
+    let medium = |name: &str, kind, distance, latencies: [u64; 2]| {
+        Medium::new(name, kind, distance, latencies.map(Picos))
     };
     let media = Media::new(vec![
         medium("dram", MediumKind::Dram, Distance::Local, [25_000, 25_000]),

@@ -147,13 +147,8 @@ pub enum Translation {
 ///
 /// // DRAM 25/25 ns and PRAM 67.5/215 ns: gamma 2.7, delta 8.6.
 /// let dram = Media::dram_only().iter().map(|(_, medium)| medium.clone()).next().unwrap();
-/// let pram = Medium {
-///     name: "pram".to_owned(),
-///     kind: MediumKind::Nvm,
-///     distance: Distance::Local,
-///     read_latency: Picos(67_500),
-///     write_latency: Picos(215_000),
-/// };
+/// let latencies = [Picos(67_500), Picos(215_000)];
+/// let pram = Medium::new("pram", MediumKind::Nvm, Distance::Local, latencies);
 /// let weights = Weights::new(&Media::new(vec![dram, pram])?, Translation::Latency);
 ///
 /// let rate = |reads, writes| {

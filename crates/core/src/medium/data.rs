@@ -98,9 +98,8 @@ impl Media {
     pub fn with_dram(others: &[MediumData]) -> Result<Self, Refusal> {
         let latency = Self::dram_only().0[0].read_latency;
         let others = others.iter().filter(|data| data.kind != MediumKind::Dram).map(|data| {
-            let (read_latency, write_latency) = data.latencies_beside(latency);
-            let (name, kind, distance) = (data.name.clone(), data.kind, Distance::Local);
-            Medium { name, kind, distance, read_latency, write_latency }
+            let (read, write) = data.latencies_beside(latency);
+            Medium::new(&data.name, data.kind, Distance::Local, [read, write])
         });
         Self::new(Self::dram_only().0.into_iter().chain(others).collect())
             .map_err(|error| Refusal::new(error.to_string(), "name each medium once"))

@@ -6,12 +6,8 @@ use crate::units::Picos;
 
 /// DRAM, PRAM and CXL memory.
 fn media() -> Media {
-    let medium = |name: &str, kind, read| Medium {
-        name: name.to_owned(),
-        kind,
-        distance: Distance::Local,
-        read_latency: Picos::from_nanos(read),
-        write_latency: Picos::from_nanos(read),
+    let medium = |name: &str, kind, nanos| {
+        Medium::new(name, kind, Distance::Local, [Picos::from_nanos(nanos); 2])
     };
     Media::new(vec![
         medium("dram", MediumKind::Dram, 25),

@@ -6,13 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn medium(name: &str, kind: MediumKind, distance: Distance, read: u64, write: u64) -> Medium {
-    Medium {
-        name: name.to_owned(),
-        kind,
-        distance,
-        read_latency: Picos(read),
-        write_latency: Picos(write),
-    }
+    Medium::new(name, kind, distance, [read, write].map(Picos))
 }
 
 /// DRAM and one NVM with these latencies in picoseconds.

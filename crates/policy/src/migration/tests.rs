@@ -10,13 +10,7 @@ const NVM: MediumId = MediumId::ALL[1];
 const SECOND: Nanos = Nanos::from_millis(1_000);
 
 fn medium(name: &str, kind: MediumKind, read: u64, write: u64) -> Medium {
-    Medium {
-        name: name.to_owned(),
-        kind,
-        distance: Distance::Local,
-        read_latency: Picos(read),
-        write_latency: Picos(write),
-    }
+    Medium::new(name, kind, Distance::Local, [read, write].map(Picos))
 }
 
 /// DRAM of 25/25 ns and PRAM of 67.5/215 ns, hmmsched Table I.

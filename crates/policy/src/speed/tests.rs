@@ -157,13 +157,8 @@ fn dear_lines_occupy_a_medium_for_longer() {
     let mut traffic = TrafficRates::default();
     (traffic.0[0], traffic.0[1]) = (rate(2.0, 1.0), rate(1.0, 0.5));
     let job = Candidate { traffic, ..job(4.5, 1) };
-    let media = [MediumKind::Dram, MediumKind::Nvm].map(|kind| Medium {
-        name: format!("{kind:?}"),
-        kind,
-        distance: Distance::Local,
-        read_latency: Picos::from_nanos(25),
-        write_latency: Picos::from_nanos(25),
-    });
+    let media = [MediumKind::Dram, MediumKind::Nvm]
+        .map(|kind| Medium::new(kind.name(), kind, Distance::Local, [Picos::from_nanos(25); 2]));
     let mut config = SchedulerConfig {
         media: Media::new(media.to_vec()).expect("two media"),
         medium_peaks: [Some(gb(10.0)), Some(gb(10.0)), None, None],

@@ -18,23 +18,17 @@ fn gb(value: f64) -> BytesPerSec {
     BytesPerSec::from_gb(value)
 }
 
-fn medium(name: &str, kind: MediumKind, distance: Distance, latency: (u64, u64)) -> Medium {
-    Medium {
-        name: name.to_owned(),
-        kind,
-        distance,
-        read_latency: Picos::from_nanos(latency.0),
-        write_latency: Picos::from_nanos(latency.1),
-    }
+fn medium(name: &str, kind: MediumKind, distance: Distance, latencies: [u64; 2]) -> Medium {
+    Medium::new(name, kind, distance, latencies.map(Picos::from_nanos))
 }
 
 /// DRAM and an NVM, 1 : 3 : 8, and the same on another node that is as far as ten DRAM accesses.
 fn media() -> Media {
     Media::new(vec![
-        medium("dram", MediumKind::Dram, Distance::Local, (25, 25)),
-        medium("nvm", MediumKind::Nvm, Distance::Local, (75, 200)),
-        medium("dram-1", MediumKind::Dram, Distance::Remote, (275, 275)),
-        medium("nvm-1", MediumKind::Nvm, Distance::Remote, (325, 450)),
+        medium("dram", MediumKind::Dram, Distance::Local, [25, 25]),
+        medium("nvm", MediumKind::Nvm, Distance::Local, [75, 200]),
+        medium("dram-1", MediumKind::Dram, Distance::Remote, [275, 275]),
+        medium("nvm-1", MediumKind::Nvm, Distance::Remote, [325, 450]),
     ])
     .unwrap()
 }

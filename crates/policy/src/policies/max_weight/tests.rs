@@ -144,12 +144,8 @@ fn wide_jobs_count_by_what_they_add_per_core() {
 
 /// Two cores, and DRAM and NVM of 10 GB/s each; the NVM has this latency, the DRAM 25 ns.
 fn hybrid(latency_ns: u64) -> SchedulerConfig {
-    let medium = |name: &str, kind, latency| Medium {
-        name: name.to_owned(),
-        kind,
-        distance: Distance::Local,
-        read_latency: Picos::from_nanos(latency),
-        write_latency: Picos::from_nanos(latency),
+    let medium = |name: &str, kind, latency| {
+        Medium::new(name, kind, Distance::Local, [Picos::from_nanos(latency); 2])
     };
     let media =
         vec![medium("dram", MediumKind::Dram, 25), medium("nvm", MediumKind::Nvm, latency_ns)];
