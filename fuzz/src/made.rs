@@ -56,16 +56,9 @@ pub(crate) fn decisions() -> Vec<Vec<u8>> {
     let elapsed = Nanos::from_millis(100);
     for quantum in 0..3 {
         let chosen = scheduler.select().chosen;
-        let observations: Vec<Observation> = chosen
-            .iter()
-            .map(|job| Observation {
-                job: *job,
-                cpu_time: elapsed,
-                counts: Some(Counts::new(1000, Lines(quantum * 100), Lines(7))),
-                forecast: None,
-                instruction_pointers: Vec::new(),
-            })
-            .collect();
+        let counts = Counts::new(1000, Lines(quantum * 100), Lines(7));
+        let observation = |job: &JobId| Observation::new(*job, elapsed, Some(counts));
+        let observations: Vec<Observation> = chosen.iter().map(observation).collect();
         scheduler.observe(elapsed, &observations);
     }
     scheduler.retire(JobId(0));

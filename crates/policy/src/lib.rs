@@ -72,12 +72,10 @@
 //! assert_eq!(decision.chosen, [JobId(0), JobId(2)]);
 //!
 //! // A quantum later job 2 has turned out to be heavy, and the others are at the head.
-//! let seen = |job, gigabytes: u64| Observation {
-//!     job: JobId(job),
-//!     cpu_time: Nanos::from_millis(100),
-//!     counts: Some(Counts { reads: Lines(gigabytes * 1_000_000_000 / 64), ..Counts::default() }),
-//!     instruction_pointers: Vec::new(),
-//!     forecast: None,
+//! let seen = |job, gigabytes: u64| {
+//!     let reads = Lines(gigabytes * 1_000_000_000 / 64);
+//!     let counts = Counts { reads, ..Counts::default() };
+//!     Observation::new(JobId(job), Nanos::from_millis(100), Some(counts))
 //! };
 //! let summary = scheduler.observe(Nanos::from_millis(100), &[seen(0, 2), seen(2, 1)]);
 //! assert_eq!(summary.bandwidth.to_string(), "30.0 GB/s");

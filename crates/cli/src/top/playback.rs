@@ -291,13 +291,7 @@ mod tests {
         let observe = |job| {
             let counts = Some(Counts::new(0, Lines(1_000_000), Lines(0)));
             let elapsed = Nanos::from_millis(100);
-            let observation = Observation {
-                job: JobId(job),
-                cpu_time: elapsed,
-                counts,
-                instruction_pointers: Vec::new(),
-                forecast: None,
-            };
+            let observation = Observation::new(JobId(job), elapsed, counts);
             let bandwidth = BytesPerSec(640e6);
             let summary = QuantumSummary { elapsed, bandwidth, saturated: false };
             Call::Observe { elapsed, observations: vec![observation], summary }

@@ -187,11 +187,5 @@ impl QueueBackend<'_> {
 
 /// Returns the observation of a job that has done nothing.
 fn nothing_of(job: JobId) -> Observation {
-    Observation {
-        job,
-        cpu_time: Nanos::ZERO,
-        counts: None,
-        instruction_pointers: Vec::new(),
-        forecast: None,
-    }
+    Observation::new(job, Nanos::ZERO, None)
 }

@@ -58,13 +58,8 @@ fn of_two_first_runs_the_first_to_end_counts() {
 #[test]
 fn a_first_run_ran_while_it_had_cores() {
     let directory = tempfile::tempdir().unwrap();
-    let reading = Observation {
-        job: JobId(1),
-        cpu_time: Nanos::from_millis(100),
-        counts: Some(Counts::new(0, Lines(1_000), Lines(0))),
-        instruction_pointers: Vec::new(),
-        forecast: None,
-    };
+    let counts = Counts::new(0, Lines(1_000), Lines(0));
+    let reading = Observation::new(JobId(1), Nanos::from_millis(100), Some(counts));
     let mut watch = Watch::default();
     watch.begin("true", &work(directory.path()));
     // The second resumption is that of a job which kept its core.

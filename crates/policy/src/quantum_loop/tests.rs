@@ -58,13 +58,8 @@ impl Toys {
         let done = self.done.get(&job).copied().unwrap_or_default();
         let before = self.read.insert(job, done).unwrap_or_default();
         let cpu_time = done - before;
-        Observation {
-            job,
-            cpu_time,
-            counts: Some(Counts { reads: Lines(cpu_time.0 / 1_000), ..Counts::default() }),
-            instruction_pointers: Vec::new(),
-            forecast: None,
-        }
+        let counts = Counts { reads: Lines(cpu_time.0 / 1_000), ..Counts::default() };
+        Observation::new(job, cpu_time, Some(counts))
     }
 
     fn left(&self, job: JobId) -> Nanos {

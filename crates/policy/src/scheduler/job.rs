@@ -367,13 +367,8 @@ mod tests {
         let mut job = Job::new(spec, PredictorKind::Last, Nanos::ZERO);
         job.placement = Placement::Running;
         job.runs_at(0.5, memory_bound);
-        let observation = Observation {
-            job: JobId(0),
-            cpu_time: SECOND,
-            counts: Some(Counts { reads: Lines(gigabytes * 15_625_000), ..Counts::default() }),
-            instruction_pointers: Vec::new(),
-            forecast: None,
-        };
+        let counts = Counts { reads: Lines(gigabytes * 15_625_000), ..Counts::default() };
+        let observation = Observation::new(JobId(0), SECOND, Some(counts));
         let conditions = Conditions {
             elapsed: SECOND,
             whole: true,

@@ -189,6 +189,14 @@ pub struct Observation {
     pub forecast: Option<BytesPerSec>,
 }
 
+impl Observation {
+    /// Creates the behavior of a job under a meter that takes no samples and cannot look ahead.
+    #[must_use]
+    pub fn new(job: JobId, cpu_time: Nanos, counts: Option<Counts>) -> Self {
+        Self { job, cpu_time, counts, instruction_pointers: Vec::new(), forecast: None }
+    }
+}
+
 /// Behavior of the whole system in the quantum that just ended.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuantumSummary {

@@ -299,13 +299,7 @@ fn seen_by(job: u32, dram: u64, nvm_writes: u64) -> Observation {
     let mut traffic = [Traffic::default(); MAX_MEDIA];
     traffic[0].reads = Lines(dram);
     traffic[1].writes = Lines(nvm_writes);
-    Observation {
-        job: JobId(job),
-        cpu_time: QUANTUM,
-        counts: Some(Counts::by_medium(1, traffic)),
-        instruction_pointers: Vec::new(),
-        forecast: None,
-    }
+    Observation::new(JobId(job), QUANTUM, Some(Counts::by_medium(1, traffic)))
 }
 
 /// Records its candidates, and chooses in the order of the queue.

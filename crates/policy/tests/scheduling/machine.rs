@@ -45,13 +45,8 @@ pub(crate) fn busy(job: u32, gb: f64) -> Observation {
 /// A job that used the CPU for `span`, at `gb` GB/s in that time.
 pub(crate) fn busy_for(job: u32, gb: f64, span: Nanos) -> Observation {
     let lines = (gb * 1e9 / 64.0 * span.as_secs_f64()).round() as u64;
-    Observation {
-        job: JobId(job),
-        cpu_time: span,
-        counts: Some(Counts::new(span.0, Lines(lines), Lines::ZERO)),
-        instruction_pointers: Vec::new(),
-        forecast: None,
-    }
+    let counts = Counts::new(span.0, Lines(lines), Lines::ZERO);
+    Observation::new(JobId(job), span, Some(counts))
 }
 
 pub(crate) fn ids(jobs: &[u32]) -> Vec<JobId> {
@@ -101,17 +96,14 @@ struct Progress {
 
 impl Progress {
     fn observation(&mut self, job: u32) -> Observation {
-        Observation {
-            job: JobId(job),
-            cpu_time: Nanos::from_secs_f64(std::mem::take(&mut self.cpu)),
-            counts: Some(Counts {
-                instructions: (std::mem::take(&mut self.progress) * 1e9) as u64,
-                reads: Lines((std::mem::take(&mut self.bytes) / 64.0).round() as u64),
-                ..Counts::default()
-            }),
-            instruction_pointers: Vec::new(),
-            forecast: Some(BytesPerSec::from_gb(self.work.gb)),
-        }
+        let cpu_time = Nanos::from_secs_f64(std::mem::take(&mut self.cpu));
+        let counts = Counts {
+            instructions: (std::mem::take(&mut self.progress) * 1e9) as u64,
+            reads: Lines((std::mem::take(&mut self.bytes) / 64.0).round() as u64),
+            ..Counts::default()
+        };
+        let forecast = Some(BytesPerSec::from_gb(self.work.gb));
+        Observation { forecast, ..Observation::new(JobId(job), cpu_time, Some(counts)) }
     }
 }
 

@@ -91,13 +91,8 @@ mod tests {
     use super::*;
 
     fn reading(cpu_ms: u64, reads: u64) -> Observation {
-        Observation {
-            job: JobId(1),
-            cpu_time: Nanos::from_millis(cpu_ms),
-            counts: Some(Counts::new(0, Lines(reads), Lines(0))),
-            instruction_pointers: Vec::new(),
-            forecast: None,
-        }
+        let counts = Counts::new(0, Lines(reads), Lines(0));
+        Observation::new(JobId(1), Nanos::from_millis(cpu_ms), Some(counts))
     }
 
     #[test]

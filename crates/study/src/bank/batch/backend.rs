@@ -185,13 +185,7 @@ impl<'s, 'o> BankBatch<'s, 'o> {
             Lines(since(progress.reads, then.reads)),
             Lines(since(progress.writes, then.writes)),
         );
-        Observation {
-            job,
-            cpu_time: Nanos((busy - before).round() as u64),
-            counts: Some(counts),
-            instruction_pointers: Vec::new(),
-            forecast: None,
-        }
+        Observation::new(job, Nanos((busy - before).round() as u64), Some(counts))
     }
 
     /// Records the end of a thread. Returns the end of its job if that was the last of its threads.
