@@ -1,6 +1,8 @@
 //! A scheduler that records its calls.
 
-use memweir_core::{BytesPerSec, JobId, Nanos};
+use std::ops::Deref;
+
+use memweir_core::{JobId, Nanos};
 
 use super::Call;
 use crate::scheduler::{Decision, JobSpec, Observation, QuantumScheduler, QuantumSummary};
@@ -75,28 +77,13 @@ impl RecordingScheduler {
         self.keep(|| Call::Backfill(decision.clone()));
         decision
     }
+}
 
-    /// See [`QuantumScheduler::ideal_average_bandwidth`].
-    #[must_use]
-    pub fn ideal_average_bandwidth(&self) -> Option<BytesPerSec> {
-        self.scheduler.ideal_average_bandwidth()
-    }
+/// The figures of the scheduler can be read; its calls are those of the recording one.
+impl Deref for RecordingScheduler {
+    type Target = QuantumScheduler;
 
-    /// See [`QuantumScheduler::demand`].
-    #[must_use]
-    pub fn demand(&self, job: JobId) -> Option<BytesPerSec> {
-        self.scheduler.demand(job)
-    }
-
-    /// See [`QuantumScheduler::speed`].
-    #[must_use]
-    pub fn speed(&self, job: JobId) -> Option<f64> {
-        self.scheduler.speed(job)
-    }
-
-    /// See [`QuantumScheduler::reason`].
-    #[must_use]
-    pub fn reason(&self, job: JobId) -> Option<&'static str> {
-        self.scheduler.reason(job)
+    fn deref(&self) -> &QuantumScheduler {
+        &self.scheduler
     }
 }
