@@ -1,6 +1,24 @@
 //! Protocol between memweir and its preload library: the orders to place a program's pages, and to
 //! page it, which travel in the environment, and the counters that come back.
 
+/// Defines an enum whose variants number words of a file of counters, and their names in JSON.
+macro_rules! named_words {
+    (
+        $(#[$enum_doc:meta])*
+        $kind:ident: $($(#[$doc:meta])* $variant:ident = $name:literal,)*
+    ) => {
+        $(#[$enum_doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(usize)]
+        pub enum $kind { $($(#[$doc])* $variant,)* }
+
+        impl $kind {
+            /// All variants and their names in JSON.
+            pub const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant),)*];
+        }
+    };
+}
+
 mod counters;
 mod delivery;
 mod fields;

@@ -23,21 +23,10 @@ pub const fn color_word(color: usize) -> usize {
     COUNTERS + POOLS * ENTRY + color
 }
 
-macro_rules! counters {
-    ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// Counted events. The file holds one little-endian word of 64 bits for each.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(usize)]
-        pub enum Counter { $($(#[$doc])* $variant,)* }
+named_words! {
+    /// Counted events. The file holds one little-endian word of 64 bits for each.
+    Counter:
 
-        impl Counter {
-            /// Every counter and its name in JSON.
-            pub const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant),)*];
-        }
-    };
-}
-
-counters! {
     /// Processes whose pages were placed, forked ones included.
     Processes = "processes",
     /// Forks that gave a child pages of its own to place.

@@ -21,122 +21,105 @@ const PROCESSES: usize = COUNTERS + Timed::ALL.len() * BUCKETS;
 /// Length of the file of counters, in bytes: little-endian words of 64 bits.
 pub const PAGE_COUNTERS_BYTES: usize = (PROCESSES + PAGE_PROCESSES * ENTRY) * 8;
 
-macro_rules! table {
-    (
-        $(#[$enum_doc:meta])*
-        $kind:ident { $($(#[$doc:meta])* $variant:ident = $name:literal,)* }
-    ) => {
-        $(#[$enum_doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(usize)]
-        pub enum $kind { $($(#[$doc])* $variant,)* }
-
-        impl $kind {
-            /// All variants and their names in JSON.
-            pub const ALL: &[(&'static str, Self)] = &[$(($name, Self::$variant),)*];
-        }
-    };
-}
-
-table! {
+named_words! {
     /// Counted events. Accesses that the kernel resolves by itself are detected by later scans of
     /// the page table, so several events on one page between two scans count once.
-    PageCounter {
-        /// Processes that were paged, one for each program that a process started.
-        Processes = "processes",
-        /// Processes that loaded the library but could not be paged, and programs started by paged
-        /// ones that do not load the library.
-        Unpaged = "unpaged",
-        /// Pages that were evicted.
-        Evictions = "evictions",
-        /// Batches of evictions.
-        Batches = "eviction_batches",
-        /// Nanoseconds spent on them, including the search for pages in DRAM.
-        EvictionNanos = "eviction_ns",
-        /// Evicted pages that were read in place.
-        DirectReads = "direct_reads",
-        /// Evicted pages that a write copied back after they had been read in place.
-        Upgrades = "upgrades",
-        /// Evicted pages that a write copied back without a read in place before; in copying mode,
-        /// those that any access copied back. The copies in are these and
-        /// [`Upgrades`](Self::Upgrades).
-        StraightCopies = "straight_copies",
-        /// Pages that the program touched first while memory was short, and received on credit.
-        FirstTouches = "first_touches",
-        /// Bytes of address space that were made evictable.
-        ConvertedBytes = "converted_bytes",
-        /// Bytes in NVM now, over all processes.
-        NvmUsedBytes = "nvm_used_bytes",
-        /// Highest number of bytes in NVM.
-        NvmPeakBytes = "nvm_peak_bytes",
-        /// Anonymous memory in DRAM now, over all paged processes, in bytes.
-        DramResidentBytes = "dram_resident_bytes",
-        /// Highest anonymous memory in DRAM at any measurement, in bytes.
-        DramPeakBytes = "dram_peak_bytes",
-        /// Times that eviction failed because NVM was full.
-        NvmFull = "nvm_full",
-        /// Victims that were locked, pinned by a request, or otherwise not movable.
-        Skipped = "skipped",
-        /// Forked children that paused eviction until they ended or started another program.
-        ForkPauses = "fork_pauses",
-        /// Nanoseconds for which eviction was paused for them.
-        ForkPauseNanos = "fork_pause_ns",
-        /// Times that writers were stalled until there was room in DRAM.
-        Stalls = "holds",
-        /// Nanoseconds for which they were stalled.
-        StallNanos = "hold_ns",
-        /// Accesses that waited for a page during its eviction, or for room.
-        Waits = "waits",
-        /// Bytes that were copied because the program moved memory or requested a feature of memory
-        /// without a file.
-        MovedBytes = "moved_bytes",
-        /// Nanoseconds of delay that emulate a slower medium.
-        DelayNanos = "delay_ns",
-        /// Scans of the page table.
-        Scans = "scans",
-        /// Nanoseconds spent on them.
-        ScanNanos = "scan_ns",
-        /// Kernel errors after which the library left memory unchanged.
-        Failures = "failures",
-        /// Bytes in NVM now whose pages are in DRAM: slots that are overwritten when those pages
-        /// are evicted again.
-        NvmKeptBytes = "nvm_kept_bytes",
-        /// Evicted pages that the kernel mapped in place along with a neighbor that was read. They
-        /// do not count as [`DirectReads`](Self::DirectReads), whether they were read or not.
-        MappedAround = "mapped_around",
-        /// Times that a helper checked the available memory.
-        Looks = "looks",
-        /// Programs that were not started because they cannot be paged.
-        Refused = "refused",
-        /// Longest delay of a helper's timer in nanoseconds: the time for which the runnable helper
-        /// had no processor.
-        LatestWake = "latest_wake_ns",
-        /// Total nanoseconds for which helpers were runnable and waited for a processor.
-        RunDelay = "run_delay_ns",
-        /// Largest address space of one process that has to stay in DRAM because the program locked
-        /// it or requested a feature of memory without a file, in bytes.
-        UnpageableBytes = "unpageable_bytes",
-        /// Most bytes of one process in DRAM, while the budget was exceeded, that the helper does
-        /// not know as evictable: of static variables of libraries, of stacks, and of what system
-        /// calls of the program's own mapped.
-        UnseenBytes = "unseen_bytes",
-    }
+    PageCounter:
+
+    /// Processes that were paged, one for each program that a process started.
+    Processes = "processes",
+    /// Processes that loaded the library but could not be paged, and programs started by paged
+    /// ones that do not load the library.
+    Unpaged = "unpaged",
+    /// Pages that were evicted.
+    Evictions = "evictions",
+    /// Batches of evictions.
+    Batches = "eviction_batches",
+    /// Nanoseconds spent on them, including the search for pages in DRAM.
+    EvictionNanos = "eviction_ns",
+    /// Evicted pages that were read in place.
+    DirectReads = "direct_reads",
+    /// Evicted pages that a write copied back after they had been read in place.
+    Upgrades = "upgrades",
+    /// Evicted pages that a write copied back without a read in place before; in copying mode,
+    /// those that any access copied back. The copies in are these and
+    /// [`Upgrades`](Self::Upgrades).
+    StraightCopies = "straight_copies",
+    /// Pages that the program touched first while memory was short, and received on credit.
+    FirstTouches = "first_touches",
+    /// Bytes of address space that were made evictable.
+    ConvertedBytes = "converted_bytes",
+    /// Bytes in NVM now, over all processes.
+    NvmUsedBytes = "nvm_used_bytes",
+    /// Highest number of bytes in NVM.
+    NvmPeakBytes = "nvm_peak_bytes",
+    /// Anonymous memory in DRAM now, over all paged processes, in bytes.
+    DramResidentBytes = "dram_resident_bytes",
+    /// Highest anonymous memory in DRAM at any measurement, in bytes.
+    DramPeakBytes = "dram_peak_bytes",
+    /// Times that eviction failed because NVM was full.
+    NvmFull = "nvm_full",
+    /// Victims that were locked, pinned by a request, or otherwise not movable.
+    Skipped = "skipped",
+    /// Forked children that paused eviction until they ended or started another program.
+    ForkPauses = "fork_pauses",
+    /// Nanoseconds for which eviction was paused for them.
+    ForkPauseNanos = "fork_pause_ns",
+    /// Times that writers were stalled until there was room in DRAM.
+    Stalls = "holds",
+    /// Nanoseconds for which they were stalled.
+    StallNanos = "hold_ns",
+    /// Accesses that waited for a page during its eviction, or for room.
+    Waits = "waits",
+    /// Bytes that were copied because the program moved memory or requested a feature of memory
+    /// without a file.
+    MovedBytes = "moved_bytes",
+    /// Nanoseconds of delay that emulate a slower medium.
+    DelayNanos = "delay_ns",
+    /// Scans of the page table.
+    Scans = "scans",
+    /// Nanoseconds spent on them.
+    ScanNanos = "scan_ns",
+    /// Kernel errors after which the library left memory unchanged.
+    Failures = "failures",
+    /// Bytes in NVM now whose pages are in DRAM: slots that are overwritten when those pages
+    /// are evicted again.
+    NvmKeptBytes = "nvm_kept_bytes",
+    /// Evicted pages that the kernel mapped in place along with a neighbor that was read. They
+    /// do not count as [`DirectReads`](Self::DirectReads), whether they were read or not.
+    MappedAround = "mapped_around",
+    /// Times that a helper checked the available memory.
+    Looks = "looks",
+    /// Programs that were not started because they cannot be paged.
+    Refused = "refused",
+    /// Longest delay of a helper's timer in nanoseconds: the time for which the runnable helper
+    /// had no processor.
+    LatestWake = "latest_wake_ns",
+    /// Total nanoseconds for which helpers were runnable and waited for a processor.
+    RunDelay = "run_delay_ns",
+    /// Largest address space of one process that has to stay in DRAM because the program locked
+    /// it or requested a feature of memory without a file, in bytes.
+    UnpageableBytes = "unpageable_bytes",
+    /// Most bytes of one process in DRAM, while the budget was exceeded, that the helper does
+    /// not know as evictable: of static variables of libraries, of stacks, and of what system
+    /// calls of the program's own mapped.
+    UnseenBytes = "unseen_bytes",
 }
 
-table! {
+named_words! {
     /// Timed events, one in many, measured by the evicting process on its own access to a page that
     /// it has just evicted. The kernel resolves the program's accesses on the same path, but
     /// unseen.
-    Timed {
-        /// A read that maps the page in place.
-        DirectRead = "direct_read",
-        /// A write to a page that is mapped in place.
-        Upgrade = "upgrade",
-        /// The answer to an access in copying mode.
-        Copy = "copy",
-        /// A batch of evictions, per page.
-        Eviction = "eviction",
-    }
+    Timed:
+
+    /// A read that maps the page in place.
+    DirectRead = "direct_read",
+    /// A write to a page that is mapped in place.
+    Upgrade = "upgrade",
+    /// The answer to an access in copying mode.
+    Copy = "copy",
+    /// A batch of evictions, per page.
+    Eviction = "eviction",
 }
 
 /// Returns the bucket of a time in nanoseconds.
