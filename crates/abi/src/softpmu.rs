@@ -11,6 +11,7 @@ pub mod heat;
 pub mod layout;
 pub mod placed;
 pub mod program;
+mod ring;
 pub mod sampling;
 pub mod totals;
 
@@ -18,5 +19,6 @@ pub use addresses::{AddressCell, LineAccess, LineBatch};
 pub use heat::HeatCell;
 pub use layout::{ChunkCell, JobPage, LlcHeader, Slot};
 pub use placed::PlacementWords;
+pub use ring::Unfinished;
 pub use sampling::{BurstPlan, Sampling, SamplingError};
 pub use totals::{RawChunk, Totals, claim};

@@ -9,9 +9,8 @@ mod course;
 use std::io;
 use std::time::{Duration, Instant};
 
-use memweir_abi::softpmu::LineBatch;
 pub use memweir_abi::softpmu::Sampling;
-use memweir_abi::softpmu::totals::Unfinished;
+use memweir_abi::softpmu::{LineBatch, Unfinished};
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::placement::Placement;
 use memweir_core::{Counts, Nanos};

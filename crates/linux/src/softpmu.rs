@@ -14,9 +14,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use memmap2::MmapRaw;
 use memweir_abi::softpmu::layout::{JobHeader, MAGIC, VERSION};
-use memweir_abi::softpmu::totals::Unfinished;
 use memweir_abi::softpmu::{
-    AddressCell, ChunkCell, JobPage, LineBatch, LlcHeader, RawChunk, Sampling, Totals,
+    AddressCell, ChunkCell, JobPage, LineBatch, LlcHeader, RawChunk, Sampling, Totals, Unfinished,
 };
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 use memweir_core::placement::Placement;

@@ -5,20 +5,17 @@
 //! interleave by the cell. Nothing is overwritten: a thread that finds the ring full waits for the
 //! reader while the reader is alive.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use super::layout::JobHeader;
-use super::totals::Unfinished;
+use super::ring::{Ring, Unfinished};
 
 /// Number of accesses in one cell.
 pub const CELL_ACCESSES: usize = 62;
 
 /// Number of cells in the ring.
 pub const ADDRESS_CELLS: usize = 8192;
-
-/// Number of cells that may be partly written at once; as many stay unused when the ring is full.
-const WRITERS: u64 = 1024;
 
 /// A line that was read from memory or written back to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,24 +78,17 @@ impl AddressCell {
         thread: u32,
         accesses: &[LineAccess],
     ) -> bool {
-        let waiting =
-            header.address_head.load(Relaxed).saturating_sub(header.address_tail.load(Acquire));
-        if waiting >= ADDRESS_CELLS as u64 - WRITERS {
-            return false;
-        }
-        let number = header.address_head.fetch_add(1, AcqRel);
-        let cell = &ring[number as usize % ADDRESS_CELLS];
-        cell.thread.store(thread, Relaxed);
-        cell.count.store(accesses.len().min(CELL_ACCESSES) as u32, Relaxed);
-        for (words, access) in cell.accesses.iter().zip(accesses) {
-            let word = u64::from(access.space) << SPACE_SHIFT
-                | access.line << LINE_SHIFT
-                | u64::from(access.write);
-            words[0].store(word, Relaxed);
-            words[1].store(access.gap, Relaxed);
-        }
-        cell.sequence.store(number + 1, Release);
-        true
+        of_addresses(header, ring).append(|cell| {
+            cell.thread.store(thread, Relaxed);
+            cell.count.store(accesses.len().min(CELL_ACCESSES) as u32, Relaxed);
+            for (words, access) in cell.accesses.iter().zip(accesses) {
+                let word = u64::from(access.space) << SPACE_SHIFT
+                    | access.line << LINE_SHIFT
+                    | u64::from(access.write);
+                words[0].store(word, Relaxed);
+                words[1].store(access.gap, Relaxed);
+            }
+        })
     }
 
     /// Takes the next batch out of the ring, if there is one. A writer that was killed in the
@@ -108,36 +98,29 @@ impl AddressCell {
         ring: &[Self; ADDRESS_CELLS],
         unfinished: Unfinished,
     ) -> Option<LineBatch> {
-        loop {
-            let number = header.address_tail.load(Relaxed);
-            let head = header.address_head.load(Acquire);
-            if number >= head {
-                return None;
+        let access = |words: &[AtomicU64; 2]| {
+            let word = words[0].load(Relaxed);
+            LineAccess {
+                line: word >> LINE_SHIFT & ((1 << (SPACE_SHIFT - LINE_SHIFT)) - 1),
+                space: (word >> SPACE_SHIFT) as u32,
+                write: word & 1 == 1,
+                gap: words[1].load(Relaxed),
             }
-            let cell = &ring[number as usize % ADDRESS_CELLS];
-            if cell.sequence.load(Acquire) != number + 1 {
-                if unfinished == Unfinished::Wait && head - number < WRITERS {
-                    return None;
-                }
-                header.address_tail.store(number + 1, Release);
-                continue;
-            }
+        };
+        of_addresses(header, ring).take(unfinished, |cell| {
             let count = (cell.count.load(Relaxed) as usize).min(CELL_ACCESSES);
-            let access = |words: &[AtomicU64; 2]| {
-                let word = words[0].load(Relaxed);
-                LineAccess {
-                    line: word >> LINE_SHIFT & ((1 << (SPACE_SHIFT - LINE_SHIFT)) - 1),
-                    space: (word >> SPACE_SHIFT) as u32,
-                    write: word & 1 == 1,
-                    gap: words[1].load(Relaxed),
-                }
-            };
             let accesses = cell.accesses[..count].iter().map(access).collect();
-            let batch = LineBatch { thread: cell.thread.load(Relaxed), accesses };
-            header.address_tail.store(number + 1, Release);
-            return Some(batch);
-        }
+            LineBatch { thread: cell.thread.load(Relaxed), accesses }
+        })
     }
+}
+
+fn of_addresses<'a>(
+    header: &'a JobHeader,
+    cells: &'a [AddressCell; ADDRESS_CELLS],
+) -> Ring<'a, AddressCell, ADDRESS_CELLS> {
+    let (head, tail) = (&header.address_head, &header.address_tail);
+    Ring { cells, head, tail, sequence: |cell| &cell.sequence }
 }
 
 const _: () = assert!(size_of::<AddressCell>() == 1024);
@@ -146,14 +129,11 @@ const _: () = assert!(size_of::<AddressCell>() == 1024);
 mod tests {
     use super::*;
 
-    fn ring() -> (JobHeader, Box<[AddressCell; ADDRESS_CELLS]>) {
-        let cells: Vec<AddressCell> = (0..ADDRESS_CELLS).map(|_| AddressCell::default()).collect();
-        (JobHeader::default(), cells.into_boxed_slice().try_into().unwrap())
-    }
-
     #[test]
     fn accesses_come_out_as_they_went_in() {
-        let (header, ring) = ring();
+        let header = JobHeader::default();
+        let cells: Vec<AddressCell> = (0..ADDRESS_CELLS).map(|_| AddressCell::default()).collect();
+        let ring: Box<[AddressCell; ADDRESS_CELLS]> = cells.into_boxed_slice().try_into().unwrap();
         let accesses = [
             LineAccess { line: (1 << 41) - 1, space: (1 << 20) - 1, write: true, gap: 0 },
             LineAccess { line: 0, space: 1, write: false, gap: u64::MAX },
@@ -162,24 +142,5 @@ mod tests {
         let batch = AddressCell::take(&header, &ring, Unfinished::Wait).unwrap();
         assert_eq!(batch, LineBatch { thread: 7, accesses: accesses.to_vec() });
         assert_eq!(AddressCell::take(&header, &ring, Unfinished::Wait), None);
-    }
-
-    #[test]
-    fn a_full_ring_refuses_until_something_was_taken() {
-        let (header, ring) = ring();
-        let one = [LineAccess::default()];
-        let written = (0..).take_while(|n| AddressCell::append(&header, &ring, *n, &one)).count();
-        assert_eq!(written as u64, ADDRESS_CELLS as u64 - WRITERS);
-        assert_eq!(AddressCell::take(&header, &ring, Unfinished::Wait).unwrap().thread, 0);
-        assert!(AddressCell::append(&header, &ring, 99, &one));
-    }
-
-    #[test]
-    fn the_cell_of_a_killed_writer_is_stepped_over_at_the_end() {
-        let (header, ring) = ring();
-        header.address_head.fetch_add(1, Relaxed);
-        assert!(AddressCell::append(&header, &ring, 5, &[LineAccess::default()]));
-        assert_eq!(AddressCell::take(&header, &ring, Unfinished::Wait), None);
-        assert_eq!(AddressCell::take(&header, &ring, Unfinished::Skip).unwrap().thread, 5);
     }
 }

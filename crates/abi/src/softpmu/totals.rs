@@ -1,15 +1,13 @@
 //! Reads the counters of a job, and assigns its slots.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use super::layout::{CHUNKS, ChunkCell, ElsewhereWords, JobHeader, REGIONS, Slot};
+use super::ring::{Ring, Unfinished};
 use memweir_core::counts::Counts;
 use memweir_core::medium::{MAX_MEDIA, Traffic};
 use memweir_core::units::Lines;
-
-/// Number of cells that may be partly written at once; as many stay unused when the ring is full.
-const WRITERS: u64 = 1024;
 
 /// Counts of all processes of a job since it started.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,27 +147,20 @@ impl ChunkCell {
     /// Appends `chunk` to the ring and returns true; returns false if the reader is too far behind.
     /// The caller then continues counting and appends a longer chunk later.
     pub fn append(header: &JobHeader, ring: &[ChunkCell; CHUNKS], chunk: &RawChunk) -> bool {
-        let waiting =
-            header.chunk_head.load(Relaxed).saturating_sub(header.chunk_tail.load(Acquire));
-        if waiting >= CHUNKS as u64 - WRITERS {
-            return false;
-        }
-        let number = header.chunk_head.fetch_add(1, AcqRel);
-        let cell = &ring[number as usize % CHUNKS];
-        cell.simulated.store(chunk.simulated, Relaxed);
-        cell.reads.store(chunk.reads, Relaxed);
-        cell.writes.store(chunk.writes, Relaxed);
-        for (words, medium) in cell.elsewhere.iter().zip(&chunk.elsewhere) {
-            words[0].store(medium.reads.0, Relaxed);
-            words[1].store(medium.writes.0, Relaxed);
-        }
-        cell.l1_misses.store(chunk.l1_misses, Relaxed);
-        cell.l2_misses.store(chunk.l2_misses, Relaxed);
-        for (word, instructions) in cell.regions.iter().zip(chunk.regions) {
-            word.store(u32::try_from(instructions).unwrap_or(u32::MAX), Relaxed);
-        }
-        cell.sequence.store(number + 1, Release);
-        true
+        of_chunks(header, ring).append(|cell| {
+            cell.simulated.store(chunk.simulated, Relaxed);
+            cell.reads.store(chunk.reads, Relaxed);
+            cell.writes.store(chunk.writes, Relaxed);
+            for (words, medium) in cell.elsewhere.iter().zip(&chunk.elsewhere) {
+                words[0].store(medium.reads.0, Relaxed);
+                words[1].store(medium.writes.0, Relaxed);
+            }
+            cell.l1_misses.store(chunk.l1_misses, Relaxed);
+            cell.l2_misses.store(chunk.l2_misses, Relaxed);
+            for (word, instructions) in cell.regions.iter().zip(chunk.regions) {
+                word.store(u32::try_from(instructions).unwrap_or(u32::MAX), Relaxed);
+            }
+        })
     }
 
     /// Takes the next chunk out of the ring, if there is one. A writer that was killed in the
@@ -179,46 +170,29 @@ impl ChunkCell {
         ring: &[ChunkCell; CHUNKS],
         unfinished: Unfinished,
     ) -> Option<RawChunk> {
-        loop {
-            let number = header.chunk_tail.load(Relaxed);
-            let head = header.chunk_head.load(Acquire);
-            if number >= head {
-                return None;
-            }
-            let cell = &ring[number as usize % CHUNKS];
-            if cell.sequence.load(Acquire) != number + 1 {
-                if unfinished == Unfinished::Wait && head - number < WRITERS {
-                    return None;
-                }
-                header.chunk_tail.store(number + 1, Release);
-                continue;
-            }
-            let chunk = RawChunk {
-                regions: std::array::from_fn(|r| u64::from(cell.regions[r].load(Relaxed))),
-                simulated: cell.simulated.load(Relaxed),
-                reads: cell.reads.load(Relaxed),
-                writes: cell.writes.load(Relaxed),
-                elsewhere: load(&cell.elsewhere),
-                l1_misses: cell.l1_misses.load(Relaxed),
-                l2_misses: cell.l2_misses.load(Relaxed),
-            };
-            header.chunk_tail.store(number + 1, Release);
-            return Some(chunk);
-        }
+        of_chunks(header, ring).take(unfinished, |cell| RawChunk {
+            regions: std::array::from_fn(|r| u64::from(cell.regions[r].load(Relaxed))),
+            simulated: cell.simulated.load(Relaxed),
+            reads: cell.reads.load(Relaxed),
+            writes: cell.writes.load(Relaxed),
+            elsewhere: load(&cell.elsewhere),
+            l1_misses: cell.l1_misses.load(Relaxed),
+            l2_misses: cell.l2_misses.load(Relaxed),
+        })
     }
 }
 
-/// Action on an unfinished cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfinished {
-    /// Its writer may be alive: try again later.
-    Wait,
-    /// Every writer is gone: skip it.
-    Skip,
+fn of_chunks<'a>(
+    header: &'a JobHeader,
+    cells: &'a [ChunkCell; CHUNKS],
+) -> Ring<'a, ChunkCell, CHUNKS> {
+    let (head, tail) = (&header.chunk_head, &header.chunk_tail);
+    Ring { cells, head, tail, sequence: |cell| &cell.sequence }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ring::WRITERS;
     use super::*;
 
     fn ring() -> (JobHeader, Box<[ChunkCell; CHUNKS]>) {
