@@ -219,13 +219,14 @@ impl Process {
         if self.phase() != Phase::Counted {
             return;
         }
-        let elsewhere = self.slot.elsewhere.iter().flatten();
+        let memory = &self.slot.memory;
+        let elsewhere = memory.elsewhere.iter().flatten();
         let elsewhere = elsewhere.zip(events.elsewhere.into_iter().flatten());
         for (counter, pending) in [
-            (&self.slot.reads, events.reads),
-            (&self.slot.writes, events.writes),
-            (&self.slot.l1_misses, events.l1_misses),
-            (&self.slot.l2_misses, events.l2_misses),
+            (&memory.reads, events.reads),
+            (&memory.writes, events.writes),
+            (&memory.l1_misses, events.l1_misses),
+            (&memory.l2_misses, events.l2_misses),
         ]
         .into_iter()
         .chain(elsewhere)
@@ -268,7 +269,7 @@ impl Process {
         let since = self.counted_to.swap(now, Relaxed);
         let new = now.saturating_sub(since);
         if self.plan.is_some() && self.phase() == Phase::Counted {
-            self.slot.simulated.fetch_add(new, Relaxed);
+            self.slot.memory.simulated.fetch_add(new, Relaxed);
             totals.simulated += new;
         }
         if self.chunk == 0 {

@@ -54,8 +54,22 @@ pub struct JobPage {
 /// Lines read from and written to each medium but the local DRAM.
 pub type ElsewhereWords = [[AtomicU64; 2]; MAX_MEDIA - 1];
 
-const fn no_lines() -> ElsewhereWords {
-    [const { [const { AtomicU64::new(0) }; 2] }; MAX_MEDIA - 1]
+/// Counts of the cache model.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct MemoryWords {
+    /// Instructions whose accesses were simulated and counted, maintained if the job is sampled.
+    pub simulated: AtomicU64,
+    /// Lines read from memory.
+    pub reads: AtomicU64,
+    /// Lines written back to memory.
+    pub writes: AtomicU64,
+    /// Of these, the lines that did not come from or go to the local DRAM.
+    pub elsewhere: ElsewhereWords,
+    /// Misses of the first level.
+    pub l1_misses: AtomicU64,
+    /// Misses of the second level.
+    pub l2_misses: AtomicU64,
 }
 
 /// Configuration of a job's software PMU and its rare events.
@@ -106,31 +120,13 @@ pub struct JobHeader {
 pub struct Slot {
     /// Instructions by code region: the first [`TEXT_REGIONS`] are the executable's.
     pub regions: [AtomicU64; REGIONS],
-    /// Instructions whose accesses were simulated and counted, maintained if the job is sampled.
-    pub simulated: AtomicU64,
-    /// Lines read from memory.
-    pub reads: AtomicU64,
-    /// Lines written back to memory.
-    pub writes: AtomicU64,
-    /// Of these, the lines that did not come from or go to the local DRAM.
-    pub elsewhere: ElsewhereWords,
-    /// Misses of the first level.
-    pub l1_misses: AtomicU64,
-    /// Misses of the second level.
-    pub l2_misses: AtomicU64,
+    /// Its accesses to memory.
+    pub memory: MemoryWords,
 }
 
 impl Default for Slot {
     fn default() -> Self {
-        Self {
-            regions: [const { AtomicU64::new(0) }; REGIONS],
-            simulated: AtomicU64::new(0),
-            reads: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
-            elsewhere: no_lines(),
-            l1_misses: AtomicU64::new(0),
-            l2_misses: AtomicU64::new(0),
-        }
+        Self { regions: [const { AtomicU64::new(0) }; REGIONS], memory: MemoryWords::default() }
     }
 }
 
@@ -140,18 +136,8 @@ impl Default for Slot {
 pub struct ChunkCell {
     /// One more than the chunk's number, written last (release).
     pub sequence: AtomicU64,
-    /// Instructions whose accesses were simulated and counted.
-    pub simulated: AtomicU64,
-    /// Lines read from memory.
-    pub reads: AtomicU64,
-    /// Lines written back to memory.
-    pub writes: AtomicU64,
-    /// Of these, the lines that did not come from or go to the local DRAM.
-    pub elsewhere: ElsewhereWords,
-    /// Misses of the first level.
-    pub l1_misses: AtomicU64,
-    /// Misses of the second level.
-    pub l2_misses: AtomicU64,
+    /// Its accesses to memory.
+    pub memory: MemoryWords,
     /// Instructions by code region, at most `u32::MAX`.
     pub regions: [AtomicU32; REGIONS],
 }
@@ -160,12 +146,7 @@ impl Default for ChunkCell {
     fn default() -> Self {
         Self {
             sequence: AtomicU64::new(0),
-            simulated: AtomicU64::new(0),
-            reads: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
-            elsewhere: no_lines(),
-            l1_misses: AtomicU64::new(0),
-            l2_misses: AtomicU64::new(0),
+            memory: MemoryWords::default(),
             regions: [const { AtomicU32::new(0) }; REGIONS],
         }
     }

@@ -48,18 +48,18 @@ impl Totals {
     #[must_use]
     pub fn of(slots: &[Slot]) -> Self {
         let mut sum = Self::default();
-        for slot in slots {
-            for (total, region) in sum.regions.iter_mut().zip(&slot.regions) {
+        for Slot { regions, memory } in slots {
+            for (total, region) in sum.regions.iter_mut().zip(regions) {
                 *total += region.load(Relaxed);
             }
-            sum.simulated += slot.simulated.load(Relaxed);
-            for (total, medium) in sum.elsewhere.iter_mut().zip(load(&slot.elsewhere)) {
+            sum.simulated += memory.simulated.load(Relaxed);
+            for (total, medium) in sum.elsewhere.iter_mut().zip(load(&memory.elsewhere)) {
                 *total += medium;
             }
-            sum.reads += slot.reads.load(Relaxed);
-            sum.writes += slot.writes.load(Relaxed);
-            sum.l1_misses += slot.l1_misses.load(Relaxed);
-            sum.l2_misses += slot.l2_misses.load(Relaxed);
+            sum.reads += memory.reads.load(Relaxed);
+            sum.writes += memory.writes.load(Relaxed);
+            sum.l1_misses += memory.l1_misses.load(Relaxed);
+            sum.l2_misses += memory.l2_misses.load(Relaxed);
         }
         sum
     }
@@ -147,17 +147,17 @@ impl ChunkCell {
     /// Appends `chunk` to the ring and returns true; returns false if the reader is too far behind.
     /// The caller then continues counting and appends a longer chunk later.
     pub fn append(header: &JobHeader, ring: &[ChunkCell; CHUNKS], chunk: &RawChunk) -> bool {
-        of_chunks(header, ring).append(|cell| {
-            cell.simulated.store(chunk.simulated, Relaxed);
-            cell.reads.store(chunk.reads, Relaxed);
-            cell.writes.store(chunk.writes, Relaxed);
-            for (words, medium) in cell.elsewhere.iter().zip(&chunk.elsewhere) {
+        of_chunks(header, ring).append(|ChunkCell { memory, regions, .. }| {
+            memory.simulated.store(chunk.simulated, Relaxed);
+            memory.reads.store(chunk.reads, Relaxed);
+            memory.writes.store(chunk.writes, Relaxed);
+            for (words, medium) in memory.elsewhere.iter().zip(&chunk.elsewhere) {
                 words[0].store(medium.reads.0, Relaxed);
                 words[1].store(medium.writes.0, Relaxed);
             }
-            cell.l1_misses.store(chunk.l1_misses, Relaxed);
-            cell.l2_misses.store(chunk.l2_misses, Relaxed);
-            for (word, instructions) in cell.regions.iter().zip(chunk.regions) {
+            memory.l1_misses.store(chunk.l1_misses, Relaxed);
+            memory.l2_misses.store(chunk.l2_misses, Relaxed);
+            for (word, instructions) in regions.iter().zip(chunk.regions) {
                 word.store(u32::try_from(instructions).unwrap_or(u32::MAX), Relaxed);
             }
         })
@@ -170,14 +170,14 @@ impl ChunkCell {
         ring: &[ChunkCell; CHUNKS],
         unfinished: Unfinished,
     ) -> Option<RawChunk> {
-        of_chunks(header, ring).take(unfinished, |cell| RawChunk {
-            regions: std::array::from_fn(|r| u64::from(cell.regions[r].load(Relaxed))),
-            simulated: cell.simulated.load(Relaxed),
-            reads: cell.reads.load(Relaxed),
-            writes: cell.writes.load(Relaxed),
-            elsewhere: load(&cell.elsewhere),
-            l1_misses: cell.l1_misses.load(Relaxed),
-            l2_misses: cell.l2_misses.load(Relaxed),
+        of_chunks(header, ring).take(unfinished, |ChunkCell { memory, regions, .. }| RawChunk {
+            regions: std::array::from_fn(|r| u64::from(regions[r].load(Relaxed))),
+            simulated: memory.simulated.load(Relaxed),
+            reads: memory.reads.load(Relaxed),
+            writes: memory.writes.load(Relaxed),
+            elsewhere: load(&memory.elsewhere),
+            l1_misses: memory.l1_misses.load(Relaxed),
+            l2_misses: memory.l2_misses.load(Relaxed),
         })
     }
 }
@@ -238,7 +238,7 @@ mod tests {
         let slots = [Slot::default(), Slot::default()];
         slots[0].regions[3].store(2048, Relaxed);
         slots[1].regions[40].store(1, Relaxed);
-        slots[1].reads.store(7, Relaxed);
+        slots[1].memory.reads.store(7, Relaxed);
         let totals = Totals::of(&slots);
         assert_eq!(totals.instructions(), 2049);
         assert_eq!(totals.counts().reads, Lines(7));
@@ -250,11 +250,11 @@ mod tests {
     #[test]
     fn lines_are_told_apart_by_medium() {
         let slots = [Slot::default(), Slot::default()];
-        for (slot, reads) in slots.iter().zip([5, 6]) {
-            slot.reads.store(10, Relaxed);
-            slot.writes.store(3, Relaxed);
-            slot.elsewhere[1][0].store(reads, Relaxed);
-            slot.elsewhere[0][1].store(1, Relaxed);
+        for (Slot { memory, .. }, reads) in slots.iter().zip([5, 6]) {
+            memory.reads.store(10, Relaxed);
+            memory.writes.store(3, Relaxed);
+            memory.elsewhere[1][0].store(reads, Relaxed);
+            memory.elsewhere[0][1].store(1, Relaxed);
         }
         let traffic = |reads, writes| Traffic { reads: Lines(reads), writes: Lines(writes) };
         let expected = [traffic(9, 4), traffic(0, 2), traffic(11, 0), traffic(0, 0)];
