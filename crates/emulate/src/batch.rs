@@ -139,9 +139,11 @@ impl EmulationReport {
 fn compare_values(path: &str, one: &Value, other: &Value, differences: &mut Vec<String>) {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
-            for (key, value) in one {
-                let path = format!("{path}.{key}");
-                compare_values(&path, value, other.get(key).unwrap_or(&Value::Null), differences);
+            // Figures that are absent where there is nothing to say may be those of one run alone.
+            let keys: BTreeSet<&String> = one.keys().chain(other.keys()).collect();
+            for key in keys {
+                let [one, other] = [one, other].map(|map| map.get(key).unwrap_or(&Value::Null));
+                compare_values(&format!("{path}.{key}"), one, other, differences);
             }
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
@@ -293,4 +295,21 @@ fn run(
         notices,
     );
     plan.run(mechanisms, observer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_figure_that_one_run_alone_has_is_a_difference() {
+        let one = json!({"jobs": [1, {"reads": 2}], "quanta": 3});
+        let other = json!({"jobs": [1, {"reads": 4}], "lost": ["x"], "quanta": 3});
+        for (one, other) in [(&one, &other), (&other, &one)] {
+            let mut differences = Vec::new();
+            compare_values("", one, other, &mut differences);
+            assert_eq!(differences, ["jobs[1].reads", "lost"]);
+        }
+    }
 }
