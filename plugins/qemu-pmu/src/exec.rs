@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
 use memweir_abi::softpmu::program::{EmulatorCommand, GateOption, script_argv};
 
-use crate::api;
+use crate::memory::{read, read_part};
 
 /// Longest argument list that is copied: the kernel's own limit for one string times many.
 const MAX_STRINGS: usize = 1 << 20;
@@ -207,27 +207,18 @@ fn own_path() -> io::Result<Vec<u8>> {
     Ok(path.into_os_string().as_bytes().to_vec())
 }
 
-/// Reads the program's memory; `None` where it is not readable, as the system call would find too.
-fn read(address: u64, buffer: &mut [u8]) -> Option<usize> {
-    let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
-    let remote = libc::iovec {
-        iov_base: address.wrapping_add(api::guest_base()) as *mut _,
-        iov_len: buffer.len(),
-    };
-    // SAFETY: copies into `buffer`; the kernel checks the other side.
-    let got =
-        unsafe { libc::process_vm_readv(std::process::id() as i32, &local, 1, &remote, 1, 0) };
-    usize::try_from(got).ok().filter(|got| *got > 0)
-}
-
-/// Reads a C string of the program.
+/// Reads a C string of the program; `None` where it is not readable, as the system call would find
+/// too.
 fn string(mut address: u64) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let mut page = [0; 4096];
     while text.len() < MAX_STRINGS {
         // Never across a page boundary: the next page may not exist.
         let room = 4096 - (address % 4096) as usize;
-        let got = read(address, &mut page[..room])?;
+        let got = read_part(address, &mut page[..room]);
+        if got == 0 {
+            return None;
+        }
         match page[..got].iter().position(|byte| *byte == 0) {
             Some(end) => {
                 text.extend_from_slice(&page[..end]);
@@ -245,7 +236,7 @@ fn strings(mut address: u64) -> Option<Vec<Vec<u8>>> {
     let mut list = Vec::new();
     while address != 0 && list.len() < MAX_STRINGS {
         let mut pointer = [0; 8];
-        if read(address, &mut pointer)? < pointer.len() {
+        if !read(address, &mut pointer) {
             return None;
         }
         match u64::from_le_bytes(pointer) {

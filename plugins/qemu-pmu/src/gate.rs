@@ -11,7 +11,6 @@
 //! If the coordinator dies, parked threads notice within [`WATCH`], and everything runs freely.
 
 mod host;
-mod memory;
 pub(crate) mod time;
 
 use std::ffi::CStr;

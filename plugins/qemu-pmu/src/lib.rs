@@ -13,6 +13,7 @@ mod exec;
 mod gate;
 mod helpers;
 mod mapping;
+mod memory;
 pub mod model;
 mod plugin;
 mod process;

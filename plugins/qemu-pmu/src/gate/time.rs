@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use memweir_abi::softpmu::gate::{FEMTOS_PER_NANO, ThreadRecord, ThreadState};
 
 use super::host::{Woken, wait, wake};
-use super::memory::{read, write};
 use super::{Gate, Turn, WATCH};
+use crate::memory::{read, write};
 
 /// Seconds, then nanoseconds or microseconds.
 const TIME_BYTES: usize = 16;

@@ -4,17 +4,22 @@
 use crate::api;
 
 /// Reads `buffer.len()` bytes at `address`; returns true if all could be read.
-pub(super) fn read(address: u64, buffer: &mut [u8]) -> bool {
+pub(crate) fn read(address: u64, buffer: &mut [u8]) -> bool {
+    read_part(address, buffer) == buffer.len()
+}
+
+/// Reads at most `buffer.len()` bytes at `address`; returns the number of those that could be read.
+pub(crate) fn read_part(address: u64, buffer: &mut [u8]) -> usize {
     let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let remote = remote(address, buffer.len());
     // SAFETY: copies into `buffer`; the kernel checks the other side.
     let copied =
         unsafe { libc::process_vm_readv(std::process::id() as i32, &local, 1, &remote, 1, 0) };
-    copied == buffer.len() as isize
+    usize::try_from(copied).unwrap_or(0)
 }
 
 /// Writes `bytes` at `address`; returns true if all could be written.
-pub(super) fn write(address: u64, bytes: &[u8]) -> bool {
+pub(crate) fn write(address: u64, bytes: &[u8]) -> bool {
     let local = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let remote = remote(address, bytes.len());
     // SAFETY: copies out of `bytes`; the kernel checks the other side.
