@@ -1,7 +1,5 @@
 //! Cache geometry: the sizes that the software PMU models and that a hog must exceed.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, LINE_BYTES};
@@ -69,21 +67,14 @@ pub struct CacheHierarchy {
 }
 
 /// A cache that cannot be modeled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{level}: {reason}")]
 pub struct GeometryError {
     /// Level of the cache: `l1d`, `l2` or `llc`.
     pub level: &'static str,
     /// Reason.
     pub reason: String,
 }
-
-impl fmt::Display for GeometryError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.level, self.reason)
-    }
-}
-
-impl std::error::Error for GeometryError {}
 
 impl CacheHierarchy {
     /// Returns an error for the first cache that the cache model cannot simulate.
