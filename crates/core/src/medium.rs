@@ -155,7 +155,7 @@ impl Media {
 
     /// Returns the media in order, each with its number.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (MediumId, &Medium)> + Clone {
-        MediumId::ALL.into_iter().zip(&self.0).collect::<Vec<_>>().into_iter()
+        MediumId::ALL.into_iter().zip(&self.0)
     }
 
     /// Returns the number of media; at least one.
