@@ -15,7 +15,7 @@ pub mod random;
 pub mod round_robin;
 
 use memweir_core::input::Refusal;
-use memweir_core::names::{Named, choose};
+use memweir_core::names::choose;
 
 use crate::policy::{Policy, QuantumView};
 use crate::scheduler::{CoreUse, SchedulerConfig};
@@ -206,8 +206,7 @@ pub fn find(given: &str) -> Result<Choice, Refusal> {
     let name = parts.next().unwrap_or(given);
     let entry = choose("policy", name, POLICIES.iter().map(|entry| (entry.name, entry)))?;
     let options = Options::read(name, entry.options, parts)?;
-    let objectives = Objective::ALL.iter().filter_map(|objective| objective.option());
-    if objectives.filter(|option| options.has(option)).count() > 1 {
+    if Objective::given(&options).count() > 1 {
         let help = "leave out one of them";
         return Err(Refusal::new(format!("policy `{given}` has two objectives"), help));
     }
@@ -233,11 +232,7 @@ pub fn with_core_use(policy: String, core_use: CoreUse) -> String {
 /// whose objective is written behind its name, stay as they are.
 #[must_use]
 pub fn with_objective(policy: String, objective: Objective) -> String {
-    let written = |choice: &Choice| {
-        Objective::ALL
-            .iter()
-            .any(|other| other.option().is_some_and(|option| choice.options.has(&option)))
-    };
+    let written = |choice: &Choice| Objective::given(&choice.options).next().is_some();
     match (objective.option(), find(&policy)) {
         (Some(option), Ok(choice)) if has_objectives(&policy) && !written(&choice) => {
             format!("{policy}:{}", option.name)

@@ -38,13 +38,9 @@ impl MaxWeight {
     /// Creates the policy for the machine of `config`.
     #[must_use]
     pub fn new(config: &SchedulerConfig, options: &Options) -> Self {
-        let objective = match (options.has(&COMPLETION), options.has(&SLOWDOWN)) {
-            (true, _) => Objective::Completion,
-            (false, true) => Objective::Slowdown,
-            (false, false) => Objective::Turnaround,
-        };
+        let objective = Objective::given(options).next();
         Self {
-            weights: Weights::new(objective, config),
+            weights: Weights::new(objective.unwrap_or_default(), config),
             jobs: Vec::new(),
             chooser: Chooser::default(),
         }

@@ -1,9 +1,10 @@
 //! Weights of jobs: what a second of a job's progress is worth to the objective.
 
+use memweir_core::names::Named;
 use memweir_core::{MAX_MEDIA, Nanos};
 
 use super::choice::Job;
-use crate::policies::PolicyOption;
+use crate::policies::{Options, PolicyOption};
 use crate::policy::{Candidate, QuantumView};
 use crate::scheduler::SchedulerConfig;
 use crate::speed::SpeedModel;
@@ -60,6 +61,12 @@ impl Objective {
             Self::Completion => Some(COMPLETION),
             Self::Slowdown => Some(SLOWDOWN),
         }
+    }
+
+    /// Returns the objectives that these options of a policy name.
+    pub(crate) fn given(options: &Options) -> impl Iterator<Item = Self> {
+        let is_given = move |option: PolicyOption| options.has(&option);
+        Self::ALL.iter().copied().filter(move |objective| objective.option().is_some_and(is_given))
     }
 }
 
