@@ -8,12 +8,9 @@ use memweir_policy::{
 };
 use proptest::prelude::*;
 
-use crate::machine::{QUANTUM, busy, busy_for, config, ids, running, scheduler, spec};
-
-fn blocking_policies() -> impl Strategy<Value = &'static str> {
-    let names: Vec<_> = policies::names().filter(|name| *name != "os").collect();
-    prop::sample::select(names)
-}
+use crate::machine::{
+    QUANTUM, blocking_policies, busy, busy_for, config, ids, running, scheduler, spec,
+};
 
 fn every_policy() -> impl Strategy<Value = &'static str> {
     prop::sample::select(policies::names().collect::<Vec<_>>())

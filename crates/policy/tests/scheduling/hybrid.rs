@@ -11,12 +11,7 @@ use memweir_policy::{
 };
 use proptest::prelude::*;
 
-use crate::machine::SPEEDS;
-use crate::machine::{QUANTUM, config, ids, spec};
-
-fn gb(value: f64) -> BytesPerSec {
-    BytesPerSec::from_gb(value)
-}
+use crate::machine::{QUANTUM, config, gb, ids, spec, view};
 
 fn medium(name: &str, kind: MediumKind, distance: Distance, latencies: [u64; 2]) -> Medium {
     Medium::new(name, kind, distance, latencies.map(Picos::from_nanos))
@@ -54,20 +49,6 @@ fn job(job: u32, dram: f64, nvm: f64) -> Candidate {
 
 fn executed(seconds: u64, candidate: Candidate) -> Candidate {
     Candidate { executed: Nanos(seconds * 1_000_000_000), ..candidate }
-}
-
-fn view<'a>(running: &'a [Candidate], queue: &'a [Candidate], cores: u32) -> QuantumView<'a> {
-    QuantumView {
-        quantum: 0,
-        cores,
-        committed: running.iter().map(|job| job.demand).sum(),
-        running,
-        queue,
-        bus: Bus::default(),
-        highest_observed: BytesPerSec::ZERO,
-        batch: &None,
-        speeds: &SPEEDS,
-    }
 }
 
 fn build(policy: &str) -> Box<dyn Policy> {

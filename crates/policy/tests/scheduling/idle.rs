@@ -1,10 +1,10 @@
 //! Idle cores pay where overload costs more than it brings, and cost nothing elsewhere.
 
 use memweir_core::{BytesPerSec, JobId};
-use memweir_policy::{Bus, CoreUse, Decision, QuantumScheduler, SchedulerConfig, policies};
+use memweir_policy::{Bus, CoreUse, Decision, JobSpec, QuantumScheduler, SchedulerConfig};
 use proptest::prelude::*;
 
-use crate::machine::{Batch, QUANTUM, Work, busy, config, run, scheduler, spec};
+use crate::machine::{Batch, QUANTUM, Work, blocking_policies, busy, config, run, scheduler, spec};
 
 const PEAK: f64 = 40.0;
 
@@ -50,14 +50,16 @@ fn it_can_be_asked_for_behind_the_policys_name() {
     assert_eq!(named, both("round-robin", 0.3, true, &jobs).1);
 }
 
-/// A bus that is saturated from 10 GB/s on.
-fn overloaded() -> SchedulerConfig {
-    let bus = Bus {
-        peak: Some(BytesPerSec::from_gb(PEAK)),
-        saturation: Some(BytesPerSec::from_gb(10.0)),
-        ..Bus::default()
-    };
-    SchedulerConfig { bus, ..batch("round-robin", CoreUse::Auto, 0.0).config }
+/// Six jobs that require 36 GB/s each, on a bus that is saturated from 10 GB/s on.
+fn overloaded() -> QuantumScheduler {
+    let mut config = batch("round-robin", CoreUse::Auto, 0.0).config;
+    config.bus.saturation = Some(BytesPerSec::from_gb(10.0));
+    let mut scheduler = scheduler(config);
+    for job in 0..6 {
+        let expected_bandwidth = Some(BytesPerSec::from_gb(36.0));
+        scheduler.admit(JobSpec { expected_bandwidth, ..spec(job) });
+    }
+    scheduler
 }
 
 /// Returns the GB/s that each of `jobs` jobs gets that require 36: the bus carries half of its
@@ -80,11 +82,7 @@ fn quantum(scheduler: &mut QuantumScheduler, gb: impl Fn(usize) -> f64) -> Decis
 
 #[test]
 fn what_was_refused_is_not_let_in_by_the_back_door() {
-    let mut scheduler = scheduler(overloaded());
-    for job in 0..6 {
-        let expected_bandwidth = Some(BytesPerSec::from_gb(36.0));
-        scheduler.admit(memweir_policy::JobSpec { expected_bandwidth, ..spec(job) });
-    }
+    let mut scheduler = overloaded();
     let widths: Vec<usize> =
         (0..40).map(|_| quantum(&mut scheduler, breaks_down).chosen.len()).collect();
     assert_eq!(widths[0], 4, "nobody suffers before it has been seen");
@@ -93,11 +91,7 @@ fn what_was_refused_is_not_let_in_by_the_back_door() {
 
 #[test]
 fn a_job_ends_and_its_core_may_stay_idle_but_not_all_of_them() {
-    let mut scheduler = scheduler(overloaded());
-    for job in 0..6 {
-        let expected_bandwidth = Some(BytesPerSec::from_gb(36.0));
-        scheduler.admit(memweir_policy::JobSpec { expected_bandwidth, ..spec(job) });
-    }
+    let mut scheduler = overloaded();
     let mut last = Vec::new();
     for _ in 0..30 {
         last = quantum(&mut scheduler, breaks_down).chosen;
@@ -108,10 +102,6 @@ fn a_job_ends_and_its_core_may_stay_idle_but_not_all_of_them() {
     let filled = scheduler.backfill().expect("somebody waits, and nobody runs").chosen;
     assert_eq!(filled.len(), 1);
     assert_ne!(filled, [JobId(next[0].0)]);
-}
-
-fn blocking_policies() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(policies::names().filter(|name| *name != "os").collect::<Vec<_>>())
 }
 
 fn any_jobs(most: f64) -> impl Strategy<Value = Vec<Work>> {

@@ -9,11 +9,7 @@ use memweir_policy::{
     SchedulerConfig,
 };
 
-use crate::machine::{QUANTUM, busy, busy_for, config, ids, scheduler, spec};
-
-fn gb(value: f64) -> BytesPerSec {
-    BytesPerSec::from_gb(value)
-}
+use crate::machine::{QUANTUM, busy, busy_for, config, gb, ids, scheduler, spec};
 
 fn expecting(job: u32, seconds: u64, bandwidth: f64) -> JobSpec {
     JobSpec {

@@ -8,15 +8,17 @@ use std::sync::LazyLock;
 
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, Nanos};
 use memweir_policy::{
-    Decision, JobSpec, Observation, QuantumScheduler, Running, SchedulerConfig, SpeedModel,
+    Bus, Candidate, Decision, JobSpec, Observation, QuantumScheduler, QuantumView, Running,
+    SchedulerConfig, SpeedModel, policies,
 };
+use proptest::prelude::{Strategy, prop};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub(crate) const QUANTUM: Nanos = Nanos::from_millis(100);
 
 /// Speeds on a machine of one core whose peak is not known.
-pub(crate) static SPEEDS: LazyLock<SpeedModel> =
+static SPEEDS: LazyLock<SpeedModel> =
     LazyLock::new(|| SpeedModel::new(&SchedulerConfig::default()));
 
 pub(crate) fn config(policy: &str, cores: u32) -> SchedulerConfig {
@@ -47,6 +49,34 @@ pub(crate) fn busy_for(job: u32, gb: f64, span: Nanos) -> Observation {
     let lines = (gb * 1e9 / 64.0 * span.as_secs_f64()).round() as u64;
     let counts = Counts::new(span.0, Lines(lines), Lines::ZERO);
     Observation::new(JobId(job), span, Some(counts))
+}
+
+pub(crate) fn gb(value: f64) -> BytesPerSec {
+    BytesPerSec::from_gb(value)
+}
+
+/// A view with this many free cores, of a bus whose peak is not known.
+pub(crate) fn view<'a>(
+    running: &'a [Candidate],
+    queue: &'a [Candidate],
+    cores: u32,
+) -> QuantumView<'a> {
+    QuantumView {
+        quantum: 0,
+        cores,
+        committed: running.iter().map(|job| job.demand).sum(),
+        running,
+        queue,
+        bus: Bus::default(),
+        highest_observed: BytesPerSec::ZERO,
+        batch: &None,
+        speeds: &SPEEDS,
+    }
+}
+
+pub(crate) fn blocking_policies() -> impl Strategy<Value = &'static str> {
+    let names: Vec<_> = policies::names().filter(|name| *name != "os").collect();
+    prop::sample::select(names)
 }
 
 pub(crate) fn ids(jobs: &[u32]) -> Vec<JobId> {

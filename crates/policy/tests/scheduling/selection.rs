@@ -6,12 +6,7 @@ use memweir_policy::policies::{self, Options, POLICIES};
 use memweir_policy::{Bus, Candidate, QuantumScheduler, QuantumView, TargetCurve};
 use proptest::prelude::*;
 
-use crate::machine::SPEEDS;
-use crate::machine::config;
-
-fn gb(value: f64) -> BytesPerSec {
-    BytesPerSec::from_gb(value)
-}
+use crate::machine::{self, config, gb};
 
 /// Jobs that require these GB/s on one core each.
 fn queue(demands: &[f64]) -> Vec<Candidate> {
@@ -29,17 +24,7 @@ fn wide_queue(jobs: &[(f64, u32)]) -> Vec<Candidate> {
 
 /// A view with this many free cores and this many GB/s committed.
 fn view(queue: &[Candidate], cores: u32, committed: f64) -> QuantumView<'_> {
-    QuantumView {
-        quantum: 0,
-        cores,
-        committed: gb(committed),
-        running: &[],
-        queue,
-        bus: Bus::default(),
-        highest_observed: BytesPerSec::ZERO,
-        batch: &None,
-        speeds: &SPEEDS,
-    }
+    QuantumView { committed: gb(committed), ..machine::view(&[], queue, cores) }
 }
 
 fn choose(policy: &str, view: &QuantumView<'_>) -> (Vec<usize>, Option<BytesPerSec>) {

@@ -32,14 +32,13 @@ fn job(demand: f64, length: f64) -> Candidate {
     Candidate { expected_time: Some(seconds(length)), ..Candidate::new(JobId(0), gb(demand)) }
 }
 
-fn choose(
-    policy: &str,
+fn view<'a>(
     config: &SchedulerConfig,
-    running: &[Candidate],
-    queue: &[Candidate],
-) -> Vec<usize> {
-    let speeds = SpeedModel::new(config);
-    let view = QuantumView {
+    speeds: &'a SpeedModel,
+    running: &'a [Candidate],
+    queue: &'a [Candidate],
+) -> QuantumView<'a> {
+    QuantumView {
         quantum: 0,
         cores: config.cores - running.iter().map(|job| job.cores).sum::<u32>(),
         committed: running.iter().map(|job| job.demand).sum(),
@@ -48,10 +47,20 @@ fn choose(
         bus: config.bus,
         highest_observed: BytesPerSec::ZERO,
         batch: &None,
-        speeds: &speeds,
-    };
+        speeds,
+    }
+}
+
+fn choose(
+    policy: &str,
+    config: &SchedulerConfig,
+    running: &[Candidate],
+    queue: &[Candidate],
+) -> Vec<usize> {
+    let speeds = SpeedModel::new(config);
+    let mut policy = find(policy).expect("a policy").build(config);
     let mut chosen = Vec::new();
-    find(policy).expect("a policy").build(config).select(&view, &mut chosen);
+    policy.select(&view(config, &speeds, running, queue), &mut chosen);
     chosen
 }
 
@@ -203,19 +212,8 @@ fn relative_weights(
     queue: &[Candidate],
 ) -> Vec<f64> {
     let speeds = SpeedModel::new(config);
-    let view = QuantumView {
-        quantum: 0,
-        cores: config.cores,
-        committed: BytesPerSec::ZERO,
-        running: &[],
-        queue,
-        bus: config.bus,
-        highest_observed: BytesPerSec::ZERO,
-        batch: &None,
-        speeds: &speeds,
-    };
     let mut jobs: Vec<_> = queue.iter().map(|job| Job::new(speeds.load(job), job)).collect();
-    Weights::new(objective, config).set(&view, &mut jobs);
+    Weights::new(objective, config).set(&view(config, &speeds, &[], queue), &mut jobs);
     jobs.iter().map(|job| job.weight / jobs[0].weight).collect()
 }
 
