@@ -71,6 +71,47 @@ macro_rules! integer_unit {
     };
 }
 
+macro_rules! float_unit {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub f64);
+
+        impl $name {
+            /// Zero.
+            pub const ZERO: Self = Self(0.0);
+        }
+
+        impl Add for $name {
+            type Output = Self;
+            fn add(self, other: Self) -> Self {
+                Self(self.0 + other.0)
+            }
+        }
+
+        impl Sub for $name {
+            type Output = Self;
+            fn sub(self, other: Self) -> Self {
+                Self(self.0 - other.0)
+            }
+        }
+
+        impl Mul<f64> for $name {
+            type Output = Self;
+            fn mul(self, factor: f64) -> Self {
+                Self(self.0 * factor)
+            }
+        }
+
+        impl Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
+                values.fold(Self::ZERO, Add::add)
+            }
+        }
+    };
+}
+
 /// Limit on bandwidths in input, in bytes per second: more than any memory carries, so a larger
 /// figure is a mistake of unit.
 pub const ABSURD_BANDWIDTH: f64 = 1e14;
@@ -212,10 +253,10 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A memory traffic rate in bytes per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct BytesPerSec(pub f64);
+float_unit! {
+    /// A memory traffic rate in bytes per second.
+    BytesPerSec
+}
 
 /// A memory traffic rate in bus transactions per microsecond, the BTR of iabw (one transaction is
 /// one 64-byte line here, 128 bytes in the paper).
@@ -224,9 +265,6 @@ pub struct BytesPerSec(pub f64);
 pub struct TransPerMicro(pub f64);
 
 impl BytesPerSec {
-    /// No traffic.
-    pub const ZERO: Self = Self(0.0);
-
     /// Returns a rate of `gb` gigabytes (10^9 bytes) per second.
     #[must_use]
     pub const fn from_gb(gb: f64) -> Self {
@@ -270,23 +308,9 @@ impl From<TransPerMicro> for BytesPerSec {
     }
 }
 
-impl Add for BytesPerSec {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
-    }
-}
-
 impl AddAssign for BytesPerSec {
     fn add_assign(&mut self, other: Self) {
         self.0 += other.0;
-    }
-}
-
-impl Sub for BytesPerSec {
-    type Output = Self;
-    fn sub(self, other: Self) -> Self {
-        Self(self.0 - other.0)
     }
 }
 
@@ -296,23 +320,10 @@ impl SubAssign for BytesPerSec {
     }
 }
 
-impl Mul<f64> for BytesPerSec {
-    type Output = Self;
-    fn mul(self, factor: f64) -> Self {
-        Self(self.0 * factor)
-    }
-}
-
 impl Div<f64> for BytesPerSec {
     type Output = Self;
     fn div(self, divisor: f64) -> Self {
         Self(self.0 / divisor)
-    }
-}
-
-impl Sum for BytesPerSec {
-    fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
-        values.fold(Self::ZERO, Add::add)
     }
 }
 
@@ -331,47 +342,6 @@ impl fmt::Display for BytesPerSec {
             write!(f, "{:.0} B/s", self.0)
         }
     }
-}
-
-macro_rules! float_unit {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
-        #[serde(transparent)]
-        pub struct $name(pub f64);
-
-        impl $name {
-            /// Zero.
-            pub const ZERO: Self = Self(0.0);
-        }
-
-        impl Add for $name {
-            type Output = Self;
-            fn add(self, other: Self) -> Self {
-                Self(self.0 + other.0)
-            }
-        }
-
-        impl Sub for $name {
-            type Output = Self;
-            fn sub(self, other: Self) -> Self {
-                Self(self.0 - other.0)
-            }
-        }
-
-        impl Mul<f64> for $name {
-            type Output = Self;
-            fn mul(self, factor: f64) -> Self {
-                Self(self.0 * factor)
-            }
-        }
-
-        impl Sum for $name {
-            fn sum<I: Iterator<Item = Self>>(values: I) -> Self {
-                values.fold(Self::ZERO, Add::add)
-            }
-        }
-    };
 }
 
 float_unit! {
