@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
+use memweir_core::BytesPerSec;
 use memweir_core::medium::MediumKind;
-use memweir_core::{BytesPerSec, Media, MediumId};
 
 use crate::ebw::{EffectiveBandwidth, Translation, Weights};
 use crate::policy::{Candidate, Policy, QuantumView};
@@ -182,19 +182,13 @@ fn partition(jobs: &mut [Use], such: impl Fn(&Use) -> bool) -> usize {
 /// peak of the bus; for NVM the sum over its media. `None` if a peak is not known, or that of NVM
 /// is zero.
 fn peaks(config: &SchedulerConfig) -> Option<EffectiveBandwidth> {
-    let sum = |kind| sum_of_peaks(&config.media, kind, |id| config.medium_peaks[id.index()]);
+    let sum = |kind: MediumKind| -> Option<BytesPerSec> {
+        let of_kind = config.media.iter().filter(|(_, medium)| medium.kind == kind);
+        of_kind.map(|(id, _)| config.medium_peaks[id.index()]).sum()
+    };
     let nvm = sum(MediumKind::Nvm)?;
     let dram = sum(MediumKind::Dram).or(config.bus.peak)?;
     (nvm > BytesPerSec::ZERO).then_some(EffectiveBandwidth { dram, nvm })
-}
-
-/// Returns the sum over the media of one kind; `None` if the peak of one of them is not known.
-fn sum_of_peaks(
-    media: &Media,
-    kind: MediumKind,
-    peak: impl Fn(MediumId) -> Option<BytesPerSec>,
-) -> Option<BytesPerSec> {
-    media.iter().filter(|(_, medium)| medium.kind == kind).map(|(id, _)| peak(id)).sum()
 }
 
 /// Returns the single peak for machines whose media are not distinguished.
