@@ -163,26 +163,14 @@ proptest! {
 #[test]
 fn a_flush_takes_what_is_modified_down_and_leaves_nothing() {
     let mut vcpu = VcpuCaches::new(&caches(), llc());
-    let mut total = Events::default();
-    for line in 0..100 {
-        access(&mut vcpu, line, u64::from(line < 40), &mut total);
-    }
-    total += vcpu.take_events();
+    let mut total = run(&mut vcpu, 0..40, 1);
+    total += run(&mut vcpu, 40..100, 0);
     assert_eq!((total.l1_misses, total.reads), (100, 100));
     vcpu.flush();
     let flushed = vcpu.take_events();
     assert_eq!((flushed.reads, flushed.writes), (0, 0), "the last level has room");
-    let mut again = Events::default();
-    for line in 0..100 {
-        access(&mut vcpu, line, 0, &mut again);
-    }
-    again += vcpu.take_events();
+    let again = run(&mut vcpu, 0..100, 0);
     assert_eq!((again.l1_misses, again.l2_misses, again.reads), (100, 100, 0));
     // A modified line stays modified until it leaves the last level.
-    let mut evicted = Events::default();
-    for line in 1000..1000 + 2 * LLC_LINES {
-        access(&mut vcpu, line, 0, &mut evicted);
-    }
-    evicted += vcpu.take_events();
-    assert_eq!(evicted.writes, 40);
+    assert_eq!(run(&mut vcpu, 1000..1000 + 2 * LLC_LINES, 0).writes, 40);
 }
