@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use memweir_core::{Bytes, BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, Nanos};
 
 /// A job's resource requirements as the ideal average bandwidth needs them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,16 +13,6 @@ pub struct Requirement {
     pub bandwidth: BytesPerSec,
     /// Cores that it occupies, at least one.
     pub cores: u32,
-}
-
-/// Returns all memory traffic of the workload, iabw eq. (8): the sum of `T_j x B_j`.
-#[must_use]
-pub fn total_memory_request(jobs: &[Requirement]) -> Bytes {
-    Bytes(request_bytes(jobs) as u64)
-}
-
-fn request_bytes(jobs: &[Requirement]) -> f64 {
-    jobs.iter().map(|job| job.time.as_secs_f64() * job.bandwidth.0).sum()
 }
 
 /// Returns the time that the workload would take on `cores` cores with infinite memory bandwidth
@@ -42,11 +32,13 @@ pub fn ideal_turnaround_time(jobs: &[Requirement], cores: u32) -> Nanos {
 }
 
 /// Returns the rate at which the workload's traffic would flow if it took its ideal turnaround
-/// time, iabw eq. (10): eq. (8) over eq. (9). Zero for no jobs. It may exceed the peak bandwidth.
+/// time, iabw eq. (10): all of its traffic, the sum of `T_j x B_j` of eq. (8), over eq. (9). Zero
+/// for no jobs. It may exceed the peak bandwidth.
 #[must_use]
 pub fn ideal_average_bandwidth(jobs: &[Requirement], cores: u32) -> BytesPerSec {
+    let traffic: f64 = jobs.iter().map(|job| job.time.as_secs_f64() * job.bandwidth.0).sum();
     let turnaround = turnaround_secs(jobs, cores);
-    if turnaround > 0.0 { BytesPerSec(request_bytes(jobs) / turnaround) } else { BytesPerSec::ZERO }
+    if turnaround > 0.0 { BytesPerSec(traffic / turnaround) } else { BytesPerSec::ZERO }
 }
 
 /// Computes iabw eq. (9). The formula needs no complete order, only the `C` longest jobs apart.
@@ -117,10 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn request_and_average_by_hand() {
+    fn the_average_by_hand() {
         // 10 s x 2 GB/s + 20 s x 3 GB/s + 30 s x 0 = 80 GB; on 2 cores 10/2 + 30 = 35 s.
         let jobs = [job(30, 0.0), job(10, 2.0), job(20, 3.0)];
-        assert_eq!(total_memory_request(&jobs), Bytes(80_000_000_000));
         assert_eq!(ideal_turnaround_time(&jobs, 2), seconds(35.0));
         let average = ideal_average_bandwidth(&jobs, 2);
         assert!((average.as_gb() - 80.0 / 35.0).abs() < 1e-9, "{average}");
@@ -151,7 +142,7 @@ mod tests {
         let wider = Requirement { cores: 99, ..wide };
         assert_eq!(ideal_turnaround_time(&[wider], 2), seconds(6.0));
         // Its bandwidth is that of all its cores: not multiplied.
-        assert_eq!(total_memory_request(&[wider]), Bytes(24_000_000_000));
+        assert_eq!(ideal_average_bandwidth(&[wider], 2), BytesPerSec::from_gb(4.0));
     }
 
     proptest! {
