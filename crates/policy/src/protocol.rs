@@ -21,6 +21,7 @@ use memweir_core::{BytesPerSec, JobId};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Candidate, QuantumView};
+use crate::record::line;
 use crate::scheduler::{Bus, SchedulerConfig};
 use crate::speed::SpeedModel;
 
@@ -182,12 +183,6 @@ impl PolicyAnswer {
             answer => Ok(answer),
         }
     }
-}
-
-fn line(entry: &impl Serialize) -> String {
-    let mut line = serde_json::to_string(entry).expect("plain data has a form in JSON");
-    line.push('\n');
-    line
 }
 
 fn parsed<'a, T: Deserialize<'a>>(line: &'a str, what: &str) -> Result<T, String> {

@@ -124,7 +124,8 @@ pub fn end_line(calls: u64) -> String {
     line(&End { end: calls })
 }
 
-fn line(entry: &impl Serialize) -> String {
+/// Returns plain data as a line of JSON, with its newline.
+pub(crate) fn line(entry: &impl Serialize) -> String {
     let mut line = serde_json::to_string(entry).expect("plain data has a form in JSON");
     line.push('\n');
     line
