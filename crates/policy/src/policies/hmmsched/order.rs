@@ -31,30 +31,32 @@ impl LowestFirst {
     }
 }
 
-/// Criterion of a step of the complementary order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    LargestDram,
-    SmallestNvm,
-    LargestNvm,
-    SmallestDram,
+/// Places of the kinds of memory in the arrays of [`Complementary`].
+const DRAM: usize = 0;
+const NVM: usize = 1;
+
+/// A step of the complementary order.
+struct Step {
+    memory: usize,
+    sought: Sought,
+    /// The criterion as a clause for people.
+    reason: &'static str,
 }
 
-impl Step {
-    /// Returns the step's criterion as a clause for people.
-    fn reason(self) -> &'static str {
-        match self {
-            Self::LargestDram => "largest effective bandwidth on DRAM",
-            Self::SmallestNvm => "smallest effective bandwidth on NVM",
-            Self::LargestNvm => "largest effective bandwidth on NVM",
-            Self::SmallestDram => "smallest effective bandwidth on DRAM",
-        }
-    }
+/// The effective bandwidth with which a step takes a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sought {
+    Largest,
+    Smallest,
 }
 
 /// The four steps in the order of hmmsched section V-A-2.
-const STEPS: [Step; 4] =
-    [Step::LargestDram, Step::SmallestNvm, Step::LargestNvm, Step::SmallestDram];
+const STEPS: [Step; 4] = [
+    Step { memory: DRAM, sought: Sought::Largest, reason: "largest effective bandwidth on DRAM" },
+    Step { memory: NVM, sought: Sought::Smallest, reason: "smallest effective bandwidth on NVM" },
+    Step { memory: NVM, sought: Sought::Largest, reason: "largest effective bandwidth on NVM" },
+    Step { memory: DRAM, sought: Sought::Smallest, reason: "smallest effective bandwidth on DRAM" },
+];
 
 /// Waiting bandwidth-sensitive jobs, and the position in the order.
 ///
@@ -69,13 +71,10 @@ const STEPS: [Step; 4] =
 /// steps are skipped; where that holds for both kinds, the queue decides.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Complementary {
-    /// `EBW_D` by place in the queue; NaN for all other jobs.
-    dram: Vec<f64>,
-    /// `EBW_NV`, likewise.
-    nvm: Vec<f64>,
-    /// True if the jobs differ in `EBW_D`, so that its two steps apply; `nvm_tells` likewise.
-    dram_tells: bool,
-    nvm_tells: bool,
+    /// `EBW_D` and `EBW_NV` by place in the queue; NaN for all other jobs.
+    ebw: [Vec<f64>; 2],
+    /// True for each of them if the jobs differ in it, so that its two steps apply.
+    tells: [bool; 2],
     /// Next step, as an index into [`STEPS`].
     next: usize,
     /// Reason for the last job taken.
@@ -85,27 +84,26 @@ pub(super) struct Complementary {
 impl Complementary {
     /// Starts over with these jobs; `None` for places that hold others. The order continues.
     pub(super) fn fill(&mut self, jobs: impl Iterator<Item = Option<EffectiveBandwidth>>) {
-        self.dram.clear();
-        self.nvm.clear();
+        self.ebw.iter_mut().for_each(Vec::clear);
         for job in jobs {
-            self.dram.push(job.map_or(f64::NAN, |ebw| ebw.dram.0));
-            self.nvm.push(job.map_or(f64::NAN, |ebw| ebw.nvm.0));
+            self.ebw[DRAM].push(job.map_or(f64::NAN, |ebw| ebw.dram.0));
+            self.ebw[NVM].push(job.map_or(f64::NAN, |ebw| ebw.nvm.0));
         }
-        self.dram_tells = differ(&self.dram);
-        self.nvm_tells = differ(&self.nvm);
-        fill_lanes(&mut self.dram);
-        fill_lanes(&mut self.nvm);
+        self.tells = self.ebw.each_ref().map(|figures| differ(figures));
+        self.ebw.iter_mut().for_each(fill_lanes);
     }
 
     /// Continues after the step that `head` fits best.
     pub(super) fn follow(&mut self, head: EffectiveBandwidth) {
-        let before_head = |step: &usize| match STEPS[*step] {
-            Step::LargestDram => count(&self.dram, |dram| dram > head.dram.0),
-            Step::SmallestNvm => count(&self.nvm, |nvm| nvm < head.nvm.0),
-            Step::LargestNvm => count(&self.nvm, |nvm| nvm > head.nvm.0),
-            Step::SmallestDram => count(&self.dram, |dram| dram < head.dram.0),
+        let of_head = [head.dram.0, head.nvm.0];
+        let before_head = |step: &usize| {
+            let Step { memory, sought, .. } = STEPS[*step];
+            match sought {
+                Sought::Largest => count(&self.ebw[memory], |figure| figure > of_head[memory]),
+                Sought::Smallest => count(&self.ebw[memory], |figure| figure < of_head[memory]),
+            }
         };
-        let telling = (0..STEPS.len()).filter(|step| self.tells(STEPS[*step]));
+        let telling = (0..STEPS.len()).filter(|step| self.tells[STEPS[*step].memory]);
         if let Some(taken) = telling.min_by_key(before_head) {
             self.next = (taken + 1) % STEPS.len();
         }
@@ -114,17 +112,16 @@ impl Complementary {
     /// Takes the next step: the best of the jobs that fit, the first in the queue among equals.
     pub(super) fn take(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         let telling = (0..STEPS.len()).map(|ahead| (self.next + ahead) % STEPS.len());
-        let Some(step) = { telling }.find(|step| self.tells(STEPS[*step])) else {
+        let Some(step) = { telling }.find(|step| self.tells[STEPS[*step].memory]) else {
             return self.take_in_queue_order(fits);
         };
-        let place = match STEPS[step] {
-            Step::LargestDram => self.take_first(fits, |jobs| largest(&jobs.dram)),
-            Step::SmallestNvm => self.take_first(fits, |jobs| smallest(&jobs.nvm)),
-            Step::LargestNvm => self.take_first(fits, |jobs| largest(&jobs.nvm)),
-            Step::SmallestDram => self.take_first(fits, |jobs| smallest(&jobs.dram)),
+        let Step { memory, sought, reason } = STEPS[step];
+        let place = match sought {
+            Sought::Largest => self.take_first(fits, |jobs| largest(&jobs.ebw[memory])),
+            Sought::Smallest => self.take_first(fits, |jobs| smallest(&jobs.ebw[memory])),
         }?;
         self.next = (step + 1) % STEPS.len();
-        self.reason = STEPS[step].reason();
+        self.reason = reason;
         Some(place)
     }
 
@@ -136,7 +133,7 @@ impl Complementary {
     /// Takes the first job in the queue that fits; the order does not advance.
     pub(super) fn take_in_queue_order(&mut self, fits: impl Fn(usize) -> bool) -> Option<usize> {
         self.reason = "next bandwidth-sensitive job in the run queue";
-        self.take_first(fits, |jobs| jobs.dram.iter().position(|dram| !dram.is_nan()))
+        self.take_first(fits, |jobs| jobs.ebw[DRAM].iter().position(|dram| !dram.is_nan()))
     }
 
     /// Takes the best job that fits. Jobs that do not fit now will not fit later in this selection,
@@ -148,17 +145,10 @@ impl Complementary {
     ) -> Option<usize> {
         loop {
             let place = best(self)?;
-            (self.dram[place], self.nvm[place]) = (f64::NAN, f64::NAN);
+            self.ebw.iter_mut().for_each(|figures| figures[place] = f64::NAN);
             if fits(place) {
                 return Some(place);
             }
-        }
-    }
-
-    fn tells(&self, step: Step) -> bool {
-        match step {
-            Step::LargestDram | Step::SmallestDram => self.dram_tells,
-            Step::SmallestNvm | Step::LargestNvm => self.nvm_tells,
         }
     }
 }
