@@ -61,7 +61,7 @@ impl EmulateOptions {
     fn frame(&self) -> Result<Frame, InputError> {
         let machine = &self.hardware.machine;
         let view = View::new(machine);
-        let bus = Bus { peak: Some(machine.memories[0].service.capacity), ..Bus::default() };
+        let bus = Bus { peak: Some(machine.bus_peak()), ..Bus::default() };
         let (peaks, costs) = (view.peaks(machine), view.line_costs(machine));
         Ok(Frame::elsewhere(self.cores()?, Some(machine.cores()), bus, peaks, costs))
     }
@@ -299,8 +299,28 @@ fn run(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::Path;
+
+    use memweir_core::BytesPerSec;
+    use memweir_flow::Memory;
     use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn policies_know_the_capacity_of_all_dram() {
+        let text = "name = 'm'\nsource = 'test'\ncore_peak = 5e9\n[[nodes]]\ncores = 2\n\
+                    [[memories]]\nmedium = 'dram'\ncapacity = 10e9\n";
+        let mut hardware = Hardware::parse("m", text, Path::new(".")).expect("a machine");
+        let machine = &mut hardware.machine;
+        machine.memories.push(Memory { name: "more".to_owned(), ..machine.memories[0].clone() });
+        let view = View::new(machine);
+        let (peaks, costs) = (view.peaks(machine), view.line_costs(machine));
+        let bus = Bus { peak: Some(BytesPerSec::from_gb(20.0)), ..Bus::default() };
+        let options = EmulateOptions::new(hardware, Grain::default(), RunOptions::default());
+        let expected = Frame::elsewhere(2, Some(2), bus, peaks, costs);
+        assert_eq!(options.frame().expect("two cores"), expected);
+    }
 
     #[test]
     fn a_figure_that_one_run_alone_has_is_a_difference() {

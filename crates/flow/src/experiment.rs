@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use memweir_core::Nanos;
 use memweir_core::input::Refusal;
-use memweir_core::medium::MediumKind;
 use memweir_policy::{Bus, SchedulerConfig};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -157,14 +156,12 @@ impl Experiment {
     /// 100 ms, and knows the memories' peaks: the capacity of all DRAM is the peak of the bus.
     #[must_use]
     pub fn new(machine: Machine, tasks: Vec<Task>, policy: &str) -> Self {
-        let drams = machine.memories.iter().filter(|memory| memory.kind == MediumKind::Dram);
-        let peak = drams.map(|memory| memory.service.capacity).sum();
         let view = View::new(&machine);
         let scheduler = SchedulerConfig {
             policy: policy.to_owned(),
             cores: machine.cores(),
             machine_cores: Some(machine.cores()),
-            bus: Bus { peak: Some(peak), ..Bus::default() },
+            bus: Bus { peak: Some(machine.bus_peak()), ..Bus::default() },
             medium_peaks: view.peaks(&machine),
             line_costs: view.line_costs(&machine),
             media: view.media().clone(),

@@ -90,6 +90,13 @@ impl Machine {
         nodes.flat_map(|(node, cores)| std::iter::repeat_n(node, cores.cores as usize))
     }
 
+    /// Returns the peak of what policies take for the memory bus: the capacity of all DRAM.
+    #[must_use]
+    pub fn bus_peak(&self) -> BytesPerSec {
+        let drams = self.memories.iter().filter(|memory| memory.kind == MediumKind::Dram);
+        drams.map(|memory| memory.service.capacity).sum()
+    }
+
     /// Returns the number of cores of all nodes together.
     #[must_use]
     pub fn cores(&self) -> u32 {

@@ -86,7 +86,7 @@ pub(super) fn drawn(first: &First<'_>, policy: usize) -> Result<plot::batch::Run
     let mut rows = Vec::new();
     let mut keep = Rows::new(first, |of_quantum| rows.extend_from_slice(of_quantum));
     let run = first.record(policy, &mut keep)?;
-    let peak = first.scenario().hardware.machine.memories[0].service.capacity;
+    let peak = first.scenario().hardware.machine.bus_peak();
     Ok(plot::batch::Run {
         policy: run.policy,
         rows,

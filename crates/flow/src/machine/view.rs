@@ -207,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn the_bus_is_all_dram() {
+        let machine = two_nodes(vec![
+            memory("dram-0", MediumKind::Dram, 0, 25),
+            memory("pram-0", MediumKind::Nvm, 0, 60),
+            memory("dram-1", MediumKind::Dram, 1, 25),
+        ]);
+        assert_eq!(machine.bus_peak(), BytesPerSec::from_gb(20.0));
+    }
+
+    #[test]
     fn on_one_node_every_memory_is_a_medium() {
         let mut machine = Machine::uniform("one", 2, BytesPerSec::from_gb(10.0));
         machine.memories.push(memory("pram", MediumKind::Nvm, 0, 60));
