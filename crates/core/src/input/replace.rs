@@ -91,8 +91,13 @@ impl Replacement {
 /// strings; else a string.
 fn as_toml(value: &str) -> String {
     let value = value.trim();
-    let is_one = !value.contains(['\n', '\r', '#'])
-        && DeTable::parse(&format!("v = {value}")).is_ok_and(|table| table.get_ref().len() == 1);
+    let line = format!("v = {value}");
+    // Where a comment follows, the value ends before the line does.
+    let is_one = !value.contains(['\n', '\r'])
+        && DeTable::parse(&line).is_ok_and(|table| {
+            let mut values = table.get_ref().values();
+            values.next().is_some_and(|one| one.span().end == line.len()) && values.next().is_none()
+        });
     if is_one {
         return value.to_owned();
     }

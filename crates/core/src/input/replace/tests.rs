@@ -27,6 +27,8 @@ fn values_of_the_command_line_take_the_place_of_the_files() {
     assert_eq!(value_of(&replaced(&[("seed", "ideal-average")]), "seed"), "ideal-average");
     assert_eq!(value_of(&replaced(&[("seed", "\"7\"")]), "seed"), "7");
     assert_eq!(value_of(&replaced(&[("seed", "a # b")]), "seed"), "a # b");
+    assert_eq!(value_of(&replaced(&[("seed", "\"a # b\"")]), "seed"), "a # b");
+    assert_eq!(value_of(&replaced(&[("seed", "7 # b")]), "seed"), "7 # b");
     assert_eq!(value_of(&replaced(&[("new", "2.5")]), "new"), "2.5");
     // The last word counts.
     assert_eq!(value_of(&replaced(&[("seed", "7"), ("seed", "8")]), "seed"), "8");
