@@ -208,9 +208,9 @@ pub fn blocking(call: u32) -> Blocking {
 /// Returns true if the system call with this number can end another thread's wait.
 #[must_use]
 pub fn wakes_others(call: u32) -> bool {
-    // close, dup2, shutdown, kill, tkill, tgkill, timers aside; dup3, msgctl, semctl. The end of a
-    // flock comes with close.
-    matches!(call, 3 | 33 | 48 | 62 | 66 | 71 | 200 | 234 | 292)
+    // close, dup2, shutdown, kill, semctl, msgctl, tkill, tgkill, dup3, close_range; timers aside.
+    // The end of a flock comes with close.
+    matches!(call, 3 | 33 | 48 | 62 | 66 | 71 | 200 | 234 | 292 | 436)
         || blocking(call) != Blocking::Never
 }
 

@@ -62,3 +62,11 @@ fn costs_are_read_as_they_were_written() {
     header.set_costs(costs);
     assert_eq!(header.costs(), costs);
 }
+
+#[test]
+fn whatever_closes_the_writing_end_of_a_pipe_wakes_its_reader() {
+    let (close, dup2, dup3, close_range) = (3, 33, 292, 436);
+    assert!([close, dup2, dup3, close_range].into_iter().all(wakes_others));
+    let getpid = 39;
+    assert!(!wakes_others(getpid));
+}
