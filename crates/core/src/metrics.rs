@@ -101,7 +101,7 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 }
 
 /// A range that contains the true value with the probability of its level.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
@@ -111,20 +111,17 @@ pub struct Interval {
 
 /// A difference between two conditions that were measured in pairs, so that a drift of the machine
 /// affects both members of a pair alike.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairedDifference {
-    /// Number of pairs.
-    pub n: usize,
     /// Mean over the pairs of the difference.
     pub mean: f64,
     /// Confidence interval of the mean; absent for a single pair, which shows no spread.
     pub interval: Option<Interval>,
-    /// The interval's level, 0.95 for 95 %.
-    pub level: f64,
 }
 
 /// Returns the difference `other - baseline` over `(baseline, other)` pairs, with its confidence
-/// interval by Student's t. `None` of no pairs, or for a `level` that is not between 0 and 1.
+/// interval by Student's t of this `level`, 0.95 for 95 %. `None` of no pairs, or for a level that
+/// is not between 0 and 1.
 #[must_use]
 pub fn paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDifference> {
     if !(level > 0.0 && level < 1.0) {
@@ -137,7 +134,7 @@ pub fn paired_difference(pairs: &[(f64, f64)], level: f64) -> Option<PairedDiffe
         let half = quantile * deviation / (n as f64).sqrt();
         Some(Interval { low: mean - half, high: mean + half })
     });
-    Some(PairedDifference { n, mean, interval, level })
+    Some(PairedDifference { mean, interval })
 }
 
 /// Returns the two-sided quantile of Student's t: the share `level` of the distribution, between 0
@@ -284,7 +281,7 @@ mod tests {
         // over 4; t(4, 95 %) 2.776445.
         let half = 2.776_445_105 * (2.5f64 / 4.0).sqrt() / 5.0f64.sqrt();
         let difference = paired_difference(&pairs, 0.95).unwrap();
-        assert_eq!((difference.n, difference.mean, difference.level), (5, -1.5, 0.95));
+        assert_eq!(difference.mean, -1.5);
         let interval = difference.interval.unwrap();
         assert!(close(interval.low, -1.5 - half, 1e-6), "{interval:?}");
         assert!(close(interval.high, -1.5 + half, 1e-6), "{interval:?}");
