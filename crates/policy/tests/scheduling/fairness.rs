@@ -9,7 +9,7 @@ use memweir_policy::{
 use proptest::prelude::*;
 
 use crate::machine::{
-    QUANTUM, blocking_policies, busy, busy_for, config, ids, running, scheduler, spec,
+    QUANTUM, blocking_policies, busy, busy_for, config, ids, running, scheduler, spec, with_jobs,
 };
 
 fn every_policy() -> impl Strategy<Value = &'static str> {
@@ -79,10 +79,7 @@ fn the_head_runs_even_if_it_is_wider_than_the_machine() {
 
 #[test]
 fn jobs_that_ran_go_to_the_tail_in_their_order() {
-    let mut scheduler = scheduler(config("round-robin", 2));
-    for job in 0..5 {
-        scheduler.admit(spec(job));
-    }
+    let mut scheduler = with_jobs(config("round-robin", 2), 5);
     let mut chosen = || scheduler.select().chosen;
     assert_eq!(chosen(), ids(&[0, 1]));
     assert_eq!(chosen(), ids(&[2, 3]));
@@ -92,10 +89,7 @@ fn jobs_that_ran_go_to_the_tail_in_their_order() {
 
 #[test]
 fn a_core_that_falls_free_is_given_to_one_who_waits() {
-    let mut scheduler = scheduler(config("round-robin", 2));
-    for job in 0..4 {
-        scheduler.admit(spec(job));
-    }
+    let mut scheduler = with_jobs(config("round-robin", 2), 4);
     scheduler.select();
     scheduler.retire(JobId(0));
     let decision = scheduler.backfill().unwrap();
@@ -189,8 +183,7 @@ proptest! {
         sleepy in prop::collection::vec(any::<bool>(), 16),
         pattern in prop::collection::vec(any::<bool>(), 64),
     ) {
-        let mut scheduler = scheduler(config(policy, cores));
-        (0..jobs).for_each(|job| scheduler.admit(spec(job)));
+        let mut scheduler = with_jobs(config(policy, cores), jobs);
         let mut waited = vec![0; jobs as usize];
         for awake in pattern {
             let decision = scheduler.select();

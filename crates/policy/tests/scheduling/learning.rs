@@ -9,7 +9,7 @@ use memweir_policy::{
     SchedulerConfig,
 };
 
-use crate::machine::{QUANTUM, busy, busy_for, config, gb, ids, scheduler, spec};
+use crate::machine::{QUANTUM, busy, busy_for, config, gb, ids, scheduler, spec, with_jobs};
 
 fn expecting(job: u32, seconds: u64, bandwidth: f64) -> JobSpec {
     JobSpec {
@@ -52,9 +52,7 @@ fn without_a_threshold_the_papers_share_of_the_peak_is_one() {
 
 #[test]
 fn saturated_quanta_are_not_used() {
-    let mut scheduler = scheduler(narrow_bus());
-    scheduler.admit(spec(0));
-    scheduler.admit(spec(1));
+    let mut scheduler = with_jobs(narrow_bus(), 2);
     scheduler.select();
     scheduler.observe(QUANTUM, &[busy(0, 12.0), busy(1, 3.0)]);
     scheduler.select();
@@ -87,8 +85,7 @@ fn a_saturated_quantum_is_a_lower_bound_until_there_is_better() {
 
 #[test]
 fn a_short_span_shows_no_demand() {
-    let mut scheduler = scheduler(narrow_bus());
-    scheduler.admit(spec(0));
+    let mut scheduler = with_jobs(narrow_bus(), 1);
     scheduler.select();
     let mut demand_after = |span| {
         scheduler.observe(span, &[busy_for(0, 12.0, span)]);
@@ -127,9 +124,7 @@ fn jobs_with_cores_have_speeds_and_reasons() {
     assert_eq!((beside.speed(JobId(1)), beside.reason(JobId(1))), (None, None));
 
     // A peak that is not known is the highest bandwidth seen.
-    let mut observed = scheduler(config("round-robin", 2));
-    observed.admit(spec(0));
-    observed.admit(spec(1));
+    let mut observed = with_jobs(config("round-robin", 2), 2);
     observed.select();
     assert_eq!(observed.speed(JobId(0)), Some(1.0));
     observed.observe(QUANTUM, &[busy(0, 20.0), busy(1, 20.0)]);
@@ -139,9 +134,7 @@ fn jobs_with_cores_have_speeds_and_reasons() {
 
 #[test]
 fn a_job_seen_on_a_saturated_bus_counts_with_what_it_drew() {
-    let mut scheduler = scheduler(narrow_bus());
-    scheduler.admit(spec(0));
-    scheduler.admit(spec(1));
+    let mut scheduler = with_jobs(narrow_bus(), 2);
     scheduler.select();
     scheduler.observe(QUANTUM, &[busy(0, 20.0), busy(1, 16.0)]);
     // Equal lengths on two cores.
@@ -151,8 +144,7 @@ fn a_job_seen_on_a_saturated_bus_counts_with_what_it_drew() {
 #[test]
 fn a_forecast_is_used_even_in_a_saturated_quantum() {
     let profile = SchedulerConfig { predictor: PredictorKind::Profile, ..narrow_bus() };
-    let mut scheduler = scheduler(profile);
-    scheduler.admit(spec(0));
+    let mut scheduler = with_jobs(profile, 1);
     scheduler.select();
     let forecast = |rate| Observation { forecast: Some(BytesPerSec(rate)), ..busy(0, 39.0) };
     scheduler.observe(QUANTUM, &[forecast(7e9)]);
@@ -166,10 +158,7 @@ fn a_forecast_is_used_even_in_a_saturated_quantum() {
 
 #[test]
 fn a_job_never_observed_is_expected_to_be_like_the_others() {
-    let mut scheduler = scheduler(config("round-robin", 3));
-    for job in 0..4 {
-        scheduler.admit(spec(job));
-    }
+    let mut scheduler = with_jobs(config("round-robin", 3), 4);
     scheduler.admit(JobSpec { expected_bandwidth: Some(gb(9.0)), ..spec(4) });
     // Only job 4 is known to require anything: 9 for each of the three chosen ones.
     assert_rate(Some(scheduler.select().predicted), 27.0);
@@ -183,8 +172,7 @@ fn a_job_never_observed_is_expected_to_be_like_the_others() {
 
 #[test]
 fn nothing_known_predicts_nothing() {
-    let mut scheduler = scheduler(config("ideal-average", 1));
-    scheduler.admit(spec(0));
+    let mut scheduler = with_jobs(config("ideal-average", 1), 1);
     assert_eq!(scheduler.ideal_average_bandwidth(), None);
     let decision = scheduler.select();
     assert_eq!((decision.predicted, decision.target), (BytesPerSec::ZERO, None));
@@ -192,9 +180,7 @@ fn nothing_known_predicts_nothing() {
 
 #[test]
 fn a_job_that_ran_for_part_of_the_quantum_is_measured_over_that_part() {
-    let mut scheduler = scheduler(config("round-robin", 1));
-    scheduler.admit(spec(0));
-    scheduler.admit(spec(1));
+    let mut scheduler = with_jobs(config("round-robin", 1), 2);
     scheduler.select();
     scheduler.retire(JobId(0));
     scheduler.backfill();
@@ -208,8 +194,7 @@ fn a_job_that_ran_for_part_of_the_quantum_is_measured_over_that_part() {
 
 #[test]
 fn a_span_too_short_to_measure_teaches_nothing() {
-    let mut scheduler = scheduler(config("round-robin", 1));
-    scheduler.admit(spec(0));
+    let mut scheduler = with_jobs(config("round-robin", 1), 1);
     scheduler.select();
     let moment = Nanos(QUANTUM.0 / 100);
     scheduler.observe(moment, &[busy_for(0, 100.0, moment)]);
@@ -232,8 +217,7 @@ fn a_job_without_a_meter_keeps_the_demand_that_it_had() {
 
 #[test]
 fn the_highest_bandwidth_is_that_of_a_whole_quantum() {
-    let mut scheduler = scheduler(config("peak-bandwidth", 1));
-    scheduler.admit(spec(0));
+    let mut scheduler = with_jobs(config("peak-bandwidth", 1), 1);
     scheduler.select();
     let moment = Nanos(QUANTUM.0 / 100);
     scheduler.observe(moment, &[busy_for(0, 100.0, moment)]);
@@ -391,9 +375,8 @@ fn a_full_bus_raises_a_demand_under_max_weight_and_is_discarded_under_the_polici
     let demand_after = |policy: &str, then: f64| {
         let bus = Bus { peak: Some(BytesPerSec::from_gb(8.0)), ..Bus::default() };
         let predictor = PredictorKind::Last;
-        let mut scheduler = scheduler(SchedulerConfig { predictor, bus, ..config(policy, 2) });
-        scheduler.admit(spec(0));
-        scheduler.admit(spec(1));
+        let config = SchedulerConfig { predictor, bus, ..config(policy, 2) };
+        let mut scheduler = with_jobs(config, 2);
         // It starts at rest, and the bus is full whenever it runs from then on.
         scheduler.select();
         scheduler.observe(QUANTUM, &[busy(0, 2.0), busy(1, 1.0)]);

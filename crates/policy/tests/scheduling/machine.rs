@@ -39,6 +39,13 @@ pub(crate) fn spec(job: u32) -> JobSpec {
     JobSpec::new(JobId(job))
 }
 
+/// A scheduler with this many jobs of which nothing is known.
+pub(crate) fn with_jobs(config: SchedulerConfig, jobs: u32) -> QuantumScheduler {
+    let mut scheduler = scheduler(config);
+    (0..jobs).for_each(|job| scheduler.admit(spec(job)));
+    scheduler
+}
+
 /// A job that used the CPU for the whole of a quantum, at `gb` GB/s.
 pub(crate) fn busy(job: u32, gb: f64) -> Observation {
     busy_for(job, gb, QUANTUM)

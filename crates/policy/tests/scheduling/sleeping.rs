@@ -3,14 +3,10 @@
 use memweir_core::{JobId, Nanos};
 use memweir_policy::{QuantumScheduler, Running};
 
-use crate::machine::{QUANTUM, busy, busy_for, config, ids, running, scheduler, spec};
+use crate::machine::{QUANTUM, busy, busy_for, config, ids, running, spec, with_jobs};
 
 fn round_robin(cores: u32, jobs: u32) -> QuantumScheduler {
-    let mut scheduler = scheduler(config("round-robin", cores));
-    for job in 0..jobs {
-        scheduler.admit(spec(job));
-    }
-    scheduler
+    with_jobs(config("round-robin", cores), jobs)
 }
 
 /// One part in a thousand of a quantum.
@@ -133,10 +129,7 @@ fn a_quantum_asleep_says_nothing_about_the_demand() {
 
 #[test]
 fn the_operating_system_blocks_nobody_asleep_or_not() {
-    let mut os = scheduler(config("os", 2));
-    for job in 0..4 {
-        os.admit(spec(job));
-    }
+    let mut os = with_jobs(config("os", 2), 4);
     assert_eq!(os.backfill(), None);
     for _ in 0..3 {
         let decision = os.select();
