@@ -349,7 +349,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_core::{Counts, Priority};
+    use memweir_core::Counts;
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
@@ -357,27 +357,17 @@ mod tests {
     /// in which it moved this many GB.
     fn completed(gigabytes: u64, memory_bound: f64, expected: Option<BytesPerSec>) -> f64 {
         let spec = JobSpec {
-            job: JobId(0),
-            cores: 1,
             expected_time: Some(Nanos(10 * SECOND.0)),
             expected_bandwidth: expected,
-            priority: Priority::default(),
-            kind: None,
+            ..JobSpec::new(JobId(0))
         };
         let mut job = Job::new(spec, PredictorKind::Last, Nanos::ZERO);
         job.placement = Placement::Running;
         job.runs_at(0.5, memory_bound);
         let counts = Counts { reads: Lines(gigabytes * 15_625_000), ..Counts::default() };
         let observation = Observation::new(JobId(0), SECOND, Some(counts));
-        let conditions = Conditions {
-            elapsed: SECOND,
-            whole: true,
-            shortest: Nanos::ZERO,
-            saturated: false,
-            on_saturation: OnSaturation::Discard,
-            sample: None,
-        };
-        job.learn(&observation, &conditions);
+        let brief = Conditions::brief(SECOND);
+        job.learn(&observation, &Conditions { whole: true, saturated: false, ..brief });
         job.candidate(SECOND).progress.as_secs_f64()
     }
 
