@@ -21,7 +21,7 @@ use memweir_core::{BytesPerSec, JobId};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{Candidate, QuantumView};
-use crate::record::line;
+use crate::record::{Format, line};
 use crate::scheduler::{Bus, SchedulerConfig};
 use crate::speed::SpeedModel;
 
@@ -64,12 +64,7 @@ impl PolicySetup {
     /// # Errors
     /// If the line is something else, or of another version.
     pub fn parse(line: &str) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Kind {
-            format: String,
-            version: u32,
-        }
-        let Kind { format, version } = parsed(line, "the setup of a policy")?;
+        let Format { format, version } = parsed(line, "the setup of a policy")?;
         if (format.as_str(), version) != (FORMAT, VERSION) {
             return Err(format!(
                 "version {version} of `{format}`, and not {VERSION} of `{FORMAT}`"

@@ -143,11 +143,11 @@ pub struct Record {
     pub truncated: Option<String>,
 }
 
-/// The fields of a header that identify a file.
+/// The fields of a first line that identify its format.
 #[derive(Deserialize)]
-struct Kind {
-    format: String,
-    version: u32,
+pub(crate) struct Format {
+    pub(crate) format: String,
+    pub(crate) version: u32,
 }
 
 impl Record {
@@ -223,15 +223,14 @@ fn gap(name: &str, expected: u64, found: Option<u64>) -> InputError {
 fn header(name: &str, line: &str) -> Result<Header, InputError> {
     let refuse = |reason: String| InputError::new(name, reason).line(1);
     let help = "`memweir run --record FILE` writes one";
-    let kind: Kind = serde_json::from_str(line)
+    let Format { format, version } = serde_json::from_str(line)
         .map_err(|_| refuse("no record of decisions".to_owned()).help(help))?;
-    if kind.format != FORMAT {
-        return Err(refuse(format!("a record of `{}`, not of decisions", kind.format)).help(help));
+    if format != FORMAT {
+        return Err(refuse(format!("a record of `{format}`, not of decisions")).help(help));
     }
-    if !(1..=VERSION).contains(&kind.version) {
+    if !(1..=VERSION).contains(&version) {
         return Err(refuse(format!(
-            "version {} of the format is unknown to this memweir, which reads 1 to {VERSION}",
-            kind.version
+            "version {version} of the format is unknown to this memweir, which reads 1 to {VERSION}"
         )));
     }
     serde_json::from_str(line).map_err(|error| refuse(format!("a damaged header: {error}")))
