@@ -165,19 +165,15 @@ impl<T: Threads> Machine<T> {
 
     /// Allows these jobs, and no others.
     pub fn allow(&mut self, allowed: Allowed) {
-        for (thread, known) in &mut self.known {
-            let job = self.kernel.processor().task(known.task).view.job;
-            debug_assert_eq!(self.of_task[known.task], *thread);
-            if known.seat == Seat::Runnable && !allowed.has(job) {
+        let mut blocked = Vec::new();
+        for known in self.known.values_mut() {
+            if !allowed.has(self.kernel.processor().task(known.task).view.job) {
                 known.seat = Seat::Away;
             }
+            if known.seat == Seat::Away {
+                blocked.push(known.task);
+            }
         }
-        let mut blocked: Vec<usize> = self
-            .known
-            .values()
-            .filter(|known| known.seat == Seat::Away)
-            .map(|known| known.task)
-            .collect();
         blocked.sort_unstable();
         for task in blocked {
             self.kernel.block(task);
