@@ -70,12 +70,6 @@ impl Turn {
     }
 }
 
-/// Work of a thread since it was last charged.
-pub(crate) struct Work {
-    pub(crate) instructions: u64,
-    pub(crate) events: Events,
-}
-
 impl Gate {
     /// Opens the page of the gate.
     pub(crate) fn open(path: &CStr, job: u32) -> io::Result<Self> {
@@ -182,14 +176,13 @@ impl Gate {
         }
     }
 
-    /// Charges a thread for its work.
-    pub(crate) fn charge(&self, turn: &Turn, work: &Work) {
+    /// Charges a thread for its work since it was last charged.
+    pub(crate) fn charge(&self, turn: &Turn, instructions: u64, events: &Events) {
         let (Some(record), Costs { instruction, l1_miss, l2_miss, read }) =
             (turn.record, self.costs)
         else {
             return;
         };
-        let Work { instructions, events } = work;
         let stalled = events.reads * read;
         let busy =
             instructions * instruction + events.l1_misses * l1_miss + events.l2_misses * l2_miss;

@@ -20,7 +20,7 @@ use memweir_abi::softpmu::program::GateOption;
 
 use crate::api::{self, Api, Block, Info, Instruction, PluginId};
 use crate::exec::{Emulator, Outcome};
-use crate::gate::{Caches, Gate, Turn, Work};
+use crate::gate::{Caches, Gate, Turn};
 use crate::helpers::may_access_memory;
 use crate::model::vcpu::{Room, VcpuCaches};
 use crate::process::{Phase, Process};
@@ -222,7 +222,7 @@ fn publish(vcpu: &mut Vcpu) {
     }
     process.publish_events(events);
     if let Some(gate) = gate {
-        gate.charge(&vcpu.turn, &Work { instructions: instructions.into(), events });
+        gate.charge(&vcpu.turn, instructions.into(), &events);
     }
 }
 
