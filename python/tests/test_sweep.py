@@ -294,6 +294,15 @@ def test_all_points_are_checked_before_the_first_runs(
         memweir.sweep(scenario, {"cores": [2, 2]})
 
 
+def test_a_directory_that_cannot_be_written_is_told_once(
+    scenario: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError) as failed:
+        memweir.sweep(scenario, {"cores": [2]}, out=tmp_path / "file" / "points")
+    assert failed.value.strerror == "Not a directory"
+
+
 def test_progress_counts_points(scenario: dict[str, Any]) -> None:
     seen: list[tuple[int, int]] = []
     memweir.sweep(scenario, GRID, progress=lambda done, total: seen.append((done, total)))

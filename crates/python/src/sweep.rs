@@ -237,7 +237,12 @@ fn failed(py: Python<'_>, error: SweepError) -> PyErr {
             let (number, reason) = (source.raw_os_error(), source.to_string());
             let path = path.display().to_string();
             match number {
-                Some(number) => PyOSError::new_err((number, reason, path)),
+                Some(number) => {
+                    // Python says the number itself.
+                    let end = format!(" (os error {number})");
+                    let reason = reason.strip_suffix(end.as_str()).unwrap_or(&reason).to_owned();
+                    PyOSError::new_err((number, reason, path))
+                }
                 None => PyOSError::new_err(format!("cannot write {path}: {reason}")),
             }
         }
