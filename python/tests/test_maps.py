@@ -49,8 +49,12 @@ def test_a_map_has_colors_and_functions(file: Path) -> None:
 def test_a_map_is_copied_and_reaches_other_processes(file: Path) -> None:
     read = memweir.maps.read(file)
     for again in (copy.deepcopy(read), pickle.loads(pickle.dumps(read))):
+        assert again == read and len({again, read}) == 1
         assert (again.name, again.functions) == (read.name, read.functions)
         assert again.decode(PLACES) == read.decode(PLACES)
+    text = file.read_text(encoding="utf-8")
+    other = memweir.maps.AddressMap.parse(text.replace("bits = [13]", "bits = [13, 18]"), "other")
+    assert other != read and read != text
 
 
 def test_wrong_maps_and_pages_are_refused(file: Path, tmp_path: Path) -> None:

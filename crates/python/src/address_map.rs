@@ -1,5 +1,7 @@
 //! Address maps and the page colors that they allow.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{self, Coloring, Role};
 use memweir_core::input::Refusal;
@@ -85,6 +87,17 @@ impl AddressMap {
         addresses: Vec<u64>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         addresses.into_iter().map(|address| self.place(py, address)).collect()
+    }
+
+    /// Returns true for a map of the same name, source and functions.
+    fn __eq__(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.0.to_toml().hash(&mut hasher);
+        hasher.finish()
     }
 
     fn __repr__(&self) -> String {

@@ -205,6 +205,10 @@ class AddressMap:
     """The functions by which a memory controller chooses channel, rank, bank, row and column."""
 
     def __new__(cls, text: str, name: str) -> AddressMap: ...
+    def __eq__(self, other: object) -> bool:
+        """Returns true for a map of the same name, source and functions."""
+
+    def __hash__(self) -> int: ...
     @staticmethod
     def parse(text: str, name: str) -> AddressMap:
         """Reads a map from the text of a map file; `name` is its name in refusals."""
