@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import signal
@@ -200,6 +201,24 @@ def test_what_is_no_scenario_and_no_sweep_is_refused(scenario: dict[str, Any]) -
     number: Any = 4
     with pytest.raises(memweir.InputError, match="sweep cores: 4 is no list"):
         memweir.sim(scenario, sweep={"cores": number})
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        ("1..10001", "10001"),
+        (range(1, 10_002), "10001"),
+        (range(1 << 40), "1099511627776"),
+        (itertools.count(), "more than 10000"),
+    ],
+)
+def test_more_values_than_a_key_can_take_are_refused_unread(
+    scenario: dict[str, Any], values: Any, count: str
+) -> None:
+    with pytest.raises(memweir.InputError) as refused:
+        memweir.sim(scenario, sweep={"seed": values})
+    said = f"arguments: sweep: {count} values of one key are too many\n  help: at most 10000"
+    assert str(refused.value) == said
 
 
 def test_a_refusal_names_the_line_of_a_text_but_not_of_a_dict() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
@@ -23,6 +24,9 @@ _HELP = (
     "texts, booleans, finite numbers, whole ones of 64 bits, lists and dicts of them; "
     "no key at all for a value that is missing"
 )
+
+# Values of one key at most, as on the command line.
+_MOST_VALUES = 10_000
 
 Values = Union[str, Iterable[Any]]
 """Values of a swept key: a range as on the command line (`"1..8"`), or one by one."""
@@ -76,7 +80,12 @@ def _values(values: Values, key: str) -> str | list[str]:
     if not isinstance(values, Iterable):
         help = 'a range such as `"1..8"`, or a list of values'
         raise InputError(f"sweep {key}", f"{values!r} is no list", help=help)
-    return [_written(value, f"sweep {key}") for value in values]
+    few = list(itertools.islice(values, _MOST_VALUES + 1))
+    if len(few) > _MOST_VALUES:
+        count = len(values) if isinstance(values, Sized) else f"more than {_MOST_VALUES}"
+        reason, help = f"{count} values of one key are too many", f"at most {_MOST_VALUES}"
+        raise InputError("arguments", reason, key="sweep", help=help)
+    return [_written(value, f"sweep {key}") for value in few]
 
 
 def _written(value: object, place: str) -> str:
