@@ -113,6 +113,8 @@ def test_a_refusal_of_the_command_keeps_its_parts(tmp_path: Path) -> None:
     [
         ([["true"], ["parallel", "echo", ":::", "a"]], "jobs\\[1\\]: `:::` separates commands"),
         (["sleep 1"], "jobs\\[0\\]: 'sleep 1' is a text"),
+        ([["true"], 5], "jobs\\[1\\]: 5 is no command"),
+        (None, "jobs: None names no jobs"),
         ([[], ["true"]], "command 1 is empty"),
     ],
 )
@@ -121,6 +123,15 @@ def test_what_is_no_list_of_commands_is_refused(jobs: Any, said: str) -> None:
         memweir.run(jobs, policy="os")
     with pytest.raises(memweir.InputError, match="command: 'sleep 1' is a text"):
         memweir.profile("sleep 1")
+
+
+def test_numbers_and_entries_of_directories_are_words(tmp_path: Path) -> None:
+    (tmp_path / "mix.toml").write_text(memweir.command("sim", "--example"))
+    (entry,) = os.scandir(tmp_path)
+    said = memweir.command("sim", entry, "--set", "repetitions=1", "--threads", 1)
+    assert "ideal-average" in said
+    with pytest.raises(memweir.InputError, match="cannot be read"):
+        memweir.command("sim", 5)
 
 
 def test_what_this_machine_cannot_do_is_told() -> None:

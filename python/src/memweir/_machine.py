@@ -22,7 +22,7 @@ Jobs = Union[str, "os.PathLike[str]", Sequence[Sequence[str]]]
 _SEPARATOR = ":::"
 
 
-def command(*arguments: Union[str, "os.PathLike[str]"]) -> str:
+def command(*arguments: Union[str, int, float, "os.PathLike[str]"]) -> str:
     """Runs the bundled command and returns what it printed: `command("sim", "--list")`.
 
     Raises:
@@ -30,7 +30,7 @@ def command(*arguments: Union[str, "os.PathLike[str]"]) -> str:
         MachineError: this machine cannot do it.
         CommandError: any other failure.
     """
-    return _command.call([os.fspath(argument) for argument in arguments])[0]
+    return _command.call(_words(arguments, "command"))[0]
 
 
 def profile(command: Sequence[str], **options: Any) -> ProfileResult:
@@ -110,6 +110,9 @@ def _batch(
 def _commands(jobs: Sequence[Sequence[str]]) -> list[str]:
     """Returns commands as the command line separates them."""
     words: list[str] = []
+    if not isinstance(jobs, Iterable):
+        help = "the path of a jobs file, or a list of commands, each a list of words"
+        raise InputError("arguments", f"{jobs!r} names no jobs", key="jobs", help=help)
     for number, command in enumerate(jobs):
         key = f"jobs[{number}]"
         job = _words(command, key)
@@ -120,12 +123,16 @@ def _commands(jobs: Sequence[Sequence[str]]) -> list[str]:
     return ["--", *words[1:]]
 
 
-def _words(command: Sequence[str], key: str) -> list[str]:
+def _words(command: Iterable[object], key: str) -> list[str]:
     """Returns a command and its arguments."""
+    help = "a list of the program and its arguments"
     if isinstance(command, str):
-        help = f"a list of the program and its arguments, or {['sh', '-c', command]}"
+        help = f"{help}, or {['sh', '-c', command]}"
         raise InputError("arguments", f"{command!r} is a text", key=key, help=help)
-    return [str(word) for word in command]
+    if not isinstance(command, Iterable):
+        raise InputError("arguments", f"{command!r} is no command", key=key, help=help)
+    words = (os.fspath(word) if isinstance(word, os.PathLike) else word for word in command)
+    return [str(word) for word in words]
 
 
 def reproduce(
