@@ -66,12 +66,20 @@ def _text(scenario: ScenarioLike) -> tuple[str, str, str]:
     if not isinstance(scenario, (str, os.PathLike)):
         raise InputError(UNNAMED, f"{scenario!r} is no scenario", help=help)
     path = Path(scenario)
+    return str(path), text_of(path, help), str(path.parent)
+
+
+def text_of(path: Path, help: str | None = None) -> str:
+    """Returns the text of a file; `help` says what else may stand in its place.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(str(path), f"cannot be read: {reason}", help=help) from error
-    return str(path), text, str(path.parent)
 
 
 def _values(values: Values, key: str) -> str | list[str]:

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Union
 
-from memweir._errors import InputError
 from memweir._native import AddressMap
+from memweir._scenario import text_of
 
 __all__ = ["AddressMap", "read"]
 
@@ -18,8 +18,4 @@ def read(path: Union[str, "os.PathLike[str]"]) -> AddressMap:
     Raises:
         InputError: the file cannot be read or is not a map.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(os.fspath(path), f"cannot be read: {error}") from error
-    return AddressMap.parse(text, os.fspath(path))
+    return AddressMap.parse(text_of(Path(path)), os.fspath(path))
