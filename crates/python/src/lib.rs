@@ -11,6 +11,7 @@
 //! | `simulate` | the simulations |
 //! | `sweep` | sweeps point by point, and their directory |
 //! | `supervise` | progress, interruption and failures of a simulation |
+//! | `object` | a Python object in one run |
 //! | `policy` | a Python object as a policy or a color assignment |
 //! | `served` | a Python object as a policy of the command |
 //! | `victims` | a Python object as a victim policy of paging |
@@ -22,6 +23,7 @@
 
 mod address_map;
 mod errors;
+mod object;
 mod policy;
 mod scenario;
 mod served;

@@ -12,6 +12,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors::policy_failed;
+use crate::object::{RunObject, copy};
 use crate::supervise::Supervision;
 use crate::view::{Candidate, ColorSupply, Program, Setup, View};
 
@@ -28,10 +29,6 @@ impl PythonPolicy {
     pub(crate) fn new(name: String, object: Py<PyAny>, supervision: Supervision) -> Self {
         Self { name, object, supervision }
     }
-
-    fn copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        copy(self.object.bind(py))
-    }
 }
 
 impl CustomPolicy for PythonPolicy {
@@ -40,19 +37,10 @@ impl CustomPolicy for PythonPolicy {
     }
 
     fn build(&self, config: &SchedulerConfig) -> Box<dyn Policy> {
-        let object = Python::attach(|py| match start(self.object.bind(py), config) {
-            Ok(object) => Some(object),
-            Err(cause) => {
-                self.supervision.fail(policy_failed(py, &self.name, None, cause));
-                None
-            }
+        let object = RunObject::started(&self.name, &self.supervision, |py| {
+            start(self.object.bind(py), config)
         });
-        Box::new(RunPolicy {
-            name: self.name.clone(),
-            object,
-            supervision: self.supervision.clone(),
-            target: None,
-        })
+        Box::new(RunPolicy { object, target: None })
     }
 }
 
@@ -70,7 +58,8 @@ impl CustomAssignment for PythonPolicy {
             let programs: Vec<Program> = programs.iter().copied().map(Program).collect();
             let supply = ColorSupply::new(supply);
             let ask = || -> PyResult<Vec<Vec<u32>>> {
-                let answer = self.copy(py)?.call_method1("assign", (programs, supply))?;
+                let object = copy(self.object.bind(py))?;
+                let answer = object.call_method1("assign", (programs, supply))?;
                 let colors = |set: PyResult<Bound<'_, PyAny>>| -> PyResult<Vec<u32>> {
                     set?.try_iter()?.map(|color| color?.extract()).collect()
                 };
@@ -85,11 +74,6 @@ impl CustomAssignment for PythonPolicy {
         })?;
         Ok(sets.into_iter().map(|set| set.into_iter().map(Color).collect()).collect())
     }
-}
-
-/// Returns a copy of an object that shares nothing with it.
-fn copy<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    object.py().import("copy")?.call_method1("deepcopy", (object,))
 }
 
 /// Returns the object of one run, which has been told of the machine if it has `start(setup)`.
@@ -111,25 +95,15 @@ pub(crate) fn decide(
 
 /// The policy of one run.
 struct RunPolicy {
-    name: String,
-    /// Absent if it could not be started.
-    object: Option<Py<PyAny>>,
-    supervision: Supervision,
+    object: RunObject,
     target: Option<BytesPerSec>,
 }
 
 impl Policy for RunPolicy {
     /// Asks the object. After a failure the simulation is about to stop, and nothing is chosen.
     fn select(&mut self, view: &QuantumView<'_>, chosen: &mut Vec<usize>) {
-        let Some(object) = self.object.as_ref().filter(|_| !self.supervision.has_stopped()) else {
-            return;
-        };
-        let selected = Python::attach(|py| {
-            let selected = decide(object.bind(py), view)
-                .map_err(|cause| policy_failed(py, &self.name, Some(view.quantum), cause));
-            selected.map_err(|error| self.supervision.fail(error))
-        });
-        if let Ok((places, target)) = selected {
+        let selected = self.object.ask(Some(view.quantum), |object| decide(object, view));
+        if let Some((places, target)) = selected {
             self.target = target;
             chosen.extend(places);
         }

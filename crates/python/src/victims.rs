@@ -7,7 +7,7 @@ use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::errors::policy_failed;
+use crate::object::{RunObject, copy};
 use crate::supervise::Supervision;
 
 /// A victim policy that is written in Python: an object with `victim()`. Each run has a deep copy
@@ -49,7 +49,7 @@ impl PythonVictims {
     /// Returns the object of one run, which has been told the number of pages if it has
     /// `start(pages)`.
     fn start(&self, py: Python<'_>, pages: usize) -> PyResult<Py<PyAny>> {
-        let copy = py.import("copy")?.call_method1("deepcopy", (&self.object,))?;
+        let copy = copy(self.object.bind(py))?;
         if self.methods.start {
             copy.call_method1("start", (pages,))?;
         }
@@ -74,48 +74,9 @@ impl VictimSource for PythonVictims {
     }
 
     fn create(&self, pages: usize) -> Box<dyn VictimPolicy> {
-        let object = Python::attach(|py| match self.start(py, pages) {
-            Ok(object) => Some(object),
-            Err(cause) => {
-                self.supervision.fail(policy_failed(py, &self.name, None, cause));
-                None
-            }
-        });
-        let object =
-            RunObject { name: self.name.clone(), object, supervision: self.supervision.clone() };
+        let object = RunObject::started(&self.name, &self.supervision, |py| self.start(py, pages));
         let in_dram = Fifo::new(vec![Node::default(); pages]);
         Box::new(RunVictims { object, methods: self.methods, pages, in_dram })
-    }
-}
-
-/// The object of one run.
-struct RunObject {
-    name: String,
-    /// Absent if it could not be started.
-    object: Option<Py<PyAny>>,
-    supervision: Supervision,
-}
-
-impl RunObject {
-    /// Calls a method and hands its answer to `read`. If either raises, the simulation is about to
-    /// stop, and nothing is called from then on.
-    fn ask<T>(
-        &self,
-        method: &str,
-        arguments: impl for<'py> PyCallArgs<'py>,
-        read: impl FnOnce(Bound<'_, PyAny>) -> PyResult<T>,
-    ) -> Option<T> {
-        let object = self.object.as_ref().filter(|_| !self.supervision.has_stopped())?;
-        Python::attach(|py| {
-            let answer = object.bind(py).call_method1(method, arguments).and_then(read);
-            let failed = |cause| policy_failed(py, &self.name, None, cause);
-            answer.map_err(|cause| self.supervision.fail(failed(cause))).ok()
-        })
-    }
-
-    /// Calls a method that answers nothing.
-    fn tell(&self, method: &str, arguments: impl for<'py> PyCallArgs<'py>) {
-        self.ask(method, arguments, |_| Ok(()));
     }
 }
 
@@ -129,6 +90,13 @@ struct RunVictims {
     in_dram: Fifo,
 }
 
+impl RunVictims {
+    /// Calls a method that answers nothing.
+    fn tell(&self, method: &str, arguments: impl for<'py> PyCallArgs<'py>) {
+        self.object.ask(None, |object| object.call_method1(method, arguments).map(drop));
+    }
+}
+
 impl VictimPolicy for RunVictims {
     fn enter(&mut self, page: Page, why: Entry) {
         self.in_dram.enter(page, why);
@@ -138,7 +106,7 @@ impl VictimPolicy for RunVictims {
                 Entry::Returned => "returned",
                 Entry::Kept => "kept",
             };
-            self.object.tell("enter", (page, why));
+            self.tell("enter", (page, why));
         }
     }
 
@@ -149,21 +117,21 @@ impl VictimPolicy for RunVictims {
                 Seen::Read => "read",
                 Seen::Written => "written",
             };
-            self.object.tell("see", (page, seen));
+            self.tell("see", (page, seen));
         }
     }
 
     fn leave(&mut self, page: Page) {
         self.in_dram.leave(page);
         if self.methods.leave {
-            self.object.tell("leave", (page,));
+            self.tell("leave", (page,));
         }
     }
 
     fn victim(&mut self) -> Option<Page> {
         let (in_dram, pages) = (&mut self.in_dram, self.pages);
-        let chosen = self.object.ask("victim", (), |answer| {
-            let page: Page = answer.extract()?;
+        let chosen = self.object.ask(None, |object| {
+            let page: Page = object.call_method0("victim")?.extract()?;
             let before = in_dram.resident();
             if (page as usize) < pages {
                 in_dram.leave(page);
@@ -182,12 +150,13 @@ impl VictimPolicy for RunVictims {
     }
 
     fn wants_scan(&self) -> bool {
-        self.object.ask("wants_scan", (), |answer| answer.extract()).unwrap_or(false)
+        let wants = self.object.ask(None, |object| object.call_method0("wants_scan")?.extract());
+        wants.unwrap_or(false)
     }
 
     fn scanned(&mut self) {
         if self.methods.scanned {
-            self.object.tell("scanned", ());
+            self.tell("scanned", ());
         }
     }
 }
