@@ -86,6 +86,22 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Table {
+    /// Creates a table.
+    #[must_use]
+    pub fn new(
+        caption: impl Into<String>,
+        header: impl IntoIterator<Item = impl Into<String>>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        Self {
+            caption: caption.into(),
+            header: header.into_iter().map(Into::into).collect(),
+            rows: rows.into_iter().collect(),
+        }
+    }
+}
+
 /// One figure of the paper, reproduced.
 #[derive(Clone, Debug)]
 pub struct Section {

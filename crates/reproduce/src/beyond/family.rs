@@ -377,11 +377,8 @@ fn table(case: &CaseGains) -> Table {
             percent(share.map(|share| 100.0 * share)),
         ]
     };
-    Table {
-        caption: format!("Gain over `os`, {}", case.name),
-        header: header.map(str::to_owned).to_vec(),
-        rows: case.policies.iter().zip(&case.shares).map(row).collect(),
-    }
+    let rows = case.policies.iter().zip(&case.shares).map(row);
+    Table::new(format!("Gain over `os`, {}", case.name), header, rows)
 }
 
 /// Returns a value without a goal.

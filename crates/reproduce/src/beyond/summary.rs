@@ -70,11 +70,7 @@ impl Cases<'_> {
             "behind best policy (points)",
             "at most",
         ];
-        Table {
-            caption: "Every policy over all mixes".to_owned(),
-            header: header.map(str::to_owned).to_vec(),
-            rows: self.by_policy().map(row).collect(),
-        }
+        Table::new("Every policy over all mixes", header, self.by_policy().map(row))
     }
 
     /// Gain of our policy in each case, and its least lead over another.
@@ -90,11 +86,8 @@ impl Cases<'_> {
             ]
         };
         let least = "least lead over another policy (points)";
-        Table {
-            caption: format!("`{OURS}` by family"),
-            header: ["mixes", "mean gain (%)", "worst mix (%)", least].map(str::to_owned).to_vec(),
-            rows: self.0.iter().map(row).collect(),
-        }
+        let header = ["mixes", "mean gain (%)", "worst mix (%)", least];
+        Table::new(format!("`{OURS}` by family"), header, self.0.iter().map(row))
     }
 
     /// Lines of the report for each policy.

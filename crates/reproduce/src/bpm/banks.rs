@@ -137,11 +137,9 @@ fn by_program(parameters: &Parameters, profiles: &[Profile], performance: &[Vec<
         let cells = speeds.iter().map(|speed| format!("{:.1}", 100.0 * speed));
         std::iter::once(profile.name.clone()).chain(cells).collect()
     };
-    Table {
-        caption: "Performance of each program, % of its best".to_owned(),
-        header: std::iter::once("program".to_owned()).chain(banks).collect(),
-        rows: profiles.iter().zip(performance).map(row).collect(),
-    }
+    let header = std::iter::once("program".to_owned()).chain(banks);
+    let rows = profiles.iter().zip(performance).map(row);
+    Table::new("Performance of each program, % of its best", header, rows)
 }
 
 /// Table of the requested and the measured characteristics of each program.
@@ -159,11 +157,8 @@ fn fits(profiles: &[Profile]) -> Table {
         ]
     };
     let header = ["program", "MPKI", "row-buffer locality (%)", "bank parallelism", "GB/s"];
-    Table {
-        caption: "The programs alone: what is published / what ours do".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: profiles.iter().map(row).collect(),
-    }
+    let caption = "The programs alone: what is published / what ours do";
+    Table::new(caption, header, profiles.iter().map(row))
 }
 
 fn misfits(profiles: &[Profile]) -> String {

@@ -105,11 +105,8 @@ fn table(
         "quarter, no refresh",
         "all, no refresh",
     ];
-    Table {
-        caption: format!("Performance in {BANKS} of 64 banks, and misses, % of those in all"),
-        header: header.map(str::to_owned).to_vec(),
-        rows: profiles.iter().zip(rows).map(row).collect(),
-    }
+    let caption = format!("Performance in {BANKS} of 64 banks, and misses, % of those in all");
+    Table::new(caption, header, profiles.iter().zip(rows).map(row))
 }
 
 /// Returns the colors of the first of as many programs as fit.

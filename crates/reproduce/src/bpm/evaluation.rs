@@ -101,11 +101,8 @@ fn table(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table
         ]
     };
     let header = ["workload", "weighted speedup", "with BPM", "maximum slowdown", "with BPM"];
-    Table {
-        caption: "The workloads, without and with BPM".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: workloads.iter().zip(without.iter().zip(with)).map(row).collect(),
-    }
+    let rows = workloads.iter().zip(without.iter().zip(with)).map(row);
+    Table::new("The workloads, without and with BPM", header, rows)
 }
 
 /// Table of the slowdown of each program.
@@ -121,11 +118,8 @@ fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> T
                 ]
             })
         });
-    Table {
-        caption: "Slowdown of each program, without and with BPM".to_owned(),
-        header: ["program", "slowdown", "with BPM"].map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
+    let header = ["program", "slowdown", "with BPM"];
+    Table::new("Slowdown of each program, without and with BPM", header, rows)
 }
 
 fn short(name: &str) -> &str {

@@ -108,11 +108,8 @@ fn table(workloads: &[Workload], each: &[[f64; 4]], gains: &[f64]) -> Table {
         "product, GB/s",
         "improvement, %",
     ];
-    Table {
-        caption: "The indicators of each workload and its improvement".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows: workloads.iter().zip(each.iter().zip(gains)).map(row).collect(),
-    }
+    let rows = workloads.iter().zip(each.iter().zip(gains)).map(row);
+    Table::new("The indicators of each workload and its improvement", header, rows)
 }
 
 #[cfg(test)]

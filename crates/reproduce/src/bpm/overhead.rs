@@ -128,11 +128,7 @@ pub(super) fn overhead(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Res
     let header =
         ["program", "faults", "kernel time, plain (%)", "with colors (%)", "spilled pages"];
     Ok(Found {
-        tables: vec![Table {
-            caption: "Faults of all pages of each program".to_owned(),
-            header: header.map(str::to_owned).to_vec(),
-            rows: rows.collect(),
-        }],
+        tables: vec![Table::new("Faults of all pages of each program", header, rows)],
         values: vec![
             ("kernel", mean(&shares)),
             ("more", costs.more(&costs.recycled)),

@@ -134,11 +134,11 @@ pub(super) fn figure_10(
             caption: parameters.memories.join(", "),
             ..Plot::of(vec![Panel::Chart(chart)])
         }],
-        tables: vec![Table {
-            caption: "Bandwidth per program and improvement".to_owned(),
-            header: header.map(str::to_owned).to_vec(),
-            rows: points.iter().map(row).collect(),
-        }],
+        tables: vec![Table::new(
+            "Bandwidth per program and improvement",
+            header,
+            points.iter().map(row),
+        )],
         values: vec![
             ("slow", gain(0)),
             ("middle", gain(1)),

@@ -75,17 +75,12 @@ fn table(sessions: &Sessions, size: usize) -> Table {
         });
         std::iter::once((*title).to_owned()).chain(cells).collect()
     };
-    Table {
-        caption: format!(
-            "{} of swap: delay in ms, and how much of it faults take",
-            sessions.sizes[size]
-        ),
-        header: std::iter::once("group")
-            .chain(SHOWN.map(|(_, name)| name))
-            .map(str::to_owned)
-            .collect(),
-        rows: sessions.groups.iter().enumerate().map(row).collect(),
-    }
+    let swap = sessions.sizes[size];
+    Table::new(
+        format!("{swap} of swap: delay in ms, and how much of it faults take"),
+        std::iter::once("group").chain(SHOWN.map(|(_, name)| name)),
+        sessions.groups.iter().enumerate().map(row),
+    )
 }
 
 pub(super) fn table_5(sessions: &Sessions) -> Found {
@@ -116,11 +111,11 @@ pub(super) fn table_5(sessions: &Sessions) -> Found {
         .flat_map(|size| ["DRAM", "DR.Swap", "flash"].map(|kind| format!("{kind}, {size}")));
     let all = 0..sessions.groups.len();
     Found {
-        tables: vec![Table {
-            caption: "Delay of switches back to each application, in ms".to_owned(),
-            header: std::iter::once("application".to_owned()).chain(columns).collect(),
+        tables: vec![Table::new(
+            "Delay of switches back to each application, in ms",
+            std::iter::once("application".to_owned()).chain(columns),
             rows,
-        }],
+        )],
         values: vec![
             ("twitter", twitter),
             ("switch", mean(all.map(|g| group(sessions, [0, g, DIRECT])))),

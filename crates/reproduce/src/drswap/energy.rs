@@ -34,14 +34,15 @@ pub(super) fn figure_7(sessions: &Sessions) -> Found {
         });
         std::iter::once(sessions.sizes[size].to_string()).chain(cells).collect()
     };
-    let header = ["DRAM, mended (J)", "flash", "DR.Swap", "DRAM, physical", "flash", "DR.Swap"];
+    let header =
+        ["swap", "DRAM, mended (J)", "flash", "DR.Swap", "DRAM, physical", "flash", "DR.Swap"];
     Found {
         plots: vec![sessions.bars(&DRAWN, |at| joules(sessions, at, mended))],
-        tables: vec![Table {
-            caption: "Average of the groups".to_owned(),
-            header: std::iter::once("swap").chain(header).map(str::to_owned).collect(),
-            rows: (0..sessions.sizes.len()).map(row).collect(),
-        }],
+        tables: vec![Table::new(
+            "Average of the groups",
+            header,
+            (0..sessions.sizes.len()).map(row),
+        )],
         values: vec![
             ("128", saved(0, mended)),
             ("256", saved(1, mended)),

@@ -94,11 +94,7 @@ impl Crowds {
         let header = ["DRAM".to_owned(), format!("without swap ({unit})"), "with swap".to_owned()];
         Found {
             plots: vec![Plot::of(vec![Panel::Chart(chart)])],
-            tables: vec![Table {
-                caption: what.to_owned(),
-                header: header.to_vec(),
-                rows: self.dram.iter().zip(means).map(row).collect(),
-            }],
+            tables: vec![Table::new(what, header, self.dram.iter().zip(means).map(row))],
             ..Found::default()
         }
     }

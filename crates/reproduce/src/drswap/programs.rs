@@ -148,11 +148,11 @@ pub(super) fn programs(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
     ];
     Ok(Found {
         plots: vec![bars(&pairs)],
-        tables: vec![Table {
-            caption: "DRAM for a quarter of the pages".to_owned(),
-            header: header.map(str::to_owned).to_vec(),
-            rows: pairs.iter().map(Pair::row).collect(),
-        }],
+        tables: vec![Table::new(
+            "DRAM for a quarter of the pages",
+            header,
+            pairs.iter().map(Pair::row),
+        )],
         values: vec![("mix", all.less()), ("unwritten", all.unwritten())],
         rows: pairs[..pairs.len() - 1].iter().flat_map(rows).collect(),
         ..Found::default()

@@ -135,11 +135,8 @@ fn table(sessions: &Sessions, size: usize) -> Table {
             format!("{:.1}", count(DIRECT, |counts| counts.killed)),
         ]
     };
-    Table {
-        caption: format!("Swap-ins of 15 minutes, {} of swap", sessions.sizes[size]),
-        header: header.map(str::to_owned).to_vec(),
-        rows: sessions.groups.iter().enumerate().map(row).collect(),
-    }
+    let caption = format!("Swap-ins of 15 minutes, {} of swap", sessions.sizes[size]);
+    Table::new(caption, header, sessions.groups.iter().enumerate().map(row))
 }
 
 fn bars(sessions: &Sessions) -> Plot {

@@ -101,11 +101,8 @@ fn table(programs: &[(&String, &Vec<Curve>)]) -> Table {
         })
     });
     let instances = (1..=INSTANCES).map(|count| format!("{count} tasks"));
-    Table {
-        caption: "Slowdown by banks and tasks".to_owned(),
-        header: std::iter::once("program".to_owned()).chain(instances).collect(),
-        rows: rows.collect(),
-    }
+    let header = std::iter::once("program".to_owned()).chain(instances);
+    Table::new("Slowdown by banks and tasks", header, rows)
 }
 
 fn panel(name: &str, curves: &[Curve]) -> Panel {

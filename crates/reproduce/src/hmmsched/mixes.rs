@@ -254,11 +254,7 @@ fn table(mixes: &Mixes, policies: &[&str], runs: &[Vec<Times>]) -> Table {
         }
     }
     let header = ["mix and policy", "mean reduction (%)", "best (%)", "worst (%)", "last task (s)"];
-    Table {
-        caption: "Reduction of the instances' times, by mix, latencies and policy".to_owned(),
-        header: header.map(str::to_owned).to_vec(),
-        rows,
-    }
+    Table::new("Reduction of the instances' times, by mix, latencies and policy", header, rows)
 }
 
 /// Removes each rule of the scheduler in turn.

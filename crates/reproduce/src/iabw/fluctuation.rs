@@ -130,11 +130,11 @@ pub(super) fn figure_5(
     let rows = rows.into_iter().flat_map(|(kind, curves)| {
         curves.iter().map(move |(name, curve)| (format!("{kind}, {name}"), curve))
     });
-    let table = Table {
-        caption: format!("Loss of weighted speedup at a demand of {peak:.0} {UNIT}"),
-        header: vec!["segment".to_owned(), "loss".to_owned()],
-        rows: rows.map(|(name, curve)| vec![name, format!("{:.4}", loss(curve))]).collect(),
-    };
+    let table = Table::new(
+        format!("Loss of weighted speedup at a demand of {peak:.0} {UNIT}"),
+        ["segment", "loss"],
+        rows.map(|(name, curve)| vec![name, format!("{:.4}", loss(curve))]),
+    );
     Ok(Found {
         plots: vec![plot(&degrees), plot(&original), plot(&regular)],
         tables: vec![table],

@@ -147,32 +147,21 @@ impl<'a> Outcomes<'a> {
     pub(super) fn table(&self) -> Table {
         let each = self.names.iter().map(|name| format!("{name} (%)"));
         let deviations = self.names.iter().map(|name| format!("{name} sd"));
-        let header = ["workload", "IABW", "bound (s)", "OS (s)"].map(str::to_owned);
-        Table {
-            caption: "Turnaround, improvement, and standard deviation by workload".to_owned(),
-            header: header
-                .into_iter()
-                .chain(each)
-                .chain(["OS sd".to_owned()])
-                .chain(deviations)
-                .collect(),
-            rows: self
-                .workloads
-                .iter()
-                .zip(self.bounds.iter().zip(&self.runs))
-                .map(|(workload, (bound, runs))| {
-                    let names = [
-                        workload.label(),
-                        format!("{:.1}", workload.paper.iabw),
-                        format!("{bound:.1}"),
-                        format!("{:.1}", runs[0].turnaround()),
-                    ];
-                    let gains = runs[1..].iter().map(|r| format!("{:.2}", r.improvement(&runs[0])));
-                    let deviations = runs.iter().map(|r| format!("{:.2}", r.deviation()));
-                    names.into_iter().chain(gains).chain(deviations).collect()
-                })
-                .collect(),
-        }
+        let names = ["workload", "IABW", "bound (s)", "OS (s)"].map(str::to_owned);
+        let header = names.into_iter().chain(each).chain(["OS sd".to_owned()]).chain(deviations);
+        let row = |(workload, (bound, runs)): (&Counterpart, (&f64, &Vec<Runs>))| {
+            let names = [
+                workload.label(),
+                format!("{:.1}", workload.paper.iabw),
+                format!("{bound:.1}"),
+                format!("{:.1}", runs[0].turnaround()),
+            ];
+            let gains = runs[1..].iter().map(|r| format!("{:.2}", r.improvement(&runs[0])));
+            let deviations = runs.iter().map(|r| format!("{:.2}", r.deviation()));
+            names.into_iter().chain(gains).chain(deviations).collect()
+        };
+        let rows = self.workloads.iter().zip(self.bounds.iter().zip(&self.runs)).map(row);
+        Table::new("Turnaround, improvement, and standard deviation by workload", header, rows)
     }
 }
 

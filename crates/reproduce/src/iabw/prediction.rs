@@ -118,11 +118,8 @@ fn table(predictors: &[String], by_program: &[(&str, &[f64])]) -> Table {
         let shares = shares.iter().map(|share| format!("{share:.1}"));
         std::iter::once((*name).to_owned()).chain(shares).collect()
     };
-    Table {
-        caption: "Quanta predicted, in percent".to_owned(),
-        header: std::iter::once("program".to_owned()).chain(predictors.iter().cloned()).collect(),
-        rows: by_program.iter().map(row).collect(),
-    }
+    let header = std::iter::once("program").chain(predictors.iter().map(String::as_str));
+    Table::new("Quanta predicted, in percent", header, by_program.iter().map(row))
 }
 
 /// `milc` of `433.milc`.

@@ -266,23 +266,19 @@ pub(super) fn table_2(
     }
     let scheduler = setting.workloads.scheduler("ideal-average");
     let threshold = scheduler.bus.saturation_threshold().map_or(f64::NAN, super::units::btr);
+    let saturation = format!("saturation threshold T_B ({UNIT})");
+    let rows = [
+        ("cores", scheduler.cores.to_string()),
+        ("quantum (ms)", format!("{:.0}", scheduler.quantum.as_millis_f64())),
+        ("predictor, with the threshold T_S", scheduler.predictor.to_string()),
+        (saturation.as_str(), format!("{threshold:.1}")),
+    ];
     Ok(Found {
-        tables: vec![Table {
-            caption: "Parameters of the scheduler".to_owned(),
-            header: vec!["parameter".to_owned(), "value".to_owned()],
-            rows: vec![
-                vec!["cores".to_owned(), scheduler.cores.to_string()],
-                vec![
-                    "quantum (ms)".to_owned(),
-                    format!("{:.0}", scheduler.quantum.as_millis_f64()),
-                ],
-                vec![
-                    "predictor, with the threshold T_S".to_owned(),
-                    scheduler.predictor.to_string(),
-                ],
-                vec![format!("saturation threshold T_B ({UNIT})"), format!("{threshold:.1}")],
-            ],
-        }],
+        tables: vec![Table::new(
+            "Parameters of the scheduler",
+            ["parameter", "value"],
+            rows.map(|(name, value)| vec![name.to_owned(), value]),
+        )],
         values: vec![("filter", mean(&differences))],
         ..Found::default()
     })

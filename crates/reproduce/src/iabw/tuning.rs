@@ -163,13 +163,11 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
         levels: vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[6] }],
         ..Chart::default()
     };
-    let table = Table {
-        caption: "Improvement over the OS in percent by target, as a share of the ideal average \
-                  bandwidth"
-            .to_owned(),
-        header: header(tuned),
-        rows: tuned.workloads.iter().map(row).collect(),
-    };
+    let table = Table::new(
+        "Improvement over the OS in percent by target, as a share of the ideal average bandwidth",
+        header(tuned),
+        tuned.workloads.iter().map(row),
+    );
     let spread = bars::of(header(tuned).into_iter().skip(2), [("", by_share(tuned))]);
     Found {
         plots: vec![Plot::of(vec![Panel::Chart(chart), Panel::Bars(spread)])],

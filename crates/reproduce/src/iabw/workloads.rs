@@ -202,22 +202,7 @@ fn scheduler(parameters: &Parameters, hardware: &Hardware) -> Result<SchedulerCo
 /// Table 1.
 pub(super) fn table_1(workloads: &Workloads) -> Found {
     let mut found = Found::default();
-    let mut table = Table {
-        caption: "The counterparts: programs, and ideal average bandwidth as normal workloads"
-            .to_owned(),
-        header: [
-            "workload",
-            "seed",
-            "jobs",
-            "IABW (paper)",
-            "IABW",
-            "normal: jobs",
-            "normal: IABW",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
-        rows: Vec::new(),
-    };
+    let mut rows = Vec::new();
     for &set in Set::ALL {
         for counterpart in workloads.set(set) {
             let Counterpart { paper, equal, normal } = counterpart;
@@ -225,7 +210,7 @@ pub(super) fn table_1(workloads: &Workloads) -> Found {
             let name = format!("{} {}", title(set), counterpart.label());
             found.rows.push((drawn(&name, paper.iabw), ours));
             let programs: Vec<&str> = equal.tasks.iter().map(|task| task.name.as_str()).collect();
-            table.rows.push(vec![
+            rows.push(vec![
                 format!("{} {}: {}", title(set), counterpart.label(), programs.join(", ")),
                 equal.seed.to_string(),
                 equal.tasks.len().to_string(),
@@ -236,7 +221,10 @@ pub(super) fn table_1(workloads: &Workloads) -> Found {
             ]);
         }
     }
-    found.tables.push(table);
+    let caption = "The counterparts: programs, and ideal average bandwidth as normal workloads";
+    let header =
+        ["workload", "seed", "jobs", "IABW (paper)", "IABW", "normal: jobs", "normal: IABW"];
+    found.tables.push(Table::new(caption, header, rows));
     found
 }
 
