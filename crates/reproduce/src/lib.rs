@@ -17,6 +17,7 @@ mod drswap;
 mod hmmsched;
 pub mod html;
 mod iabw;
+mod lines;
 pub mod live;
 pub mod manual;
 mod mean;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
-use memweir_plot::{Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Level, PALETTE, Panel};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits, Supply};
 use serde::Deserialize;
 
 use super::programs::Profile;
 use super::rig::Conditions;
 use super::runs::{ALONE_WORK, Runs, refused};
+use crate::lines;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -109,16 +110,15 @@ pub(super) fn figure_1(
         ("light", mean(&light)),
         ("eight", average(8)),
     ];
-    let line = |(value, color): (&dyn Fn(u32) -> f64, _)| {
+    let line = |value: &dyn Fn(u32) -> f64| {
         let points = parameters.banks.iter().map(|banks| (f64::from(*banks), value(*banks)));
-        Series { name: String::new(), points: points.collect(), style: Style::Line, color }
+        ("", points.collect())
     };
     let drawn: [&dyn Fn(u32) -> f64; 4] =
         [&average, &lowest, &|banks| of("libquantum", banks), &|banks| of("mcf", banks)];
-    let series = drawn.into_iter().zip(PALETTE).map(line);
     let chart = Chart {
         y_start: Some(60.0),
-        series: series.collect(),
+        series: lines::of(drawn.into_iter().map(line)),
         levels: vec![Level { name: "90 %".to_owned(), value: 90.0, color: PALETTE[4] }],
         ..Chart::default()
     };

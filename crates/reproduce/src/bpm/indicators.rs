@@ -2,13 +2,14 @@
 
 use memweir_bank::indicators::Indicators;
 use memweir_core::{BytesPerSec, metrics};
-use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Panel};
 use serde::Deserialize;
 
 use super::evaluation::Gains;
 use super::programs::Profile;
 use super::runs::{Case, Partition, Runs};
 use super::workloads::Workload;
+use crate::lines;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -56,13 +57,11 @@ pub(super) fn figure_7(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Res
     let mut values: Vec<(&'static str, f64)> =
         FOUR.iter().zip(correlations).map(|((id, _), correlation)| (*id, correlation)).collect();
     values.push(("ahead", correlations[3] - others));
-    let series = FOUR.iter().enumerate().zip(PALETTE).map(|((place, (_, name)), color)| Series {
-        name: (*name).to_owned(),
-        points: grouped(&column(place), &gains, parameters.groups),
-        style: Style::Line,
-        color,
-    });
-    let chart = Chart { series: series.collect(), ..Chart::default() };
+    let curves = FOUR
+        .iter()
+        .enumerate()
+        .map(|(place, (_, name))| (*name, grouped(&column(place), &gains, parameters.groups)));
+    let chart = Chart { series: lines::of(curves), ..Chart::default() };
     Ok(Found {
         plots: vec![Plot::of(vec![Panel::Chart(chart)])],
         tables: vec![table(&runs.workloads, &each, &gains)],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Panel};
 use serde::Deserialize;
 
 use super::evaluation::{Gains, bars};
@@ -10,6 +10,7 @@ use super::memory::PAPER_MEMORY;
 use super::rig::{Conditions, Layout, Page};
 use super::runs::{Case, Outcome, Partition, Runs};
 use crate::bars;
+use crate::lines;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -110,19 +111,10 @@ pub(super) fn figure_10(
     let gain = |place: usize| points.get(place).map_or(f64::NAN, |point| point.speedup);
     let per_core = |place: usize| points.get(place).map_or(f64::NAN, |point| point.per_core);
     let last = points.len().saturating_sub(1);
-    let series = |color, value: fn(&Point) -> f64| Series {
-        name: String::new(),
-        points: points.iter().map(|point| (point.per_core, value(point))).collect(),
-        style: Style::Line,
-        color,
-    };
-    let chart = Chart {
-        series: vec![
-            series(PALETTE[0], |point| point.speedup),
-            series(PALETTE[1], |point| point.fairness),
-        ],
-        ..Chart::default()
-    };
+    let improvements: [fn(&Point) -> f64; 2] = [|point| point.speedup, |point| point.fairness];
+    let curves = improvements
+        .map(|value| ("", points.iter().map(|point| (point.per_core, value(point))).collect()));
+    let chart = Chart { series: lines::of(curves), ..Chart::default() };
     let row = |point: &Point| {
         let number = |value: f64| format!("{value:.2}");
         let values = [point.per_core, point.speedup, point.fairness].map(number);

@@ -1,12 +1,13 @@
 //! Fig. 2 and 3: all applications in turn, with a swap area on flash and without one.
 
 use memweir_core::Bytes;
-use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Panel};
 use memweir_swap::phone::ALL;
 use memweir_swap::session::SessionOutcome;
 use serde::Deserialize;
 
 use super::sessions::{FLASH, assumed, kinds, less, mebibytes, refused, session};
+use crate::lines;
 use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
@@ -76,15 +77,13 @@ impl Crowds {
 
     fn found(&self, what: &str, unit: &str, means: &[[f64; 2]]) -> Found {
         let mib = |size: &Bytes| size.as_f64() / f64::from(1 << 20);
-        let series = |place: usize| Series {
-            name: String::new(),
-            points: self.dram.iter().map(mib).zip(means.iter().map(|pair| pair[place])).collect(),
-            style: Style::Line,
-            color: PALETTE[place],
-        };
+        let curves = [0, 1].map(|place: usize| {
+            let values = means.iter().map(|pair| pair[place]);
+            ("", self.dram.iter().map(mib).zip(values).collect())
+        });
         let chart = Chart {
             x_start: self.dram.first().map_or(0.0, mib),
-            series: [0, 1].map(series).into(),
+            series: lines::of(curves),
             ..Chart::default()
         };
         let row = |(dram, pair): (&Bytes, &[f64; 2])| {

@@ -2,7 +2,7 @@
 //! difference.
 
 use memweir_energy::{CATEGORIES, SwapIns, TABLE_IV};
-use memweir_plot::{Bars, Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{Bars, Chart, Level, PALETTE, Panel};
 use memweir_swap::memory::Counts;
 use memweir_swap::phone::Phone;
 
@@ -10,6 +10,7 @@ use super::sessions::{
     COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
 };
 use crate::bars;
+use crate::lines;
 use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
@@ -192,12 +193,7 @@ fn remark(share: f64) -> String {
 
 fn chart(curve: &[(f64, f64)]) -> Plot {
     let chart = Chart {
-        series: vec![Series {
-            name: String::new(),
-            points: curve.to_vec(),
-            style: Style::Line,
-            color: PALETTE[0],
-        }],
+        series: lines::of([("", curve.to_vec())]),
         levels: vec![Level { name: "paper".to_owned(), value: PAPER_MIDDLE, color: PALETTE[1] }],
         ..Chart::default()
     };

@@ -7,12 +7,13 @@ use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::drive::{Mode, Offer, drive};
 use memweir_dram::request::Source;
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
-use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Panel};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
 use crate::bpm::crowd::{Crowd, Room};
+use crate::lines;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -106,16 +107,13 @@ fn table(programs: &[(&String, &Vec<Curve>)]) -> Table {
 }
 
 fn panel(name: &str, curves: &[Curve]) -> Panel {
-    let series = curves.iter().zip(PALETTE).map(|((room, slowdowns), color)| Series {
-        name: room.clone(),
-        points: slowdowns.iter().zip(1..).map(|(y, x)| (f64::from(x), *y)).collect(),
-        style: Style::Line,
-        color,
+    let curves = curves.iter().map(|(room, slowdowns)| {
+        (room, slowdowns.iter().zip(1..).map(|(y, x)| (f64::from(x), *y)).collect())
     });
     Panel::Chart(Chart {
         title: name.to_owned(),
         x_start: 1.0,
-        series: series.collect(),
+        series: lines::of(curves),
         ..Chart::default()
     })
 }
@@ -188,13 +186,10 @@ pub(super) fn figure_3(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
         translated.push((device, effective));
     }
     let chart = |curves: &[(&str, Vec<f64>)]| {
-        let series = curves.iter().zip(PALETTE).map(|((device, rates), color)| Series {
-            name: (*device).to_owned(),
-            points: shares.iter().copied().zip(rates.iter().copied()).collect(),
-            style: Style::Line,
-            color,
+        let curves = curves.iter().map(|(device, rates)| {
+            (*device, shares.iter().copied().zip(rates.iter().copied()).collect())
         });
-        Panel::Chart(Chart { series: series.collect(), ..Chart::default() })
+        Panel::Chart(Chart { series: lines::of(curves), ..Chart::default() })
     };
     Ok(Found {
         plots: vec![Plot::of(vec![chart(&counted), chart(&translated)])],

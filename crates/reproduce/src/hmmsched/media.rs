@@ -10,9 +10,10 @@ use memweir_flow::{
     Contender, Demand, Experiment, Flow, Hardware, Machine, Placement, SimError, Task, simulate,
     speeds,
 };
-use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Panel};
 use serde::Deserialize;
 
+use crate::lines;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -131,13 +132,8 @@ pub(super) fn figure_2(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
         ("growth", at(&heavy, last) / at(&heavy, 1)),
         ("nvm", at(&nvm, last) / at(&heavy, last)),
     ];
-    let chart = Chart { x_start: 1.0, series: lines(curves), ..Chart::default() };
+    let chart = Chart { x_start: 1.0, series: lines::of(curves), ..Chart::default() };
     Ok(Found { plots: vec![Plot::of(vec![Panel::Chart(chart)])], values, ..Found::default() })
-}
-
-fn lines(curves: Vec<(String, Vec<(f64, f64)>)>) -> Vec<Series> {
-    let line = |((name, points), color)| Series { name, points, style: Style::Line, color };
-    curves.into_iter().zip(PALETTE).map(line).collect()
 }
 
 #[derive(Deserialize)]
@@ -190,7 +186,9 @@ pub(super) fn figure_3(data: &FigureData) -> Result<Found, Failed> {
         ("pram", ratio(&curve(&counted, 1))),
         ("ebw", lowest / highest),
     ];
-    let chart = |curves| Panel::Chart(Chart { series: lines(curves), ..Chart::default() });
+    let chart = |curves: Vec<(String, Vec<(f64, f64)>)>| {
+        Panel::Chart(Chart { series: lines::of(curves), ..Chart::default() })
+    };
     Ok(Found {
         plots: vec![Plot::of(vec![chart(counted), chart(translated)])],
         values,

@@ -15,6 +15,7 @@ use super::beside::beside;
 use super::segments::{course, hogsim};
 use super::units::btr;
 use super::workloads::Workloads;
+use crate::lines;
 use crate::report::{Effort, Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -145,41 +146,32 @@ pub(super) fn figure_6(combinations: &[Combination], machine: &Machine) -> Found
     let (reached, lost) = (reached(combinations), lost(combinations));
     let steepening = lost.map_or(f64::NAN, |fit| fit.slope_at(peak) / fit.slope_at(peak / 2.0));
     let highest = combinations.iter().map(|c| c.demand).fold(0.0, f64::max);
-    let chart = |value: fn(&Combination) -> f64, fit: Option<Parabola>| {
-        let curve = fit.map(|fit| Series {
-            name: "regression".to_owned(),
-            points: line(&fit, highest),
-            style: Style::Line,
-            color: PALETTE[5],
-        });
+    let regression = |points| Series {
+        name: "regression".to_owned(),
+        points,
+        style: Style::Line,
+        color: PALETTE[5],
+    };
+    let chart = |value: fn(&Combination) -> f64, fitted: Option<Vec<(f64, f64)>>| {
         let dots = Series {
             name: "a combination".to_owned(),
             points: combinations.iter().map(|c| (c.demand, value(c))).collect(),
             style: Style::Dots,
             color: PALETTE[0],
         };
-        Chart { series: std::iter::once(dots).chain(curve).collect(), ..Chart::default() }
+        let series = std::iter::once(dots).chain(fitted.map(regression)).collect();
+        Chart { series, ..Chart::default() }
     };
-    let mut bandwidth = chart(|c| c.bandwidth, reached);
+    let mut bandwidth = chart(|c| c.bandwidth, reached.map(|fit| line(&fit, highest)));
     bandwidth.levels = vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[2] }];
-    let mut weighted = chart(|c| c.speedup, None);
-    if let Some(lost) = lost {
-        let programs = combinations.first().map_or(0.0, |c| c.programs);
-        let points = line(&lost, highest).into_iter().map(|(x, loss)| (x, programs - loss));
-        weighted.series.push(Series {
-            name: "regression".to_owned(),
-            points: points.collect(),
-            style: Style::Line,
-            color: PALETTE[5],
-        });
-    }
+    let programs = combinations.first().map_or(0.0, |c| c.programs);
+    let kept = |fit: Parabola| {
+        line(&fit, highest).into_iter().map(|(x, loss)| (x, programs - loss)).collect()
+    };
+    let weighted = chart(|c| c.speedup, lost.map(kept));
     Found {
         plots: vec![Plot {
-            caption: format!(
-                "{} random combinations of {}",
-                combinations.len(),
-                combinations.first().map_or(0.0, |c| c.programs)
-            ),
+            caption: format!("{} random combinations of {programs}", combinations.len()),
             ..Plot::of(vec![Panel::Chart(bandwidth), Panel::Chart(weighted)])
         }],
         remarks: vec![format!(
@@ -227,15 +219,7 @@ pub(super) fn equation_7(
     // If several splits lose equally little, the best is the middle of them.
     let best = total.iter().filter(|(_, slowdown)| *slowdown <= lowest + 1e-12);
     let best = crate::mean::mean(best.map(|(x, _)| *x));
-    let chart = Chart {
-        series: vec![Series {
-            name: String::new(),
-            points: total,
-            style: Style::Line,
-            color: PALETTE[0],
-        }],
-        ..Chart::default()
-    };
+    let chart = Chart { series: lines::of([("", total)]), ..Chart::default() };
     Ok(Found {
         plots: vec![Plot { caption: format!("{mean:.0}"), ..Plot::of(vec![Panel::Chart(chart)]) }],
         values: vec![("best", best / mean)],

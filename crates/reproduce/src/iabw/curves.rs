@@ -3,11 +3,12 @@
 use memweir_core::segment::Segment;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_flow::Machine;
-use memweir_plot::{Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Level, PALETTE, Panel, Style};
 
 use super::beside::{Beside, beside};
 use super::segments::{hogsim, shifted};
 use super::units::{btr, rate};
+use crate::lines;
 use crate::report::Plot;
 use crate::run::Failed;
 use crate::work::Bench;
@@ -57,13 +58,9 @@ pub(super) fn interpolated(curve: &Curve, demand: f64, value: impl Fn(&Beside) -
 /// Bandwidth and weighted speedup against demand.
 pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Plot {
     let series = |value: fn(&Beside) -> f64| {
-        let lines = named.iter().zip(PALETTE).map(|((name, curve), color)| Series {
-            name: (*name).to_owned(),
-            points: curve.iter().map(|(demand, point)| (*demand, value(point))).collect(),
-            style: Style::Line,
-            color,
-        });
-        lines.collect::<Vec<_>>()
+        lines::of(named.iter().map(|(name, curve)| {
+            (*name, curve.iter().map(|(demand, point)| (*demand, value(point))).collect())
+        }))
     };
     let lowest = named
         .iter()
@@ -139,15 +136,13 @@ pub(super) fn drawn(segment: &Segment, milliseconds: f64) -> Panel {
     let interval = segment.interval().as_millis_f64();
     let count = (milliseconds / interval).round() as usize;
     let rates = segment.rates().iter().cycle().take(count);
+    Panel::Chart(Chart { x_end: Some(milliseconds), ..over_time(rates, interval) })
+}
+
+/// The chart of rates in consecutive intervals of this length.
+pub(super) fn over_time<'a>(rates: impl Iterator<Item = &'a BytesPerSec>, interval: f64) -> Chart {
     let points = rates.enumerate().map(|(n, rate)| (n as f64 * interval, btr(*rate)));
-    Panel::Chart(Chart {
-        x_end: Some(milliseconds),
-        series: vec![Series {
-            name: String::new(),
-            points: points.collect(),
-            style: Style::Steps,
-            color: PALETTE[0],
-        }],
-        ..Chart::default()
-    })
+    let mut series = lines::of([("", points.collect())]);
+    series[0].style = Style::Steps;
+    Chart { series, ..Chart::default() }
 }

@@ -3,12 +3,12 @@
 use memweir_core::segment::{INTERVALS, Segment};
 use memweir_core::{BytesPerSec, Nanos, metrics};
 use memweir_flow::Machine;
-use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_plot::Panel;
 use serde::Deserialize;
 
 use super::beside::beside;
 use super::curves::{
-    Curve, ONSET, Sweep, core_seconds, curves, drawn, interpolated, onset, steps, sweep,
+    Curve, ONSET, Sweep, core_seconds, curves, drawn, interpolated, onset, over_time, steps, sweep,
 };
 use super::segments::{course, hog};
 use super::units::{btr, rate};
@@ -86,18 +86,7 @@ pub(super) fn figure_2(data: &FigureData, workloads: &Workloads) -> Result<Found
     };
     let jumps: f64 = coarse.windows(2).map(|pair| pair[0].distance(pair[1]).0).sum();
     let adjacent = jumps / (coarse.len() - 1).max(1) as f64 / mean(&coarse).0;
-    let panel = |rates: &[BytesPerSec], interval: f64| {
-        let points = rates.iter().enumerate().map(|(n, rate)| (n as f64 * interval, btr(*rate)));
-        Panel::Chart(Chart {
-            series: vec![Series {
-                name: String::new(),
-                points: points.collect(),
-                style: Style::Steps,
-                color: PALETTE[0],
-            }],
-            ..Chart::default()
-        })
-    };
+    let panel = |rates: &[BytesPerSec], interval| Panel::Chart(over_time(rates.iter(), interval));
     let detail = &fine[..parameters.detail_ms.min(fine.len())];
     let panels = vec![panel(&coarse, 0.1), panel(detail, 1.0)];
     let plot = Plot { caption: parameters.program, ..Plot::of(panels) };

@@ -3,7 +3,7 @@
 use memweir_core::Picos;
 use memweir_flow::service::GrowthPoint;
 use memweir_flow::workload::mix::iabw::Set;
-use memweir_plot::{Chart, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Panel};
 use memweir_policy::TargetCurve;
 use serde::Deserialize;
 
@@ -12,6 +12,7 @@ use super::evaluation::{Evaluation, Length, Setting, Treatment};
 use super::outcomes::Outcomes;
 use super::units::TRANSACTION;
 use super::workloads::{Workloads, title};
+use crate::lines;
 use crate::report::{Effort, Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -51,16 +52,8 @@ pub(super) fn queueing(
     let service = Picos(per_transaction.round() as u64);
     let growth = growth(service, memory.read_latency, &parameters);
     memory.service.growth = growth.clone().into();
-    let points = growth.iter().map(|point| (point.utilization, point.stretch));
-    let latency = Chart {
-        series: vec![Series {
-            name: String::new(),
-            points: points.collect(),
-            style: Style::Line,
-            color: PALETTE[0],
-        }],
-        ..Chart::default()
-    };
+    let points = growth.iter().map(|point| (point.utilization, point.stretch)).collect();
+    let latency = Chart { series: lines::of([("", points)]), ..Chart::default() };
     let machine = &workloads.hardware.machine;
     let combined = combinations(figure_6, &workloads, effort, machine, bench)?;
     let evaluation = Evaluation::default();

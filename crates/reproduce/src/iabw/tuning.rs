@@ -11,6 +11,7 @@ use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::units::{TRANSACTION, UNIT, btr, rate};
 use super::workloads::Counterpart;
 use crate::bars;
+use crate::lines;
 use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -102,19 +103,11 @@ pub(super) fn figure_7(
     let at_best = evaluation.one(setting, workload, Length::Equal, best.share)?;
     let gain = best.tried.iter().map(|(_, gain)| *gain).fold(f64::NEG_INFINITY, f64::max);
     let [from, to] = parameters.band.map(|edge| edge as usize);
+    let time = |(target, gain): &(f64, f64)| (*target, os.turnaround() / (1.0 + gain / 100.0));
     let turnaround = Chart {
         x_start: (best.tried.first().map_or(0.0, |(target, _)| *target) - 1.0).floor(),
         y_start: Some(lowest(&best.tried, os.turnaround()) * 0.99),
-        series: vec![Series {
-            name: String::new(),
-            points: best
-                .tried
-                .iter()
-                .map(|(target, gain)| (*target, os.turnaround() / (1.0 + gain / 100.0)))
-                .collect(),
-            style: Style::Line,
-            color: PALETTE[0],
-        }],
+        series: lines::of([("", best.tried.iter().map(time).collect())]),
         levels: vec![Level { name: "OS".to_owned(), value: os.turnaround(), color: PALETTE[5] }],
         ..Chart::default()
     };
