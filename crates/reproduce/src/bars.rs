@@ -2,7 +2,7 @@
 
 use memweir_plot::{BarSet, Bars, PALETTE};
 
-use crate::mean::mean;
+use crate::statistics::mean;
 
 /// Returns bars of these categories; each set has a name and its values.
 pub(crate) fn of(

@@ -20,11 +20,11 @@ mod iabw;
 mod lines;
 pub mod live;
 pub mod manual;
-mod mean;
 pub mod report;
 mod run;
 pub mod score;
 pub mod source;
+mod statistics;
 pub mod work;
 
 /// Hash of the code and the data of the figures from which this memweir was built, in hexadecimal

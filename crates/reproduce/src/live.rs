@@ -6,7 +6,7 @@ use memweir_plot::{Figure, PALETTE, Panel};
 use serde::Deserialize;
 
 use crate::bars;
-use crate::mean::mean;
+use crate::statistics::mean;
 
 /// The recorded turnarounds, from the root of the repository.
 pub const TURNAROUNDS: &str = "evidence/max-weight/live.csv";

@@ -18,10 +18,10 @@ use memweir_study::{Fidelity, ScenarioText};
 use serde::Deserialize;
 
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{FigureData, Kind, Rule, Statement, Test, Value};
+use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
 
 /// Policy that the others are compared with.
@@ -294,7 +294,7 @@ impl CaseGains {
     /// Lowest difference between the gains of our policy and those of another on a mix.
     pub(super) fn behind(&self, other: &str) -> f64 {
         let pairs = self.gains(OURS).iter().zip(self.gains(other));
-        pairs.map(|(ours, theirs)| ours - theirs).fold(f64::INFINITY, f64::min)
+        lowest(pairs.map(|(ours, theirs)| ours - theirs))
     }
 
     /// Lowest such difference over all policies, the operating system included, and the policy.
@@ -315,14 +315,6 @@ fn gains_by_repetition(runs: &[Run], policy: &str) -> Vec<f64> {
     let of = |name: &str| -> Vec<&Run> { runs.iter().filter(|run| run.policy == name).collect() };
     let pairs = of(BASELINE).into_iter().zip(of(policy));
     pairs.map(|(os, own)| os.turnaround_s / own.turnaround_s - 1.0).collect()
-}
-
-pub(super) fn lowest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
-pub(super) fn highest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// Draws the gains of a family and judges the goals.

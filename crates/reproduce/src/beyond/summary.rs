@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use memweir_plot::{Bars, Panel};
 
-use super::family::{CaseGains, Gains, OURS, TOLERATED, highest, lowest, shown};
+use super::family::{CaseGains, Gains, OURS, TOLERATED, shown};
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::source::Statement;
+use crate::statistics::{highest, lowest, mean};
 
 /// All cases of all families, each with a title that names its family.
 struct Cases<'a>(Vec<(String, &'a CaseGains)>);
@@ -46,7 +46,7 @@ impl Cases<'_> {
             ("", self.by_policy().map(|(_, gains)| value(&gains)).collect())
         };
         let names = self.by_policy().map(|(name, _)| name);
-        bars::of(names, [set(|gains| mean(gains)), set(lowest)])
+        bars::of(names, [set(|gains| mean(gains)), set(|gains| lowest(gains))])
     }
 
     fn policy_table(&self) -> Table {

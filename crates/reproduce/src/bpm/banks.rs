@@ -12,9 +12,9 @@ use super::programs::Profile;
 use super::rig::Conditions;
 use super::runs::{ALONE_WORK, Runs, refused};
 use crate::lines;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
+use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
 
 /// Share of its best performance with which a program has enough banks (Fig. 1).
@@ -50,7 +50,7 @@ fn performance(
         })
         .map_err(refused)?;
     let over_best = |speeds: &[f64]| -> Vec<f64> {
-        let best = speeds.iter().copied().fold(0.0, f64::max);
+        let best = highest(speeds);
         speeds.iter().map(|speed| speed / best).collect()
     };
     Ok(speeds.chunks(sets.len()).map(over_best).collect())
@@ -100,7 +100,7 @@ pub(super) fn figure_1(
         place.map_or(f64::NAN, |place| at(place, banks))
     };
     let all = |banks: u32| -> Vec<f64> { (0..profiles.len()).map(|p| at(p, banks)).collect() };
-    let lowest = |banks: u32| all(banks).into_iter().fold(f64::INFINITY, f64::min);
+    let lowest = |banks: u32| lowest(all(banks));
     let average = |banks: u32| mean(all(banks));
     let light: Vec<f64> = ["gcc", "dealII", "namd"].iter().map(|name| of(name, 16)).collect();
     let values = vec![

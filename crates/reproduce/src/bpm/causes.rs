@@ -9,9 +9,9 @@ use super::programs::Profile;
 use super::rig::{Alone, Conditions, Refresh};
 use super::runs::{ALONE_WORK, Case, Partition, Runs, refused};
 use super::threads::{self, Parameters};
-use crate::mean::mean;
 use crate::report::{Found, Table};
 use crate::run::Failed;
+use crate::statistics::{lowest, mean};
 use crate::work::Bench;
 
 /// Banks of Fig. 1 that are examined, of 64.
@@ -59,7 +59,7 @@ fn few_banks(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Fa
     let misses = |row: &[Alone], case: usize| 100.0 * (row[case].mpki / row[0].mpki - 1.0);
     let mcf = profiles.iter().position(|profile| profile.short() == "mcf");
     let of_mcf = |value: &dyn Fn(&[Alone]) -> f64| mcf.map_or(f64::NAN, |place| value(rows[place]));
-    let lowest = |case| rows.iter().map(|row| speed(row, case)).fold(f64::INFINITY, f64::min);
+    let lowest = |case| lowest(rows.iter().map(|row| speed(row, case)));
     let mean_of = |value: &dyn Fn(&[Alone]) -> f64| {
         mean(rows.iter().map(|row| value(row)).filter(|value| value.is_finite()))
     };

@@ -10,8 +10,8 @@ use super::banks;
 use super::programs::{self, Profile};
 use super::rig::{Conditions, Parameters, Rig};
 use super::runs::refused;
-use crate::mean::mean;
 use crate::run::{Failed, PaperName};
+use crate::statistics::mean;
 
 /// Memory of an instance: large enough that the cache holds little of it, and small enough that
 /// four instances fit into four banks, the fewest.

@@ -5,9 +5,9 @@ use memweir_plot::Panel;
 use super::runs::{Case, Outcome, Partition, Runs};
 use super::workloads::{WITH_MCF, Workload};
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
+use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
 
 /// Differences between two cases, workload by workload.
@@ -32,14 +32,6 @@ impl Gains {
     }
 }
 
-pub(super) fn best(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-}
-
-fn worst(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::INFINITY, f64::min)
-}
-
 /// The values of some workloads, by their numbers.
 fn some(values: &[f64], numbers: impl IntoIterator<Item = u32>) -> Vec<f64> {
     numbers.into_iter().filter_map(|number| values.get(number as usize - 1).copied()).collect()
@@ -60,14 +52,14 @@ pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let (eight, four) = (mean(some(speedup, 1..=10)), mean(some(speedup, 11..=20)));
     let values = vec![
         ("ws", mean(speedup)),
-        ("ws-best", best(speedup)),
-        ("ws-worst", worst(speedup)),
+        ("ws-best", highest(speedup)),
+        ("ws-worst", lowest(speedup)),
         ("ws-four", four),
         ("ws-eight", eight),
         ("eight-over-four", eight - four),
         ("ws-11", speedup[10]),
         ("ms", mean(fairness)),
-        ("ms-best", best(fairness)),
+        ("ms-best", highest(fairness)),
         ("ms-11", fairness[10]),
         ("ms-14", fairness[13]),
         ("ms-mcf", mean(some(fairness, WITH_MCF))),
@@ -162,7 +154,7 @@ pub(super) fn power(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
     Ok(Found {
         plots: vec![Plot::of(vec![bars(&[&power, &energy])])],
         values: vec![
-            ("power", best(&power)),
+            ("power", highest(&power)),
             ("power-mean", mean(&power)),
             ("energy-mean", mean(&energy)),
         ],

@@ -10,10 +10,10 @@ use super::programs::Profile;
 use super::runs::{Case, Partition, Runs};
 use super::workloads::Workload;
 use crate::lines;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
 
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ pub(super) fn figure_7(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Res
     let column = |place: usize| -> Vec<f64> { each.iter().map(|four| four[place]).collect() };
     let correlations = [0, 1, 2, 3]
         .map(|place| metrics::rank_correlation(&column(place), &gains).unwrap_or(f64::NAN));
-    let others = correlations[..3].iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let others = highest(&correlations[..3]);
     let mut values: Vec<(&'static str, f64)> =
         FOUR.iter().zip(correlations).map(|((id, _), correlation)| (*id, correlation)).collect();
     values.push(("ahead", correlations[3] - others));
@@ -72,8 +72,7 @@ pub(super) fn figure_7(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Res
 
 /// Means of groups of neighbors in the indicator, which is spread over 0 to 1.
 fn grouped(indicator: &[f64], gains: &[f64], groups: usize) -> Vec<(f64, f64)> {
-    let low = indicator.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = indicator.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let (low, high) = (lowest(indicator), highest(indicator));
     let span = if high > low { high - low } else { 1.0 };
     let normal = indicator.iter().map(|value| (value - low) / span);
     let mut pairs: Vec<(f64, f64)> = normal.zip(gains.iter().copied()).collect();

@@ -12,10 +12,10 @@ use super::machine::Kernel;
 use super::programs;
 use super::rig::Rig;
 use super::runs::{ALONE_WORK, Runs, refused};
-use crate::mean::mean;
 use crate::report::{Found, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::mean;
 use crate::work::Bench;
 
 /// Measured costs of a page fault.

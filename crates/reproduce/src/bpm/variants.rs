@@ -11,10 +11,10 @@ use super::rig::{Conditions, Layout, Page};
 use super::runs::{Case, Outcome, Partition, Runs};
 use crate::bars;
 use crate::lines;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::mean;
 use crate::work::Bench;
 
 /// Fig. 8.

@@ -5,8 +5,8 @@ use memweir_swap::phone::Phone;
 use memweir_swap::session::{SessionOutcome, Switch};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less};
-use crate::mean::mean;
 use crate::report::{Found, Table};
+use crate::statistics::mean;
 
 /// Kinds of swap area that are shown, and their names in the paper.
 const SHOWN: [(usize, &str); 4] =

@@ -3,8 +3,8 @@
 use memweir_energy::{Medium, Reading};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less};
-use crate::mean::mean;
 use crate::report::{Found, Table};
+use crate::statistics::mean;
 
 /// Kinds of swap area that are drawn, and their names in the paper.
 const DRAWN: [(usize, &str); 3] = [(DRAM, "DRAM"), (FLASH, "flash"), (DIRECT, "DR.Swap")];

@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use super::sessions::{FLASH, assumed, kinds, less, mebibytes, refused, session};
 use crate::lines;
-use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
+use crate::statistics::mean;
 use crate::work::Bench;
 
 /// Applications of a session.

@@ -14,9 +14,9 @@ use memweir_swap::session::{SessionOutcome, SessionSpec};
 use serde::Deserialize;
 
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Effort, Plot};
 use crate::run::Failed;
+use crate::statistics::mean;
 use crate::work::Bench;
 
 /// Time of an application in the foreground, and the number of rounds (D8).

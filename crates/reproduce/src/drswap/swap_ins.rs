@@ -11,10 +11,10 @@ use super::sessions::{
 };
 use crate::bars;
 use crate::lines;
-use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{Band, Kind, Scale, Statement, Test, Value};
+use crate::statistics::mean;
 use crate::work::Bench;
 
 /// Index of the size at which shares of written pages are tried, and the paper's value there.

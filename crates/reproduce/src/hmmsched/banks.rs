@@ -17,6 +17,7 @@ use crate::lines;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::{highest, lowest};
 use crate::work::Bench;
 
 #[derive(Deserialize)]
@@ -178,9 +179,7 @@ pub(super) fn figure_3(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
             .collect();
         values.push((id, rates[rates.len() - 1] / rates[0]));
         if id == "pram" {
-            let lowest = effective.iter().copied().fold(f64::INFINITY, f64::min);
-            let highest = effective.iter().copied().fold(0.0, f64::max);
-            values.push(("ebw", lowest / highest));
+            values.push(("ebw", lowest(&effective) / highest(&effective)));
         }
         counted.push((device, rates));
         translated.push((device, effective));

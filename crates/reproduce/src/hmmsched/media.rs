@@ -14,10 +14,10 @@ use memweir_plot::{Chart, Panel};
 use serde::Deserialize;
 
 use crate::lines;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
 
 /// The shipped machine.
@@ -178,13 +178,11 @@ pub(super) fn figure_3(data: &FigureData) -> Result<Found, Failed> {
             / curve.first().map_or(f64::NAN, |point| point.1)
     };
     let curve = |curves: &[(String, Vec<(f64, f64)>)], at: usize| curves[at].1.clone();
-    let ebw = curve(&translated, 1);
-    let lowest = ebw.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
-    let highest = ebw.iter().map(|point| point.1).fold(0.0, f64::max);
+    let ebw: Vec<f64> = curve(&translated, 1).into_iter().map(|point| point.1).collect();
     let values = vec![
         ("stt", ratio(&curve(&counted, 0))),
         ("pram", ratio(&curve(&counted, 1))),
-        ("ebw", lowest / highest),
+        ("ebw", lowest(&ebw) / highest(&ebw)),
     ];
     let chart = |curves: Vec<(String, Vec<(f64, f64)>)>| {
         Panel::Chart(Chart { series: lines::of(curves), ..Chart::default() })

@@ -12,9 +12,9 @@ use serde::Deserialize;
 
 use super::media::hardware;
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
+use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
 
 #[derive(Deserialize)]
@@ -175,7 +175,6 @@ pub(super) fn figure_7(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
         let named = tasks.iter().zip(&ours[case]).filter(|(task, _)| task.program.name == name);
         named.map(|(_, reduction)| *reduction).collect()
     };
-    let highest = |values: &[f64]| values.iter().copied().fold(f64::NAN, f64::max);
     let whole: Vec<f64> = runs
         .iter()
         .map(|case| 100.0 * (1.0 - case[1].turnaround() / case[0].turnaround()))
@@ -242,13 +241,11 @@ fn table(mixes: &Mixes, policies: &[&str], runs: &[Vec<Times>]) -> Table {
     for (case, runs) in mixes.cases.iter().zip(runs) {
         for (policy, times) in policies.iter().zip(runs) {
             let reductions = times.reductions(&runs[0]);
-            let best = reductions.iter().copied().fold(f64::NAN, f64::max);
-            let worst = reductions.iter().copied().fold(f64::NAN, f64::min);
             rows.push(vec![
                 format!("{}: {policy}", case.name),
                 format!("{:.1}", mean(&reductions)),
-                format!("{best:.1}"),
-                format!("{worst:.1}"),
+                format!("{:.1}", highest(&reductions)),
+                format!("{:.1}", lowest(&reductions)),
                 format!("{:.1}", times.turnaround()),
             ]);
         }

@@ -10,9 +10,9 @@ use memweir_plot::Panel;
 
 use super::mixes::{Mixes, Times, experiment};
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
+use crate::statistics::mean;
 use crate::work::Bench;
 
 /// The machine: DRAM and NVM of node 0, then of node 1.

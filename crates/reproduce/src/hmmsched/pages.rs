@@ -16,9 +16,9 @@ use rand_chacha::ChaCha8Rng;
 use super::media::NVM;
 use super::mixes::{Case, Mixes, Times, WORK, experiment};
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
+use crate::statistics::mean;
 use crate::work::Bench;
 
 /// Interval between decisions of the migration policy.

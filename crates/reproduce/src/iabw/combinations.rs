@@ -19,6 +19,7 @@ use crate::lines;
 use crate::report::{Effort, Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::lowest;
 use crate::work::Bench;
 
 /// Quanta of each program among which segments are drawn: two minutes.
@@ -215,10 +216,10 @@ pub(super) fn equation_7(
         .map(|split| 2.0 * mean * split as f64 / last)
         .map(|first| (first, loss(first) + loss(2.0 * mean - first)))
         .collect();
-    let lowest = total.iter().map(|(_, slowdown)| *slowdown).fold(f64::INFINITY, f64::min);
+    let lowest = lowest(total.iter().map(|(_, slowdown)| *slowdown));
     // If several splits lose equally little, the best is the middle of them.
     let best = total.iter().filter(|(_, slowdown)| *slowdown <= lowest + 1e-12);
-    let best = crate::mean::mean(best.map(|(x, _)| *x));
+    let best = crate::statistics::mean(best.map(|(x, _)| *x));
     let chart = Chart { series: lines::of([("", total)]), ..Chart::default() };
     Ok(Found {
         plots: vec![Plot { caption: format!("{mean:.0}"), ..Plot::of(vec![Panel::Chart(chart)]) }],

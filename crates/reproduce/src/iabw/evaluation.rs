@@ -10,8 +10,8 @@ use memweir_policy::{CoreUse, TargetCurve};
 
 use super::units::{btr, rate};
 use super::workloads::{Counterpart, Workloads};
-use crate::mean::mean;
 use crate::run::Failed;
+use crate::statistics::mean;
 use crate::work::Bench;
 
 /// Treatment of a workload: its scheduling and its target.

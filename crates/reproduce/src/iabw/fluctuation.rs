@@ -12,6 +12,7 @@ use super::workloads::Workloads;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::{highest, lowest};
 use crate::work::Bench;
 
 #[derive(Deserialize)]
@@ -49,11 +50,8 @@ pub(super) fn figure_4(data: &FigureData, workloads: &Workloads) -> Result<Found
         drawn(&segment.regular(), 100.0),
     ];
     let period = segment.fluctuation_period().map_or(f64::NAN, Nanos::as_millis_f64);
-    let values = vec![
-        ("period", period),
-        ("highest", rates().fold(0.0, f64::max)),
-        ("lowest", rates().fold(f64::INFINITY, f64::min)),
-    ];
+    let values =
+        vec![("period", period), ("highest", highest(rates())), ("lowest", lowest(rates()))];
     Ok(Found { plots: vec![Plot::of(panels)], values, ..Found::default() })
 }
 

@@ -9,9 +9,9 @@ use memweir_plot::Panel;
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::workloads::Counterpart;
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
+use crate::statistics::mean;
 
 /// Runs of one set, by workload: under the OS, then under each of the named treatments.
 pub(super) struct Outcomes<'a> {
@@ -165,14 +165,6 @@ impl<'a> Outcomes<'a> {
     }
 }
 
-pub(super) fn highest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NAN, f64::max)
-}
-
-pub(super) fn lowest(values: &[f64]) -> f64 {
-    values.iter().copied().fold(f64::NAN, f64::min)
-}
-
 /// Share of the values for which `holds` is true, in percent.
 pub(super) fn share(values: &[f64], holds: impl Fn(f64) -> bool) -> f64 {
     100.0 * values.iter().filter(|value| holds(**value)).count() as f64 / values.len().max(1) as f64
@@ -185,6 +177,5 @@ mod tests {
     #[test]
     fn shares_are_percentages() {
         assert_eq!(share(&[1.0, -1.0, -2.0, 0.0], |value| value < 0.0), 50.0);
-        assert_eq!((highest(&[1.0, 3.0]), lowest(&[1.0, 3.0])), (3.0, 1.0));
     }
 }

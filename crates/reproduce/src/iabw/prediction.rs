@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use super::workloads::Workloads;
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::mean;
 use crate::work::Bench;
 
 #[derive(Deserialize)]

@@ -6,14 +6,14 @@ use memweir_plot::{Arrangement, Bars, Panel};
 use serde::Deserialize;
 
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
-use super::outcomes::{Outcomes, highest, lowest, share};
+use super::outcomes::{Outcomes, share};
 use super::tuning::{Best, Tuned};
 use super::units::UNIT;
 use crate::bars;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::{highest, lowest, mean};
 
 /// The training workloads under PBW, IABW and the best target of each.
 fn training<'a>(

@@ -12,10 +12,10 @@ use super::units::{TRANSACTION, UNIT, btr, rate};
 use super::workloads::Counterpart;
 use crate::bars;
 use crate::lines;
-use crate::mean::mean;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
+use crate::statistics::{highest, mean};
 
 /// The best target of every training workload, and the curve through them.
 pub(super) struct Tuned {
@@ -101,7 +101,7 @@ pub(super) fn figure_7(
     let Some((workload, best)) = pairs.find(wanted) else { return Ok(Found::default()) };
     let os = evaluation.one(setting, workload, Length::Equal, Treatment::Os)?;
     let at_best = evaluation.one(setting, workload, Length::Equal, best.share)?;
-    let gain = best.tried.iter().map(|(_, gain)| *gain).fold(f64::NEG_INFINITY, f64::max);
+    let gain = highest(best.tried.iter().map(|(_, gain)| *gain));
     let [from, to] = parameters.band.map(|edge| edge as usize);
     let time = |(target, gain): &(f64, f64)| (*target, os.turnaround() / (1.0 + gain / 100.0));
     let turnaround = Chart {
