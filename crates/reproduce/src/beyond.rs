@@ -6,16 +6,13 @@
 mod family;
 mod summary;
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use memweir_core::input::InputError;
 
 use crate::report::{Effort, Found};
 use crate::run::{Failed, Laboratory};
 use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
-use family::{Family, Gains};
+use family::Family;
 
 pub(crate) const GOALS: File = file!("beyond/paper.toml");
 
@@ -31,12 +28,8 @@ pub(crate) const FIGURES: [File; 8] = [
     file!("beyond/bank.toml"),
 ];
 
-/// Families, and the gains of those that ran.
-pub(crate) struct Lab {
-    effort: Effort,
-    families: Vec<(String, Family)>,
-    known: HashMap<String, Arc<Gains>>,
-}
+/// The families by the names of their figures.
+pub(crate) struct Lab(Vec<(String, Family)>);
 
 impl Lab {
     /// Reads the families.
@@ -50,21 +43,7 @@ impl Lab {
             .filter(|figure| !figure.parameters.is_empty())
             .map(|figure| Ok((figure.id.clone(), Family::read(figure, effort)?)))
             .collect::<Result<_, InputError>>()?;
-        Ok(Self { effort, families, known: HashMap::new() })
-    }
-
-    /// Returns the gains of a family, which runs once.
-    fn gains(&mut self, id: &str, bench: &Bench<'_>) -> Result<Arc<Gains>, Failed> {
-        if let Some(gains) = self.known.get(id) {
-            return Ok(Arc::clone(gains));
-        }
-        let family = self.families.iter().find(|(name, _)| name == id);
-        let (_, family) = family.ok_or_else(|| {
-            InputError::new("experiments/beyond", format!("figure `{id}` has no scenario"))
-        })?;
-        let gains = Arc::new(family.run(bench)?);
-        self.known.insert(id.to_owned(), Arc::clone(&gains));
-        Ok(gains)
+        Ok(Self(families))
     }
 }
 
@@ -72,28 +51,23 @@ impl Laboratory for Lab {
     fn work(&self, figures: &[&FigureData]) -> u64 {
         let all = figures.iter().any(|figure| figure.parameters.is_empty());
         let wanted = |name: &str| all || figures.iter().any(|figure| figure.id == name);
-        let families = self.families.iter().filter(|(name, _)| wanted(name));
+        let families = self.0.iter().filter(|(name, _)| wanted(name));
         families.map(|(_, family)| family.work()).sum()
     }
 
     fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
-        if !data.parameters.is_empty() {
-            return Ok(family::found(data, &*self.gains(&data.id, bench)?));
+        if data.parameters.is_empty() {
+            let all = self.0.iter().map(|(_, family)| family.gains(bench));
+            return Ok(summary::found(&all.collect::<Result<Vec<_>, _>>()?));
         }
-        let ids: Vec<String> = self.families.iter().map(|(id, _)| id.clone()).collect();
-        let all = ids.iter().map(|id| self.gains(id, bench)).collect::<Result<Vec<_>, _>>()?;
-        Ok(summary::found(&all))
+        let family = self.0.iter().find(|(name, _)| *name == data.id);
+        let (_, family) = family.ok_or_else(|| Failed::no_code_for(data))?;
+        Ok(family::found(data, family.gains(bench)?))
     }
 
     fn precision(&self) -> String {
-        match self.effort {
-            Effort::Full => String::new(),
-            Effort::Quick => {
-                "one seed of each mix of the papers instead of three, one to three draws of \
-                              programs instead of twelve, and the policies alone; gains move by a \
-                              percent or two."
-                    .to_owned()
-            }
-        }
+        "One seed of each mix of the papers instead of three, one to three draws of programs \
+         instead of twelve, and the policies alone; gains move by a percent or two."
+            .to_owned()
     }
 }

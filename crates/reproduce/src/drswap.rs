@@ -8,10 +8,12 @@ mod programs;
 mod sessions;
 mod swap_ins;
 
+use std::cell::OnceCell;
+
 use memweir_core::input::InputError;
 
 use crate::report::{Effort, Found};
-use crate::run::{Failed, Laboratory};
+use crate::run::{Failed, Laboratory, made_once};
 use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
 use killed::Crowds;
@@ -35,8 +37,8 @@ pub(crate) struct Lab {
     effort: Effort,
     parameters: sessions::Parameters,
     crowds: killed::Parameters,
-    sessions: Option<Sessions>,
-    all: Option<Crowds>,
+    sessions: OnceCell<Sessions>,
+    all: OnceCell<Crowds>,
 }
 
 impl Lab {
@@ -49,23 +51,17 @@ impl Lab {
             effort,
             parameters: suite.figure("table4")?.parameters()?,
             crowds: suite.figure("2")?.parameters()?,
-            sessions: None,
-            all: None,
+            sessions: OnceCell::new(),
+            all: OnceCell::new(),
         })
     }
 
-    fn sessions(&mut self, bench: &Bench<'_>) -> Result<&Sessions, Failed> {
-        if self.sessions.is_none() {
-            self.sessions = Some(Sessions::run(&self.parameters, self.effort, bench)?);
-        }
-        self.sessions.as_ref().ok_or_else(|| unreachable!("they have just been run"))
+    fn sessions(&self, bench: &Bench<'_>) -> Result<&Sessions, Failed> {
+        made_once(&self.sessions, || Sessions::run(&self.parameters, self.effort, bench))
     }
 
-    fn crowds(&mut self, bench: &Bench<'_>) -> Result<&Crowds, Failed> {
-        if self.all.is_none() {
-            self.all = Some(Crowds::run(&self.crowds, self.effort, bench)?);
-        }
-        self.all.as_ref().ok_or_else(|| unreachable!("they have just been run"))
+    fn crowds(&self, bench: &Bench<'_>) -> Result<&Crowds, Failed> {
+        made_once(&self.all, || Crowds::run(&self.crowds, self.effort, bench))
     }
 }
 
@@ -80,7 +76,7 @@ impl Laboratory for Lab {
             work += self.parameters.work(self.effort);
         }
         if any(&["table4"]) {
-            work += self.parameters.shares_work(self.effort);
+            work += self.parameters.shares_work();
         }
         work + u64::from(any(&["programs"])) * programs::WORK
     }
@@ -90,8 +86,8 @@ impl Laboratory for Lab {
             "2" => Ok(killed::figure_2(self.crowds(bench)?)),
             "3" => Ok(killed::figure_3(self.crowds(bench)?)),
             "table4" => {
-                let (parameters, effort) = (self.parameters.clone(), self.effort);
-                swap_ins::table_4(self.sessions(bench)?, &parameters, effort, bench)
+                let sessions = self.sessions(bench)?;
+                swap_ins::table_4(sessions, &self.parameters, self.effort, bench)
             }
             "7" => Ok(energy::figure_7(self.sessions(bench)?)),
             "8" => Ok(delay::figure_8(self.sessions(bench)?)),

@@ -24,7 +24,7 @@ use memweir_flow::workload::mix::iabw::Set;
 use memweir_policy::TargetCurve;
 
 use crate::report::{Effort, Found};
-use crate::run::{Failed, Laboratory};
+use crate::run::{Failed, Laboratory, made_once};
 use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
 use combinations::Combination;
@@ -99,26 +99,16 @@ impl Lab {
     }
 
     fn combinations(&self, bench: &Bench<'_>) -> Result<&[Combination], Failed> {
-        if self.combinations.get().is_none() {
-            let found = combinations::combinations(
-                self.suite.figure("6")?,
-                &self.workloads,
-                self.effort,
-                self.machine(),
-                bench,
-            )?;
-            let _ = self.combinations.set(found);
-        }
-        Ok(self.combinations.get().map_or(&[], Vec::as_slice))
+        let made = made_once(&self.combinations, || {
+            let (data, effort) = (self.suite.figure("6")?, self.effort);
+            combinations::combinations(data, &self.workloads, effort, self.machine(), bench)
+        });
+        made.map(Vec::as_slice)
     }
 
     /// Returns the result of tuning, on which all later figures build.
     fn tuned(&self, bench: &Bench<'_>) -> Result<&Tuned, Failed> {
-        if let Some(tuned) = self.tuned.get() {
-            return Ok(tuned);
-        }
-        let tuned = tuning::tune(&self.evaluation, &self.setting(None, bench))?;
-        Ok(self.tuned.get_or_init(|| tuned))
+        made_once(&self.tuned, || tuning::tune(&self.evaluation, &self.setting(None, bench)))
     }
 
     fn setting<'a>(&'a self, curve: Option<&'a TargetCurve>, bench: &'a Bench<'a>) -> Setting<'a> {

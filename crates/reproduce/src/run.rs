@@ -1,5 +1,6 @@
 //! Reproduction of a paper: the choice of figures, their order, and the observer.
 
+use std::cell::OnceCell;
 use std::num::NonZeroUsize;
 
 use memweir_core::input::InputError;
@@ -94,6 +95,18 @@ pub(crate) trait Laboratory {
 
     /// Describes the parts that a quick run leaves out.
     fn precision(&self) -> String;
+}
+
+/// Returns what the cell holds, which is made if nothing has been yet.
+pub(crate) fn made_once<T>(
+    cell: &OnceCell<T>,
+    make: impl FnOnce() -> Result<T, Failed>,
+) -> Result<&T, Failed> {
+    if let Some(made) = cell.get() {
+        return Ok(made);
+    }
+    let made = make()?;
+    Ok(cell.get_or_init(|| made))
 }
 
 /// Reproduces figures of a paper, in the order of the report.

@@ -1,5 +1,6 @@
 //! One family of mixes under all policies: its runs, its plot, its rows.
 
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use serde::Deserialize;
 
 use crate::bars;
 use crate::report::{Effort, Found, Plot, Table};
-use crate::run::Failed;
+use crate::run::{Failed, made_once};
 use crate::source::{FigureData, Kind, Rule, Statement, Test, Value};
 use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
@@ -82,6 +83,8 @@ pub(super) struct Family {
     title: String,
     mix_is: MixIs,
     cases: Vec<(Case, Mixes)>,
+    /// Once it has run.
+    gains: OnceCell<Gains>,
 }
 
 /// The mixes of a case, each a point or a repetition of a study.
@@ -165,7 +168,8 @@ impl Family {
                     .ok_or_else(|| InputError::new(&name, reason).key("known_as"))?;
             }
         }
-        Ok(Self { title: data.title.clone(), mix_is: parameters.mix_is, cases })
+        let (title, mix_is) = (data.title.clone(), parameters.mix_is);
+        Ok(Self { title, mix_is, cases, gains: OnceCell::new() })
     }
 
     /// Number of runs, for the progress display.
@@ -177,8 +181,13 @@ impl Family {
         self.cases.iter().map(|(_, mixes)| runs(mixes) as u64).sum()
     }
 
+    /// Returns the gains of all policies; the family runs once.
+    pub(super) fn gains(&self, bench: &Bench<'_>) -> Result<&Gains, Failed> {
+        made_once(&self.gains, || self.run(bench))
+    }
+
     /// Runs every mix under every policy in every case.
-    pub(super) fn run(&self, bench: &Bench<'_>) -> Result<Gains, Failed> {
+    fn run(&self, bench: &Bench<'_>) -> Result<Gains, Failed> {
         let case = |(case, mixes): &(Case, Mixes)| match mixes {
             Mixes::Flow(study) => {
                 let report = study.run(bench.threads(), |_| bench.advance(1))?;

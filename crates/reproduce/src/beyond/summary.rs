@@ -1,7 +1,5 @@
 //! All families side by side.
 
-use std::sync::Arc;
-
 use memweir_plot::{Bars, Panel};
 
 use super::family::{CaseGains, Gains, OURS, TOLERATED, shown};
@@ -14,7 +12,7 @@ use crate::statistics::{highest, lowest, mean};
 struct Cases<'a>(Vec<(String, &'a CaseGains)>);
 
 /// Draws the mean and the worst gain of each policy over all cases of all families.
-pub(super) fn found(families: &[Arc<Gains>]) -> Found {
+pub(super) fn found(families: &[&Gains]) -> Found {
     let cases = families.iter().flat_map(|family| {
         family.cases.iter().map(|case| (format!("{}, {}", family.title, case.name), case))
     });

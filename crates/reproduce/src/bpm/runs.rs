@@ -13,7 +13,7 @@ use super::programs::{self, Profile};
 use super::rig::{Alone, Conditions, Executed, Page, Parameters, Rig};
 use super::workloads::{self, Workload};
 use crate::report::Effort;
-use crate::run::Failed;
+use crate::run::{Failed, made_once};
 use crate::work::Bench;
 
 /// Work of one run of a workload, of fitting a program, and of a program alone, roughly to scale.
@@ -101,10 +101,7 @@ impl Runs {
     /// # Errors
     /// If a run is refused.
     pub(super) fn profiles(&self, bench: &Bench<'_>) -> Result<&[Profile], Failed> {
-        if self.profiles.get().is_none() {
-            let _ = self.profiles.set(programs::profiles(&self.rig, bench)?);
-        }
-        Ok(self.profiles.get().map_or(&[], Vec::as_slice))
+        made_once(&self.profiles, || programs::profiles(&self.rig, bench)).map(Vec::as_slice)
     }
 
     /// Results of the programs alone with open page, in the order of the profiles.

@@ -55,7 +55,7 @@ impl Parameters {
     }
 
     /// Work of the runs over shares of written pages.
-    pub(super) fn shares_work(&self, _effort: Effort) -> u64 {
+    pub(super) fn shares_work(&self) -> u64 {
         let groups = Phone::shipped().groups().count() as u64;
         groups * self.written_pages.len() as u64 * 2 * WORK
     }
