@@ -37,7 +37,7 @@ fn performance(
     let sets: Vec<ColorSet> = parameters
         .banks
         .iter()
-        .map(|banks| first(&runs.rig.board.supply, *banks))
+        .map(|banks| first(&runs.rig.board.supply, *banks, CacheUse::Balance))
         .collect::<Result<_, _>>()
         .map_err(refused)?;
     let inputs: Vec<(&Profile, &ColorSet)> =
@@ -57,10 +57,10 @@ fn performance(
 }
 
 /// The colors of `banks` banks: those of the first of as many such programs as fit.
-pub(super) fn first(supply: &Supply, banks: u32) -> Result<ColorSet, Refusal> {
+pub(super) fn first(supply: &Supply, banks: u32, cache: CacheUse) -> Result<ColorSet, Refusal> {
     let programs = (supply.colors() * supply.banks_per_color() / banks).max(1);
     let programs = vec![ProgramTraits::default(); programs as usize];
-    let sets = ColorAssignment::named("uniform")?.assign(&programs, supply, CacheUse::Balance)?;
+    let sets = ColorAssignment::named("uniform")?.assign(&programs, supply, cache)?;
     Ok(sets.into_iter().next().unwrap_or_default())
 }
 

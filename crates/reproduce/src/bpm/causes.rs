@@ -2,8 +2,9 @@
 //! factor and keeps all others.
 
 use memweir_core::address_map::ColorSet;
-use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
+use memweir_policy::colors::CacheUse;
 
+use super::banks;
 use super::evaluation::Gains;
 use super::programs::Profile;
 use super::rig::{Alone, Conditions, Refresh};
@@ -38,8 +39,8 @@ fn few_banks(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Fa
     let refreshed = Conditions::of_paper();
     let still = Conditions { refresh: Refresh::Off, ..Conditions::of_paper() };
     let all = ColorSet::all(runs.rig.board.supply.colors());
-    let share = first(runs, CacheUse::Balance)?;
-    let whole = first(runs, CacheUse::Keep)?;
+    let first = |cache| banks::first(&rig.board.supply, BANKS, cache).map_err(refused);
+    let (share, whole) = (first(CacheUse::Balance)?, first(CacheUse::Keep)?);
     let cases = [
         (&all, &refreshed),
         (&share, &refreshed),
@@ -107,16 +108,6 @@ fn table(
     ];
     let caption = format!("Performance in {BANKS} of 64 banks, and misses, % of those in all");
     Table::new(caption, header, profiles.iter().zip(rows).map(row))
-}
-
-/// Returns the colors of the first of as many programs as fit.
-fn first(runs: &Runs, cache: CacheUse) -> Result<ColorSet, Failed> {
-    let supply = &runs.rig.board.supply;
-    let programs = supply.colors() * supply.banks_per_color() / BANKS;
-    let programs = vec![ProgramTraits::default(); programs as usize];
-    let uniform = ColorAssignment::named("uniform").map_err(refused)?;
-    let sets = uniform.assign(&programs, supply, cache).map_err(refused)?;
-    Ok(sets.into_iter().next().unwrap_or_default())
 }
 
 /// Gains of the two ways of dividing the banks, with and without refresh: the way that keeps the

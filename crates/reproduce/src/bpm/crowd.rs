@@ -5,6 +5,7 @@ use std::fmt;
 use memweir_bank::experiment::ProgramSpec;
 use memweir_core::Bytes;
 use memweir_core::input::InputError;
+use memweir_policy::colors::CacheUse;
 
 use super::banks;
 use super::programs::{self, Profile};
@@ -74,8 +75,8 @@ impl Crowd {
         let profile = &member.0;
         let (colors, on) = match room {
             Room::Dram(banks) => {
-                let set = banks::first(&self.rig.board.supply, *banks).map_err(refused)?;
-                (Some(set), Conditions::of_paper())
+                let set = banks::first(&self.rig.board.supply, *banks, CacheUse::Balance);
+                (Some(set.map_err(refused)?), Conditions::of_paper())
             }
             Room::Instead(device) => (None, Conditions::with_memory(device)),
         };

@@ -77,6 +77,26 @@ impl Parameters {
         let executed = rig.execute(&[program], &Conditions::of_paper())?;
         Ok(executed.seconds[0])
     }
+
+    /// Time that these colors save, %, in cases of a number of threads and a share of their
+    /// accesses to shared data.
+    fn saved(
+        &self,
+        cases: &[(u16, f64)],
+        colors: Assigned,
+        runs: &Runs,
+        bench: &Bench<'_>,
+    ) -> Result<Vec<f64>, Failed> {
+        let pair = |(threads, shared_share): &(u16, f64)| {
+            let (threads, shared_share) = (*threads, *shared_share);
+            [Assigned::None, colors].map(|colors| Setting { threads, shared_share, colors })
+        };
+        let settings: Vec<Setting> = cases.iter().flat_map(pair).collect();
+        let rig = &runs.rig;
+        let run = |setting: &Setting| self.time(rig, setting);
+        let times = bench.try_all(WORK, &settings, run).map_err(refused)?;
+        Ok(times.chunks(2).map(|pair| 100.0 * (1.0 - pair[1] / pair[0])).collect())
+    }
 }
 
 struct Setting {
@@ -103,21 +123,7 @@ pub(super) fn streamcluster(
 ) -> Result<Found, Failed> {
     let parameters: Parameters = data.parameters()?;
     let cases = [(4, parameters.shared_share), (8, parameters.shared_share), (4, 0.0)];
-    let settings: Vec<Setting> = cases
-        .iter()
-        .flat_map(|(threads, shared_share)| {
-            let (threads, shared_share) = (*threads, *shared_share);
-            [Assigned::None, Assigned::SharedWithFirst].map(|colors| Setting {
-                threads,
-                shared_share,
-                colors,
-            })
-        })
-        .collect();
-    let rig = &runs.rig;
-    let times =
-        bench.try_all(WORK, &settings, |setting| parameters.time(rig, setting)).map_err(refused)?;
-    let less: Vec<f64> = times.chunks(2).map(|pair| 100.0 * (1.0 - pair[1] / pair[0])).collect();
+    let less = parameters.saved(&cases, Assigned::SharedWithFirst, runs, bench)?;
     let names = ["4 threads", "8 threads", "4 threads that share nothing"];
     Ok(Found {
         plots: vec![Plot::of(vec![Panel::Bars(bars::of(names, [("", less.clone())]))])],
@@ -132,20 +138,7 @@ pub(super) fn shared_everywhere(
     runs: &Runs,
     bench: &Bench<'_>,
 ) -> Result<[f64; 2], Failed> {
-    let shared_share = parameters.shared_share;
-    let settings: Vec<Setting> = [4, 8]
-        .into_iter()
-        .flat_map(|threads| {
-            [Assigned::None, Assigned::SharedEverywhere].map(|colors| Setting {
-                threads,
-                shared_share,
-                colors,
-            })
-        })
-        .collect();
-    let rig = &runs.rig;
-    let run = |setting: &Setting| parameters.time(rig, setting);
-    let times = bench.try_all(WORK, &settings, run).map_err(refused)?;
-    let less = |place: usize| 100.0 * (1.0 - times[place + 1] / times[place]);
-    Ok([less(0), less(2)])
+    let cases = [4, 8].map(|threads| (threads, parameters.shared_share));
+    let less = parameters.saved(&cases, Assigned::SharedEverywhere, runs, bench)?;
+    Ok([less[0], less[1]])
 }

@@ -152,7 +152,7 @@ pub(super) fn experiment(hardware: &Hardware, mix: &Mix, policy: &str, seed: u64
 }
 
 /// Completion time of each task, in seconds.
-fn completion(experiment: &Experiment) -> Result<Vec<f64>, SimError> {
+pub(super) fn completion(experiment: &Experiment) -> Result<Vec<f64>, SimError> {
     let outcome = simulate(experiment)?;
     Ok(outcome.tasks.iter().map(|task| task.turnaround().as_secs_f64()).collect())
 }
@@ -220,10 +220,6 @@ fn bound(case: &Case) -> f64 {
 
 /// Times of each instance over those under the OS.
 fn normalized(case: &Case, policies: &[&str], runs: &[Times]) -> Panel {
-    let names = case.draws.first().map_or(&[][..], |mix| &mix.tasks);
-    let names = names
-        .iter()
-        .map(|task| task.name.split_once('.').map_or(task.name.as_str(), |(_, rest)| rest));
     let sets = policies.iter().zip(runs).skip(1).map(|(policy, times)| {
         let reductions = times.reductions(&runs[0]);
         (*policy, reductions.iter().map(|reduction| 1.0 - reduction / 100.0).collect())
@@ -231,8 +227,14 @@ fn normalized(case: &Case, policies: &[&str], runs: &[Times]) -> Panel {
     Panel::Bars(Bars {
         title: case.name.clone(),
         levels: vec![Level { name: "OS".to_owned(), value: 1.0, color: PALETTE[5] }],
-        ..bars::with_means(names, sets)
+        ..bars::with_means(short_names(&case.draws), sets)
     })
+}
+
+/// The names of a mix's tasks without their programs' numbers.
+pub(super) fn short_names(draws: &[Mix]) -> impl Iterator<Item = &str> {
+    let tasks = draws.first().map_or(&[][..], |mix| &mix.tasks);
+    tasks.iter().map(|task| task.name.split_once('.').map_or(&*task.name, |(_, rest)| rest))
 }
 
 /// Mean reduction, best, worst and turnaround by case and policy.

@@ -5,10 +5,10 @@ use memweir_core::input::Refusal;
 use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::Mix;
 use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
-use memweir_flow::{Hardware, Placement, Task, simulate};
+use memweir_flow::{Hardware, Placement, Task};
 use memweir_plot::Panel;
 
-use super::mixes::{Mixes, Times, experiment};
+use super::mixes::{Mixes, Times, WORK, completion, experiment, short_names};
 use crate::bars;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
@@ -60,18 +60,13 @@ pub(super) fn remote(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed> 
         .iter()
         .flat_map(|policy| draws.iter().zip(0..).map(move |draw| (*policy, draw)))
         .collect();
-    let runs = bench.try_all(2 * super::mixes::WORK, &inputs, |(policy, (mix, number))| {
-        let outcome = simulate(&experiment(&hardware, mix, policy, mixes.seed + number))?;
-        let times = outcome.tasks.iter().map(|task| task.turnaround().as_secs_f64());
-        Ok::<_, Failed>(times.collect::<Vec<f64>>())
+    let runs = bench.try_all(2 * WORK, &inputs, |(policy, (mix, number))| {
+        completion(&experiment(&hardware, mix, policy, mixes.seed + number))
     })?;
     let times: Vec<Times> = runs.chunks(draws.len()).map(|runs| Times(runs.to_vec())).collect();
     let (with, without) = (times[1].reductions(&times[0]), times[2].reductions(&times[0]));
-    let names = draws.first().map_or(&[][..], |mix| &mix.tasks);
-    let names = names
-        .iter()
-        .map(|task| task.name.split_once('.').map_or(task.name.as_str(), |(_, rest)| rest));
-    let bars = bars::with_means(names, [&with, &without].map(|values| ("", values.clone())));
+    let sets = [&with, &without].map(|values| ("", values.clone()));
+    let bars = bars::with_means(short_names(&draws), sets);
     Ok(Found {
         plots: vec![Plot::of(vec![Panel::Bars(bars)])],
         values: vec![
