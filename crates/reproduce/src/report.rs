@@ -12,7 +12,7 @@ use crate::source::{FigureData, Item, Kind, Paper, Statement, Suite, Test, Value
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// The item, `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10` or `M1` to `M4`.
+    /// The item, `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10` or `M1` to `M5`.
     pub item: String,
     /// The figure, table or equation: `9`, `1b`, `table1`.
     pub figure: String,
@@ -349,6 +349,17 @@ pub(crate) mod tests {
         }
     }
 
+    fn paper() -> Paper {
+        Paper {
+            name: "iabw".to_owned(),
+            title: String::new(),
+            authors: String::new(),
+            venue: String::new(),
+            source: Source::default(),
+            items: Vec::new(),
+        }
+    }
+
     fn with(value: Option<f64>) -> Comparison {
         let values = value.map(|value| ("mean", value)).into_iter().collect();
         Section::new(&data(), Found { values, ..Found::default() }).comparisons.remove(0)
@@ -380,15 +391,7 @@ pub(crate) mod tests {
         let mut figure = data();
         let rule = Rule { at_least: Some(0.0), at_most: None };
         figure.statements.push(statement(Kind::Direction, Some(Test::Range(rule))));
-        let paper = Paper {
-            name: "iabw".to_owned(),
-            title: String::new(),
-            authors: String::new(),
-            venue: String::new(),
-            source: Source::default(),
-            items: Vec::new(),
-        };
-        let suite = Suite { paper, figures: vec![figure] };
+        let suite = Suite { paper: paper(), figures: vec![figure] };
         let old = statement(Kind::Unclaimed, None);
         let line = |ours| Comparison::new(&suite.figures[0], &old, Some(ours));
         let recorded = Results {
@@ -417,15 +420,7 @@ pub(crate) mod tests {
 
     #[test]
     fn json_has_the_documented_fields() {
-        let paper = Paper {
-            name: "iabw".to_owned(),
-            title: String::new(),
-            authors: String::new(),
-            venue: String::new(),
-            source: Source::default(),
-            items: Vec::new(),
-        };
-        let suite = Suite { paper, figures: Vec::new() };
+        let suite = Suite { paper: paper(), figures: Vec::new() };
         let mut report = Report::new(&suite, Effort::Full, &["9".to_owned()]);
         report
             .add(Section::new(&data(), Found { values: vec![("mean", 2.5)], ..Found::default() }));

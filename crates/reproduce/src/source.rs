@@ -81,7 +81,7 @@ impl Source {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
-    /// `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10`; `M1` to `M4` of memweir's own.
+    /// `X1` to `X15`, `H1` to `H12`, `B1` to `B13`, `D1` to `D10`; `M1` to `M5` of memweir's own.
     pub id: String,
     /// Description of the item.
     pub what: String,

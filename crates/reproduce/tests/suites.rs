@@ -27,7 +27,7 @@ fn every_item_of_the_papers_is_shown_or_said_to_be_elsewhere() {
         (PaperName::Hmmsched, 'H', 12),
         (PaperName::Bpm, 'B', 13),
         (PaperName::Drswap, 'D', 10),
-        (PaperName::Beyond, 'M', 4),
+        (PaperName::Beyond, 'M', 5),
     ];
     for (paper, letter, count) in papers {
         let suite = paper.suite().unwrap();
