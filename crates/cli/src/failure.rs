@@ -19,9 +19,10 @@ use memweir_sweep::SweepError;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
     0  everything ended well
-    1  a job failed; the runs of a profile ended differently; a replay decided differently under
-       the same policy; a memory broke a rule; no map was found; a trace or a record was truncated;
-       points of a merged sweep are missing
+    1  a job failed; the runs of a profile ended differently, or those of `emulate --verify`; a
+       replay decided differently under the same policy; a calibration no longer holds; a memory
+       broke a rule; no map was found; a trace or a record was truncated; points of a merged sweep
+       are missing
     2  wrong usage or wrong input; nothing was started
     3  this machine cannot do it: no such meter, mechanism or permission
     4  a result could not be written
