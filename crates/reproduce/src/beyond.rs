@@ -55,7 +55,7 @@ impl Laboratory for Lab {
         families.map(|(_, family)| family.work()).sum()
     }
 
-    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+    fn figure(&self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
         if data.parameters.is_empty() {
             let all = self.0.iter().map(|(_, family)| family.gains(bench));
             return Ok(summary::found(&all.collect::<Result<Vec<_>, _>>()?));

@@ -73,7 +73,7 @@ impl Laboratory for Lab {
         runs::work(figures.iter().map(|figure| figure.id.as_str()))
     }
 
-    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+    fn figure(&self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
         let runs = &self.runs;
         match data.id.as_str() {
             "1" => banks::figure_1(&self.banks, runs, bench),

@@ -81,7 +81,7 @@ impl Laboratory for Lab {
         work + u64::from(any(&["programs"])) * programs::WORK
     }
 
-    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+    fn figure(&self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
         match data.id.as_str() {
             "2" => Ok(killed::figure_2(self.crowds(bench)?)),
             "3" => Ok(killed::figure_3(self.crowds(bench)?)),

@@ -63,7 +63,7 @@ impl Laboratory for Lab {
             .sum()
     }
 
-    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+    fn figure(&self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
         match data.id.as_str() {
             "table1" => media::table_1(),
             "2" => media::figure_2(data, bench),

@@ -121,7 +121,7 @@ impl Laboratory for Lab {
         work::of(figures, &self.workloads, self.effort)
     }
 
-    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
+    fn figure(&self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
         let (workloads, machine) = (&self.workloads, self.machine());
         match data.id.as_str() {
             "1b" => return hogs::figure_1b(data, machine, bench),

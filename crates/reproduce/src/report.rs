@@ -124,6 +124,16 @@ pub enum Effort {
     Quick,
 }
 
+impl Effort {
+    /// Returns the repetitions of a run, of which a full one has this many.
+    pub(crate) const fn repetitions(self, full: u64) -> u64 {
+        match self {
+            Self::Full => full,
+            Self::Quick => 1,
+        }
+    }
+}
+
 /// A reproduction, as far as it has come.
 #[derive(Clone, Debug)]
 pub struct Report {

@@ -91,7 +91,7 @@ pub(crate) trait Laboratory {
     fn work(&self, figures: &[&FigureData]) -> u64;
 
     /// Produces one figure.
-    fn figure(&mut self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed>;
+    fn figure(&self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed>;
 
     /// Describes the parts that a quick run leaves out.
     fn precision(&self) -> String;
@@ -120,7 +120,7 @@ pub fn reproduce(
 ) -> Result<Report, Failed> {
     let suite = paper.suite()?;
     let chosen = choose(&suite, &options.figures)?;
-    let mut laboratory: Box<dyn Laboratory> = match paper {
+    let laboratory: Box<dyn Laboratory> = match paper {
         PaperName::Iabw => Box::new(iabw::Lab::new(&suite, options.effort)?),
         PaperName::Hmmsched => Box::new(hmmsched::Lab::new(&suite, options.effort)?),
         PaperName::Bpm => Box::new(bpm::Lab::new(&suite, options.effort)?),

@@ -26,12 +26,8 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    fn repetitions(&self, effort: Effort) -> u64 {
-        if effort == Effort::Quick { 1 } else { self.repetitions }
-    }
-
     pub(super) fn work(&self, effort: Effort) -> u64 {
-        2 * self.dram_mib.len() as u64 * self.repetitions(effort) * WORK
+        2 * self.dram_mib.len() as u64 * effort.repetitions(self.repetitions) * WORK
     }
 }
 
@@ -50,7 +46,7 @@ impl Crowds {
     ) -> Result<Self, Failed> {
         let flash = kinds()?.swap_remove(FLASH);
         let assumed = assumed(effort);
-        let repetitions = parameters.repetitions(effort);
+        let repetitions = effort.repetitions(parameters.repetitions);
         let mut inputs = Vec::new();
         for dram in &parameters.dram_mib {
             for swap in [0, parameters.swap_mib] {

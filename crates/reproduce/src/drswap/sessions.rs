@@ -44,14 +44,10 @@ pub(super) struct Parameters {
 }
 
 impl Parameters {
-    pub(super) fn repetitions(&self, effort: Effort) -> u64 {
-        if effort == Effort::Quick { 1 } else { self.repetitions }
-    }
-
     pub(super) fn work(&self, effort: Effort) -> u64 {
         let groups = Phone::shipped().groups().count() as u64;
         let runs = groups * self.swap_mib.len() as u64 * SWAPS.len() as u64;
-        runs * self.repetitions(effort) * WORK
+        runs * effort.repetitions(self.repetitions) * WORK
     }
 
     /// Work of the runs over shares of written pages.
@@ -127,7 +123,7 @@ impl Sessions {
         let assumed = assumed(effort);
         let dram = mebibytes(parameters.dram_mib);
         let sizes: Vec<Bytes> = parameters.swap_mib.iter().map(|mib| mebibytes(*mib)).collect();
-        let repetitions = parameters.repetitions(effort);
+        let repetitions = effort.repetitions(parameters.repetitions);
         let mut inputs = Vec::new();
         for size in &sizes {
             for (group, _) in &groups {
@@ -144,18 +140,14 @@ impl Sessions {
         Ok(Self { sizes, groups, kinds, cells })
     }
 
-    /// The repetitions of a group on a swap area.
-    pub(super) fn runs(&self, size: usize, group: usize, kind: usize) -> &[SessionOutcome] {
-        &self.cells[(size * self.groups.len() + group) * self.kinds.len() + kind]
-    }
-
-    /// The mean of a figure over the repetitions.
+    /// The mean of a figure over the repetitions of a group on a swap area.
     pub(super) fn mean(
         &self,
         [size, group, kind]: [usize; 3],
         of: impl Fn(&SessionOutcome) -> f64,
     ) -> f64 {
-        mean(self.runs(size, group, kind).iter().map(of))
+        let place = (size * self.groups.len() + group) * self.kinds.len() + kind;
+        mean(self.cells[place].iter().map(of))
     }
 
     /// The mean of a count.

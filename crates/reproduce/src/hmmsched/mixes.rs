@@ -52,10 +52,7 @@ impl Mixes {
     /// # Errors
     /// If a data file is invalid.
     pub(super) fn new(parameters: &Parameters, effort: Effort) -> Result<Self, InputError> {
-        let repetitions = match effort {
-            Effort::Full => parameters.repetitions,
-            Effort::Quick => 1,
-        };
+        let repetitions = effort.repetitions(parameters.repetitions);
         let recipe = match effort {
             Effort::Full => HmmschedRecipe::default(),
             Effort::Quick => {

@@ -118,10 +118,7 @@ impl Workloads {
         Ok(Self {
             scheduler: scheduler(&parameters, &hardware)?,
             seed: parameters.seed,
-            repetitions: match effort {
-                Effort::Full => parameters.repetitions,
-                Effort::Quick => 1,
-            },
+            repetitions: effort.repetitions(parameters.repetitions),
             kernel: KernelConfig {
                 slice: Nanos::from_millis(parameters.os_slice_ms),
                 ..KernelConfig::default()
