@@ -102,6 +102,11 @@ impl Table {
     }
 }
 
+/// Returns `milc` of `433.milc`.
+pub(crate) fn short(program: &str) -> &str {
+    program.split_once('.').map_or(program, |(_, name)| name)
+}
+
 /// One figure of the paper, reproduced.
 #[derive(Clone, Debug)]
 pub struct Section {

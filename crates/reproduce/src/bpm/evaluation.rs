@@ -5,7 +5,7 @@ use memweir_plot::Panel;
 use super::runs::{Case, Outcome, Partition, Runs};
 use super::workloads::{WITH_MCF, Workload};
 use crate::bars;
-use crate::report::{Found, Plot, Table};
+use crate::report::{Found, Plot, Table, short};
 use crate::run::Failed;
 use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
@@ -112,10 +112,6 @@ fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> T
         });
     let header = ["program", "slowdown", "with BPM"];
     Table::new("Slowdown of each program, without and with BPM", header, rows)
-}
-
-fn short(name: &str) -> &str {
-    name.split_once('.').map_or(name, |(_, rest)| rest)
 }
 
 /// Fig. 5.

@@ -9,6 +9,7 @@ use memweir_flow::workload::catalog::{Catalog, Entry, Suite};
 
 use super::rig::{Alone, Conditions, Parameters, Rig};
 use super::runs::FIT_WORK;
+use crate::report::short;
 use crate::run::Failed;
 use crate::work::Bench;
 
@@ -35,7 +36,7 @@ impl Profile {
 
     /// Its name without the number.
     pub(super) fn short(&self) -> &str {
-        self.name.split_once('.').map_or(self.name.as_str(), |(_, name)| name)
+        short(&self.name)
     }
 }
 

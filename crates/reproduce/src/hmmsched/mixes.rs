@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::media::hardware;
 use crate::bars;
-use crate::report::{Effort, Found, Plot, Table};
+use crate::report::{Effort, Found, Plot, Table, short};
 use crate::run::Failed;
 use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
@@ -185,7 +185,7 @@ pub(super) fn figure_7(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
     let values = vec![
         ("best", highest(&all)),
         ("mean", mean(&all)),
-        ("omnetpp", highest(&of(first, "471.omnetpp"))),
+        ("omnetpp", highest(of(first, "471.omnetpp"))),
         ("mcf", mean(of(first, "429.mcf"))),
         ("mix2", mean(&ours[place(2, false)])),
         ("pram", mean(&ours[place(1, true)])),
@@ -231,7 +231,7 @@ fn normalized(case: &Case, policies: &[&str], runs: &[Times]) -> Panel {
 /// The names of a mix's tasks without their programs' numbers.
 pub(super) fn short_names(draws: &[Mix]) -> impl Iterator<Item = &str> {
     let tasks = draws.first().map_or(&[][..], |mix| &mix.tasks);
-    tasks.iter().map(|task| task.name.split_once('.').map_or(&*task.name, |(_, rest)| rest))
+    tasks.iter().map(|task| short(&task.name))
 }
 
 /// Mean reduction, best, worst and turnaround by case and policy.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::workloads::Workloads;
 use crate::bars;
-use crate::report::{Found, Plot, Table};
+use crate::report::{Found, Plot, Table, short};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::mean;
@@ -120,9 +120,4 @@ fn table(predictors: &[String], by_program: &[(&str, &[f64])]) -> Table {
     };
     let header = std::iter::once("program").chain(predictors.iter().map(String::as_str));
     Table::new("Quanta predicted, in percent", header, by_program.iter().map(row))
-}
-
-/// `milc` of `433.milc`.
-fn short(name: &str) -> String {
-    name.split_once('.').map_or(name, |(_, rest)| rest).to_owned()
 }
