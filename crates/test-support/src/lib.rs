@@ -12,7 +12,7 @@ pub mod rows;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Environment variable that names the file of skips.
 pub const SKIPS: &str = "MEMWEIR_SKIPS";
@@ -49,6 +49,15 @@ impl fmt::Display for Reason {
             Self::Busy => "busy",
         })
     }
+}
+
+/// Returns the root of the workspace.
+///
+/// # Panics
+/// If this crate lies elsewhere.
+#[must_use]
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a workspace").to_owned()
 }
 
 /// Lets this process, and those that it starts, end by SIGINT, SIGQUIT and SIGHUP: tests that run

@@ -2,16 +2,13 @@
 //! manual lists all of its pages. Addresses of the network are not visited.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
+use memweir_test_support::root;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// Folders of the manual that `make docs` makes, below `docs`.
 const MADE: [&str; 2] = ["docs/api/rust/", "docs/api/python/"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a workspace").to_owned()
-}
 
 /// The Markdown files of the project by their paths from its root.
 fn pages() -> BTreeMap<String, Page> {

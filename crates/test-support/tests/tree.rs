@@ -2,11 +2,8 @@
 //! lines.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a workspace").to_owned()
-}
+use memweir_test_support::root;
 
 /// The files below a directory of the workspace whose names have this ending, with their texts.
 fn files(directory: &str, ending: &str) -> Vec<(String, String)> {

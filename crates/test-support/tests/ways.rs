@@ -1,6 +1,6 @@
 //! The ways through the code that `docs/architecture.md` lists, held against the code.
 
-use std::path::Path;
+use memweir_test_support::root;
 
 /// A row of a way.
 struct Row<'t> {
@@ -89,8 +89,7 @@ fn bodies_of_functions_are_found() {
 
 #[test]
 fn each_function_of_a_way_calls_the_next() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a workspace");
-    let read = |file: &str| std::fs::read_to_string(root.join(file));
+    let read = |file: &str| std::fs::read_to_string(root().join(file));
     let manual = read("docs/architecture.md").unwrap();
     let ways = ways(&manual);
     assert_eq!(ways.len(), 4);
