@@ -36,6 +36,21 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
+def _ran(
+    command: list[str], directory: Path, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a directory to its end."""
+    return subprocess.run(
+        command,
+        env=environment or _environment(),
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
+
+
 def _rows(out: Path) -> Counter[str]:
     """Returns the rows of each point in the files of a directory."""
     files = [str(path) for path in out.rglob("*.parquet")]
@@ -59,15 +74,7 @@ def _complete(out: Path, whole: memweir.SimResult) -> None:
 def test_an_executor_runs_a_sweep(
     engine: str, example: Path, tmp_path: Path, whole: memweir.SimResult
 ) -> None:
-    done = subprocess.run(
-        _command(engine, example, tmp_path / "points"),
-        env=_environment(),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
+    done = _ran(_command(engine, example, tmp_path / "points"), tmp_path)
     assert done.returncode == 0, done.stderr
     assert "200 rows" in done.stdout
     assert len(list((tmp_path / "points").rglob("*.parquet"))) == 10
@@ -155,14 +162,7 @@ def test_a_worker_that_dies_costs_no_point(
 
 
 def _again(engine: str, example: Path, out: Path) -> None:
-    again = subprocess.run(
-        _command(engine, example, out),
-        env=_environment(),
-        cwd=out.parent,
-        capture_output=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
+    again = _ran(_command(engine, example, out), out.parent)
     assert again.returncode == 0, again.stderr
 
 
@@ -177,15 +177,7 @@ def test_a_full_disk_costs_no_point(
     mount = ["mount", "-t", "tmpfs", "-o", "size=48k", "tmpfs", str(out)]
     subprocess.run(mount, check=True)
     try:
-        full = subprocess.run(
-            _command(engine, example, out),
-            env=_environment(),
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        full = _ran(_command(engine, example, out), tmp_path)
         assert full.returncode != 0, "there is room for all"
         assert "No space left" in full.stderr
         before = _rows(out)
@@ -198,16 +190,9 @@ def test_a_full_disk_costs_no_point(
 
 
 def test_hyperqueue_runs_shards(example: Path, tmp_path: Path, whole: memweir.SimResult) -> None:
-    script = example / "hyperqueue_shards.py"
+    files = [example / "hyperqueue_shards.py", example / "mix.toml", tmp_path / "points"]
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, script, example / "mix.toml", tmp_path / "points", "8"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        done = _ran([sys.executable, *map(str, files), "8"], tmp_path)
         assert done.returncode == 0, done.stderr
         _complete(tmp_path / "points", whole)
     assert len(list((tmp_path / "points").rglob("*.parquet"))) == 8
@@ -220,15 +205,7 @@ def _submission(example: Path, *options: str) -> list[str]:
 
 def _sbatch(slurm: dict[str, str], example: Path, directory: Path, *options: str) -> int:
     """Submits the example's array, and returns its exit code when it has ended."""
-    done = subprocess.run(
-        _submission(example, *options),
-        env=slurm,
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
+    done = _ran(_submission(example, *options), directory, slurm)
     print(done.stdout, done.stderr)
     return done.returncode
 
