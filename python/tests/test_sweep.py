@@ -162,7 +162,8 @@ def test_tasks_have_several_points(scenario: dict[str, Any], tmp_path: Path) -> 
     assert len(files(tmp_path)) == 2
     assert swept.rows == memweir.sim(scenario, sweep=GRID).rows
     with pytest.raises(memweir.InputError, match="a task has a point"):
-        memweir.sweep(scenario, GRID, points_per_task=0)
+        memweir.sweep(scenario, GRID, out=tmp_path / "none", points_per_task=0)
+    assert not (tmp_path / "none").exists()
 
 
 def test_command_and_package_share_a_directory(

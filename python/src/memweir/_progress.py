@@ -10,8 +10,8 @@ Report = Callable[[int, int], object]
 """A function that is called with the finished runs and their total."""
 
 Progress = Union[bool, Report, None]
-"""Progress of a call: `None` for a bar on a terminal if tqdm is installed, `True` for a bar in any
-case, `False` for none, or a function."""
+"""Progress of a call: `None` for a bar on a terminal, `True` for a bar elsewhere too, `False` for
+none, or a function. Bars are those of tqdm: where it is not installed, none is shown."""
 
 # Calls that end sooner show nothing.
 _DELAY_S = 1.0

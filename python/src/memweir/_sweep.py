@@ -129,6 +129,9 @@ def _swept(
     progress: Progress,
 ) -> list[dict[str, Any]]:
     """Runs the points of a sweep and returns them as its report has them."""
+    if points_per_task is not None and points_per_task < 1:
+        help = "at least 1"
+        raise InputError("arguments", "a task has a point", key="points_per_task", help=help)
     versions = [_version(name, policy) for name, policy in objects] if out is not None else []
     old: list[Path] = []
     keys: list[str] = []
@@ -178,9 +181,6 @@ def _tasks(points: list[int], points_per_task: int | None) -> list[list[int]]:
     """Cuts points into tasks."""
     if points_per_task is None:
         points_per_task = min(max(1, len(points) // _TASKS), _MOST_POINTS_PER_TASK)
-    if points_per_task < 1:
-        help = "at least 1"
-        raise InputError("arguments", "a task has a point", key="points_per_task", help=help)
     starts = range(0, len(points), points_per_task)
     return [points[start : start + points_per_task] for start in starts]
 
