@@ -42,7 +42,7 @@ impl FromStr for Sweep {
             }
             match Range::read(part) {
                 Some(range) => all.extend(range.values()?),
-                None => all.push(part.to_owned()),
+                None => all.push(plain(part)),
             }
             if all.len() > MOST_VALUES {
                 break;
@@ -77,6 +77,14 @@ impl fmt::Display for Sweep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.path, self.values.join(","))
     }
+}
+
+/// Returns a value without the underscores that TOML allows in numbers: reports and tables have
+/// numbers as numbers.
+fn plain(value: &str) -> String {
+    let digits = value.replace('_', "");
+    let is_number = value.starts_with(|c: char| "+-.0123456789".contains(c));
+    if is_number && digits.parse::<f64>().is_ok() { digits } else { value.to_owned() }
 }
 
 fn too_many(count: usize) -> Refusal {
@@ -361,6 +369,7 @@ mod tests {
             ["1", "b", "\"c,d\"", "[os,random]", "{x=1,y=2}"]
         );
         assert_eq!(values("a=10..60:25,7"), ["10", "35", "60", "7"]);
+        assert_eq!(values("a=1_000,-2_0.5,a_1"), ["1000", "-20.5", "a_1"]);
         assert_eq!(values("a=1..4"), ["1", "2", "3", "4"]);
         assert_eq!(values("a=0.1..0.35:0.1"), ["0.1", "0.2", "0.3"]);
         assert_eq!(values("a=-1..1:0.5"), ["-1.0", "-0.5", "0.0", "0.5", "1.0"]);

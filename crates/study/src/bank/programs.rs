@@ -247,6 +247,10 @@ impl Reader<'_> {
         spec.colors = section.map("colors", |v| self.colors(&v))?;
         if let Some(value) = section.take("thread_colors") {
             let sets = value.array("an array of colors, one per thread")?;
+            if sets.len() != spec.threads as usize {
+                let reason = format!("must have a set for each of `threads = {}`", spec.threads);
+                return Err(value.refuse(reason));
+            }
             spec.thread_colors = sets.iter().map(|v| self.colors(v)).collect::<Result<_, _>>()?;
         }
         if let Some(value) = section.take("memory") {

@@ -457,6 +457,7 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
         (of("programs = [{}]"), "s.toml:2: programs[0]: it is not clear what is executed"),
         (program("colors = \"0-99\""), "s.toml:2: programs[0].colors: color 16 is outside the map"),
         (program("threads = 5"), "s.toml:2: programs: too many threads"),
+        (program("threads = 2, thread_colors = [\"0-3\"]"), "s.toml:2: programs[0].thread_colors: must have a set for each of `threads = 2`"),
         (program("enters = \"l3\""), "s.toml:2: programs[0].enters: unknown level `l3`"),
         (program("memory = \"nvm\""), "s.toml:2: programs[0].memory: unknown memory `nvm`"),
         (program("time_us = 0"), "s.toml:2: programs[0].time_us: 0 is no time in microseconds"),

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use memweir_core::Nanos;
 use memweir_core::input::{InputError, Refusal, Section, Value};
 use memweir_core::names::Named;
 use memweir_flow::hardware::Hardware;
@@ -128,7 +129,10 @@ fn drawn(section: &mut Section<'_>, catalog: &Catalog, cores: u32) -> Result<Kin
         (false, work) => Weight::Equal(work.unwrap_or(Nanos::from_millis(120_000))),
     };
     let iabw = section.map("iabw", |v| v.capacity())?;
-    let tolerance = section.map("tolerance", |v| v.number_in(1e-4..=1.0, "tolerance"))?;
+    let tolerance = section.map("tolerance", |v| match iabw {
+        Some(_) => v.number_in(1e-4..=1.0, "tolerance"),
+        None => Err(v.refuse("there is no `iabw` that it belongs to")),
+    })?;
     let instances = section.map("instances", |v| v.whole_in(1..=MOST_JOBS))?;
     let wanted = iabw.map(|iabw| Wanted { iabw, tolerance: tolerance.unwrap_or(TOLERANCE) });
     let jobs = section.map("jobs", |v| range(&v, |v| v.whole_in(1..=MOST_JOBS)))?;

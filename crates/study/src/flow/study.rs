@@ -100,7 +100,11 @@ impl Study {
             .zip(self.grid.values(point))
             .map(|(sweep, value)| format!("--sweep {}={value}", sweep.path))
             .collect();
-        let key = if at.is_empty() { "mix".to_owned() } else { at.join(" ") };
+        let key = match self.points[point].workload.mix {
+            _ if !at.is_empty() => at.join(" "),
+            Some(_) => "mix".to_owned(),
+            None => "tasks".to_owned(),
+        };
         refusal.written_in(&self.name).key(key)
     }
 

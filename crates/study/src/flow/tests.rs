@@ -481,6 +481,10 @@ fn what_cannot_be_executed_is_refused() {
         ("[mix]\njobs = [9, 8]", "s.toml:4: mix.jobs: the range ends before it starts"),
         ("[mix]\njobs = 0", "s.toml:4: mix.jobs: 0 is out of range"),
         ("[mix]\nonce = true\nwork_s = 3", "s.toml:3: mix: `once` and `work_s` exclude each other"),
+        (
+            "[mix]\ntolerance = 0.1",
+            "s.toml:4: mix.tolerance: there is no `iabw` that it belongs to",
+        ),
         ("[mix]\npaper = \"spec-1\"", "s.toml:4: mix.paper: unknown mix `spec-1`"),
         (
             "[mix]\npaper = \"spec-01\"\nwork_s = 3",
