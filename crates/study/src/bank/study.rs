@@ -157,58 +157,57 @@ impl BankStudy {
         threads: NonZeroUsize,
         done: &mut impl FnMut(PieceOver<'_>),
     ) -> Result<Vec<BankPoint>, Refusal> {
-        let mut ready = vec![Vec::new(); self.points.len()];
+        let mut ready: BTreeMap<usize, Vec<Ready>> = BTreeMap::new();
         self.all(
             group,
             threads,
             |point| point.programs.len(),
             |point, program| self.points[point].alone(program, known, stop),
             |point, programs| {
-                ready[point] = programs.unwrap_or_default();
+                ready.extend(programs.map(|programs| (point, programs)));
                 done(PieceOver { point, results: None });
             },
         )?;
-        let mut points = vec![None; self.points.len()];
+        let mut points: BTreeMap<usize, BankPoint> = BTreeMap::new();
         self.all(
             group,
             threads,
             |point| point.partitions.len(),
             |point, partition| {
-                self.points[point].together(partition, &ready[point], self.interval, stop)
+                self.points[point].together(partition, &ready[&point], self.interval, stop)
             },
             |at, runs| {
-                points[at] = runs.map(|runs| BankPoint {
-                    partitions: compared(runs),
-                    ..self.point(at, &ready[at])
-                });
-                done(PieceOver { point: at, results: points[at].as_ref() });
+                points.extend(runs.map(|runs| {
+                    let point = self.point(at, &ready[&at]);
+                    (at, BankPoint { partitions: compared(runs), ..point })
+                }));
+                done(PieceOver { point: at, results: points.get(&at) });
             },
         )?;
-        let mut peaks = vec![Vec::new(); self.points.len()];
+        let mut peaks = BTreeMap::new();
         self.all(
             group,
             threads,
             |point| usize::from(point.batch.is_some()),
             |point, _| self.points[point].peak(stop),
-            |point, peak| peaks[point] = peak.unwrap_or_default(),
+            |point, peak| peaks.extend(peak.map(|peak| (point, peak[0]))),
         )?;
         self.all(
             group,
             threads,
             BankScenario::policies,
             |point, policy| {
-                self.points[point].as_batch(policy, &ready[point], peaks[point][0], stop)
+                self.points[point].as_batch(policy, &ready[&point], peaks[&point], stop)
             },
             |at, runs| {
-                points[at] = runs.map(|runs| BankPoint {
-                    peak: Some(peaks[at][0].0),
-                    policies: gaining(runs),
-                    ..self.point(at, &ready[at])
-                });
-                done(PieceOver { point: at, results: points[at].as_ref() });
+                points.extend(runs.map(|runs| {
+                    let (peak, policies) = (Some(peaks[&at].0), gaining(runs));
+                    (at, BankPoint { peak, policies, ..self.point(at, &ready[&at]) })
+                }));
+                done(PieceOver { point: at, results: points.get(&at) });
             },
         )?;
-        Ok(points.into_iter().flatten().collect())
+        Ok(points.into_values().collect())
     }
 
     /// Does `count` pieces of work for every point of a group, and calls `done` after each with its
@@ -226,8 +225,7 @@ impl BankStudy {
             .clone()
             .flat_map(|point| (0..count(&self.points[point])).map(move |piece| (point, piece)))
             .collect();
-        let mut ended: Vec<BTreeMap<usize, T>> =
-            self.points.iter().map(|_| BTreeMap::new()).collect();
+        let mut ended: BTreeMap<usize, BTreeMap<usize, T>> = BTreeMap::new();
         let mut failed: Option<(usize, Refusal)> = None;
         for_each(
             pieces.len(),
@@ -235,16 +233,16 @@ impl BankStudy {
             |index| work(pieces[index].0, pieces[index].1),
             |index, result| {
                 let (point, piece) = pieces[index];
+                let results = ended.entry(point).or_default();
                 match result {
-                    Ok(result) => drop(ended[point].insert(piece, result)),
+                    Ok(result) => drop(results.insert(piece, result)),
                     Err(refusal) if failed.as_ref().is_none_or(|(first, _)| index < *first) => {
                         failed = Some((index, refusal));
                     }
                     Err(_) => {}
                 }
-                let is_last = ended[point].len() == count(&self.points[point]);
-                let results = is_last.then(|| mem::take(&mut ended[point]).into_values().collect());
-                done(point, results);
+                let is_last = results.len() == count(&self.points[point]);
+                done(point, is_last.then(|| mem::take(results).into_values().collect()));
             },
         );
         failed.map_or(Ok(()), |(_, refusal)| Err(refusal))
