@@ -1,10 +1,10 @@
 //! The pagemap of this process: reading its entries, and searching the page table.
 
+pub(crate) use memweir_abi::kernel::pagemap::{Categories, Entry, Found};
 use memweir_abi::kernel::pagemap::{
-    Categories, PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGEMAP_SCAN,
-    Scan, entry_offset,
+    PAGE_IS_FILE, PAGE_IS_PFNZERO, PAGE_IS_PRESENT, PAGE_IS_SWAPPED, PAGEMAP_SCAN, Scan,
+    entry_offset,
 };
-pub(crate) use memweir_abi::kernel::pagemap::{Entry, Found};
 
 use crate::sys::{self, Errno, sys};
 
@@ -13,85 +13,57 @@ use crate::sys::{self, Errno, sys};
 pub(crate) struct Pagemap(pub(crate) i32);
 
 impl Pagemap {
-    /// Categories of [`scan_populated`](Self::scan_populated).
-    const POPULATED: Categories = Categories {
+    /// Present pages of the program's own memory.
+    pub(crate) const OWN: Categories = Categories {
+        inverted: PAGE_IS_FILE,
+        all_of: PAGE_IS_FILE | PAGE_IS_PRESENT,
+        any_of: 0,
+        reported: PAGE_IS_PRESENT | PAGE_IS_PFNZERO,
+    };
+    /// Present pages; [`Found::is_file`] tells those of the file apart.
+    pub(crate) const PRESENT: Categories = Categories {
+        inverted: 0,
+        all_of: PAGE_IS_PRESENT,
+        any_of: 0,
+        reported: PAGE_IS_PRESENT | PAGE_IS_FILE,
+    };
+    /// Pages with content of the program, present or in the kernel's swap.
+    pub(crate) const POPULATED: Categories = Categories {
         inverted: PAGE_IS_FILE | PAGE_IS_PFNZERO,
         all_of: PAGE_IS_FILE | PAGE_IS_PFNZERO,
         any_of: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
         reported: PAGE_IS_PRESENT,
     };
 
-    /// Finds pages of the program's own memory between the addresses; returns the number of ranges
+    /// Finds all pages of these categories between the addresses; returns the number of ranges
     /// found, and the address where the search ended.
     pub(crate) fn scan(
-        &self,
-        start: usize,
-        end: usize,
-        found: &mut [Found],
-    ) -> Result<(usize, usize), Errno> {
-        let categories = Categories {
-            inverted: PAGE_IS_FILE,
-            all_of: PAGE_IS_FILE | PAGE_IS_PRESENT,
-            any_of: 0,
-            reported: PAGE_IS_PRESENT | PAGE_IS_PFNZERO,
-        };
-        self.scan_for(start, end, found, categories)
-    }
-
-    /// Finds present pages, and reports whether they belong to the file ([`Found::is_file`]).
-    pub(crate) fn scan_present(
         self,
+        categories: Categories,
         start: usize,
         end: usize,
         found: &mut [Found],
     ) -> Result<(usize, usize), Errno> {
-        let categories = Categories {
-            inverted: 0,
-            all_of: PAGE_IS_PRESENT,
-            any_of: 0,
-            reported: PAGE_IS_PRESENT | PAGE_IS_FILE,
-        };
-        self.scan_for(start, end, found, categories)
+        const ALL: u64 = 0;
+        self.scan_up_to(ALL, categories, start, end, found)
     }
 
-    /// Finds pages with content of the program, present or in the kernel's swap.
-    pub(crate) fn scan_populated(
-        self,
-        start: usize,
-        end: usize,
-        found: &mut [Found],
-    ) -> Result<(usize, usize), Errno> {
-        self.scan_for(start, end, found, Self::POPULATED)
-    }
-
-    /// Returns the first page that [`scan_populated`](Self::scan_populated) finds. It stops there,
-    /// however many follow.
+    /// Returns the first of the [populated](Self::POPULATED) pages. It stops there, however many
+    /// follow.
     pub(crate) fn first_populated(self, start: usize, end: usize) -> Result<Option<usize>, Errno> {
         let mut found = [Found::default(); 1];
-        let (count, _) = self.scan_up_to(1, start, end, &mut found, Self::POPULATED)?;
+        let (count, _) = self.scan_up_to(1, Self::POPULATED, start, end, &mut found)?;
         Ok((count > 0).then_some(found[0].start as usize))
     }
 
-    /// Finds all pages of these categories.
-    fn scan_for(
-        self,
-        start: usize,
-        end: usize,
-        found: &mut [Found],
-        categories: Categories,
-    ) -> Result<(usize, usize), Errno> {
-        const ALL: u64 = 0;
-        self.scan_up_to(ALL, start, end, found, categories)
-    }
-
-    /// Does the same, until it has found that many pages.
+    /// Finds pages until it has found that many.
     fn scan_up_to(
         self,
         pages: u64,
+        categories: Categories,
         start: usize,
         end: usize,
         found: &mut [Found],
-        categories: Categories,
     ) -> Result<(usize, usize), Errno> {
         let mut argument = Scan {
             start: start as u64,

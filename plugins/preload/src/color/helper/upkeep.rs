@@ -9,7 +9,7 @@ use super::Start;
 use super::placer::{Placer, Reason};
 use crate::color::choice::{chosen, set_of};
 use crate::maps::Mapping;
-use crate::pagemap::{Entry, Found};
+use crate::pagemap::{Entry, Found, Pagemap};
 use crate::uffd::PAGE;
 use crate::{memory, sys};
 
@@ -198,7 +198,7 @@ impl Upkeep {
         let mut found = [Found::default(); 32];
         let (mut at, mut unmoved) = (from, 0);
         while at < to {
-            let scanned = placer.pagemap.scan(at, to, &mut found);
+            let scanned = placer.pagemap.scan(Pagemap::OWN, at, to, &mut found);
             let Ok((count, end)) = scanned else { break };
             for range in found.iter().take(count) {
                 unmoved += self.sweep_range(start, placer, *range, reason, mapping);

@@ -9,6 +9,7 @@ use super::store::Source;
 use crate::maps::Mapping;
 use crate::page::spans::Span;
 use crate::page::vmas;
+use crate::pagemap::{Found, Pagemap};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
 
@@ -300,10 +301,9 @@ impl Memory {
     }
 
     fn is_present(&self, page: Span) -> bool {
-        let mut found = [crate::pagemap::Found::default(); 1];
-        self.pagemap
-            .scan_present(page.start, page.end, &mut found)
-            .is_ok_and(|(count, _)| count > 0)
+        let mut found = [Found::default(); 1];
+        let scanned = self.pagemap.scan(Pagemap::PRESENT, page.start, page.end, &mut found);
+        scanned.is_ok_and(|(count, _)| count > 0)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::page::slots::{SLOTS, Slots, WINDOW_PAGES};
 use crate::page::spans::Span;
 use crate::page::tally::Tally;
 use crate::page::vmas;
-use crate::pagemap::{Found, Pagemap};
+use crate::pagemap::{Categories, Found, Pagemap};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{MINOR, MISSING, PAGE, WRITES};
 
@@ -21,10 +21,6 @@ use crate::uffd::{MINOR, MISSING, PAGE, WRITES};
 const STEPS: usize = 256;
 /// Bytes of the file that are worked on at a time.
 const PIECE: usize = 512 * PAGE;
-
-/// A scan between two addresses; returns the number of ranges found, and the address where it
-/// ended.
-type Scan = fn(Pagemap, usize, usize, &mut [Found]) -> Result<(usize, usize), Errno>;
 
 /// The memory.
 ///
@@ -100,13 +96,13 @@ impl Memory {
     /// Returns the pages of the range with content of the program, present or in the kernel's swap.
     pub(super) fn populated(&self, range: Span) -> Option<Pages> {
         let mut pages = Pages::NONE;
-        self.add_found(range, &mut pages, Pagemap::scan_populated)?;
+        self.add_found(range, &mut pages, Pagemap::POPULATED)?;
         Some(pages)
     }
 
     /// Adds the pages of the range that are present and do not belong to the file.
     pub(super) fn add_present(&self, range: Span, pages: &mut Pages) -> Option<()> {
-        self.add_found(range, pages, Pagemap::scan_present)
+        self.add_found(range, pages, Pagemap::PRESENT)
     }
 
     /// Returns the bytes in DRAM of private memory outside of the known ranges: of static variables
@@ -121,26 +117,31 @@ impl Memory {
                 let unseen = self.monitor.ranges(|ranges| ranges.known.first_out(rest));
                 // The mapping may be gone meanwhile.
                 let count = |span: Span| bytes += span.length();
-                let _ = self.each_found(unseen, Pagemap::scan_present, count);
+                let _ = self.each_found(unseen, Pagemap::PRESENT, count);
                 rest.start = unseen.end;
             }
         }
         bytes
     }
 
-    fn add_found(&self, range: Span, pages: &mut Pages, scan: Scan) -> Option<()> {
+    fn add_found(&self, range: Span, pages: &mut Pages, wanted: Categories) -> Option<()> {
         let add = |span: Span| {
             span.pages().for_each(|page| pages.add((page - range.start) / PAGE));
         };
-        self.tally.check(self.each_found(range, scan, add))
+        self.tally.check(self.each_found(range, wanted, add))
     }
 
-    /// Calls `work` for the parts of the range that the scan finds and that are in no file.
-    fn each_found(&self, range: Span, scan: Scan, mut work: impl FnMut(Span)) -> Result<(), Errno> {
+    /// Calls `work` for the parts of the range that are of these categories and in no file.
+    fn each_found(
+        &self,
+        range: Span,
+        wanted: Categories,
+        mut work: impl FnMut(Span),
+    ) -> Result<(), Errno> {
         let mut found = [Found::default(); 64];
         let mut at = range.start;
         while at < range.end {
-            let (count, end) = scan(self.pagemap, at, range.end, &mut found)?;
+            let (count, end) = self.pagemap.scan(wanted, at, range.end, &mut found)?;
             for found in found[..count].iter().filter(|found| !found.is_file()) {
                 work(Span::new(found.start as usize, found.end as usize));
             }

@@ -10,7 +10,7 @@ use crate::page::pager::protocol::Steps;
 use crate::page::pager::residency::State;
 use crate::page::pager::store::CHUNK;
 use crate::page::spans::Span;
-use crate::pagemap::Found;
+use crate::pagemap::{Found, Pagemap};
 use crate::sys;
 use crate::uffd::PAGE;
 
@@ -66,7 +66,7 @@ impl Evictor {
         let mut at = span.start;
         while at < span.end {
             let up_to = span.end.min(at.saturating_add(step));
-            let found = memory.pagemap.scan_present(at, up_to, &mut self.found[..most]);
+            let found = memory.pagemap.scan(Pagemap::PRESENT, at, up_to, &mut self.found[..most]);
             let Some((count, end)) = memory.tally.check(found) else { return };
             // A child may need slots that would be punched.
             if memory.monitor.is_shared() {
