@@ -18,7 +18,7 @@ impl Pagemap {
         inverted: PAGE_IS_FILE,
         all_of: PAGE_IS_FILE | PAGE_IS_PRESENT,
         any_of: 0,
-        reported: PAGE_IS_PRESENT | PAGE_IS_PFNZERO,
+        reported: PAGE_IS_PRESENT,
     };
     /// Present pages; [`Found::is_file`] tells those of the file apart.
     pub(crate) const PRESENT: Categories = Categories {

@@ -155,13 +155,6 @@ impl Found {
     pub const fn is_file(&self) -> bool {
         self.categories & PAGE_IS_FILE != 0
     }
-
-    /// Returns true if it is the shared page of zeros, which a write would replace by any page
-    /// without notice to the watcher.
-    #[must_use]
-    pub const fn is_zero(&self) -> bool {
-        self.categories & PAGE_IS_PFNZERO != 0
-    }
 }
 
 #[cfg(test)]

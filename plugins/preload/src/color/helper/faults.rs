@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use memweir_abi::preload::Counter;
 
 use super::placer::Reason;
+use super::upkeep::sweep;
 use super::{Helper, Start};
 use crate::color::choice::chosen;
 use crate::control::{Ask, REQUESTS};
@@ -47,7 +48,7 @@ impl Helper {
                 let _ = sys::lock_on_fault(from, length);
                 let (end, plain) = (from + length, Mapping::default());
                 let mapping = Mapping { start: from, end, readable: true, writable: true, ..plain };
-                self.upkeep.sweep(start, &mut self.placer, Reason::New, mapping, (from, end));
+                sweep(start, &mut self.placer, Reason::New, mapping, (from, end));
                 self.upkeep.know(from, end);
             }
             ask if ask == Ask::Leave as u32 => {

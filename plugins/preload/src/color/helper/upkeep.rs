@@ -29,7 +29,6 @@ pub(super) struct Upkeep {
     /// Ranges whose pages were checked.
     known: [(usize, usize); KNOWN],
     known_used: usize,
-    frames: [u64; 512],
     size_seen: [u64; 2],
     vmstat_seen: u64,
     /// The next sweep of all memory, or of its rest, and the microseconds from that to the one
@@ -120,7 +119,7 @@ impl Upkeep {
             let (from, to) = (mapping.start, mapping.end);
             let seen = self.knows(from, to);
             if (!seen || reason != Reason::New) && mapping.writable {
-                unmoved += self.sweep(start, placer, reason, mapping, (from, to));
+                unmoved += sweep(start, placer, reason, mapping, (from, to));
             }
             // A range becomes known only after it was read and checked completely.
             if !seen {
@@ -172,7 +171,7 @@ impl Upkeep {
             self.swept = self.swept.max(mapping.start);
             while self.swept < mapping.end {
                 let piece = (self.swept, mapping.end.min(self.swept.saturating_add(PIECE)));
-                self.unmoved += self.sweep(start, placer, reason, mapping, piece);
+                self.unmoved += sweep(start, placer, reason, mapping, piece);
                 self.swept = piece.1;
                 if sys::micros() >= end {
                     return false;
@@ -181,60 +180,36 @@ impl Upkeep {
         }
         true
     }
+}
 
-    /// Moves pages of other colors into the requested colors, in this range of the mapping. Returns
-    /// the number of those that it could not move.
-    pub(super) fn sweep(
-        &mut self,
-        start: &Start,
-        placer: &mut Placer,
-        reason: Reason,
-        mapping: Mapping,
-        (from, to): (usize, usize),
-    ) -> u64 {
-        if start.delivery == Delivery::Recycle {
-            return sweep_entries(start, placer, reason, mapping, (from, to));
-        }
-        let mut found = [Found::default(); 32];
-        let (mut at, mut unmoved) = (from, 0);
-        while at < to {
-            let scanned = placer.pagemap.scan(Pagemap::OWN, at, to, &mut found);
-            let Ok((count, end)) = scanned else { break };
-            for range in found.iter().take(count) {
-                unmoved += self.sweep_range(start, placer, *range, reason, mapping);
-            }
-            if end <= at {
-                break;
-            }
-            at = end;
-        }
-        unmoved
+/// Moves pages of other colors into the requested colors, in this range of the mapping. Returns the
+/// number of those that it could not move.
+pub(super) fn sweep(
+    start: &Start,
+    placer: &mut Placer,
+    reason: Reason,
+    mapping: Mapping,
+    (from, to): (usize, usize),
+) -> u64 {
+    // Frames are recycled on kernels that cannot search the page table, too.
+    if start.delivery == Delivery::Recycle {
+        return sweep_entries(start, placer, reason, mapping, (from, to));
     }
-
-    fn sweep_range(
-        &mut self,
-        start: &Start,
-        placer: &mut Placer,
-        range: Found,
-        reason: Reason,
-        mapping: Mapping,
-    ) -> u64 {
-        let (from, to) = (range.start as usize, range.end as usize);
-        let (mut at, mut unmoved) = (from, 0);
-        while at < to {
-            let pages = ((to - at) / PAGE).min(self.frames.len());
-            let known = placer.pagemap.frames(at, &mut self.frames[..pages]);
-            for (i, frame) in
-                self.frames[..known].iter().enumerate().filter(|(_, frame)| **frame != 0)
-            {
-                let frame = (!range.is_zero()).then_some(*frame);
-                let page = at + i * PAGE;
-                unmoved += u64::from(!put_right(start, placer, page, frame, reason, mapping));
-            }
-            at += pages * PAGE;
+    let mut found = [Found::default(); 32];
+    let (mut at, mut unmoved) = (from, 0);
+    while at < to {
+        let scanned = placer.pagemap.scan(Pagemap::OWN, at, to, &mut found);
+        let Ok((count, end)) = scanned else { break };
+        for range in &found[..count] {
+            let range = (range.start as usize, range.end as usize);
+            unmoved += sweep_entries(start, placer, reason, mapping, range);
         }
-        unmoved
+        if end <= at {
+            break;
+        }
+        at = end;
     }
+    unmoved
 }
 
 /// Makes the helper responsible for the pages of a mapping; returns false if they are none of its
@@ -252,7 +227,7 @@ fn watch(start: &Start, placer: &Placer, mapping: Mapping) -> bool {
     watched
 }
 
-/// Does the same as [`sweep`](Upkeep::sweep) on kernels that cannot search the page table.
+/// Does the same by the entries of all pages in the range.
 fn sweep_entries(
     start: &Start,
     placer: &mut Placer,
