@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_int};
 use std::sync::atomic::Ordering;
 
 use crate::control::{self, Ask, Control};
-use crate::page::space::{self, Space};
+use crate::page::space::{self, Ranges, Space};
 use crate::page::spans::Span;
 use crate::page::start;
 use crate::patch::{self, address as address_of, changing, done};
@@ -36,18 +36,26 @@ fn has_helper() -> bool {
     control::get().is_some_and(Control::is_ready)
 }
 
-fn in_file(range: Span) -> bool {
-    space::get().is_some_and(|space| space.with(|ranges| ranges.converted.touches(range)))
-}
-
 fn tell(look: impl FnOnce(&Space)) {
     if let Some(space) = space::get() {
         look(space);
     }
 }
 
+fn with_ranges<T: Default>(look: impl FnOnce(&mut Ranges) -> T) -> T {
+    space::get().map_or_else(T::default, |space| space.with(look))
+}
+
+fn in_file(range: Span) -> bool {
+    with_ranges(|ranges| ranges.converted.touches(range))
+}
+
 fn forget(range: Span) {
-    tell(|space| space.with(|ranges| ranges.forget(range)));
+    with_ranges(|ranges| ranges.forget(range));
+}
+
+fn is_all_locked() -> bool {
+    space::get().is_some_and(Space::is_locked)
 }
 
 extern "C" fn mmap(
@@ -70,12 +78,10 @@ extern "C" fn mmap(
             unsafe { sys!(libc::SYS_mmap, address, length, protection, flags, fd, offset) };
         if let Ok(start) = mapped {
             let range = pages(start, length);
-            tell(|space| {
-                space.with(|ranges| match (own, writable) {
-                    (true, _) => ranges.add(range),
-                    (false, true) => ranges.add_unwatched(range),
-                    (false, false) => ranges.forget(range),
-                });
+            with_ranges(|ranges| match (own, writable) {
+                (true, _) => ranges.add(range),
+                (false, true) => ranges.add_unwatched(range),
+                (false, false) => ranges.forget(range),
             });
         }
         mapped
@@ -144,14 +150,13 @@ extern "C" fn mremap(
         return address_of(Err(Errno(libc::EINVAL)));
     }
     let range = pages(old, old_length);
-    let (unforked, locked) = space::get().map_or((false, false), |space| {
-        space.with(|ranges| (ranges.unforked.at(old).is_some(), ranges.locks.touches(range)))
-    });
-    let lock_lost = in_file(range) && (locked || space::get().is_some_and(Space::is_locked));
+    let (unforked, locked) =
+        with_ranges(|ranges| (ranges.unforked.at(old).is_some(), ranges.locks.touches(range)));
+    let lock_lost = in_file(range) && (locked || is_all_locked());
     let start = remapped(old, old_length, length, flags, to);
     if lock_lost && start != usize::MAX {
         if locked {
-            tell(|space| space.with(|ranges| ranges.lock(pages(start, length))));
+            with_ranges(|ranges| ranges.lock(pages(start, length)));
         }
         lock_again(pages(start, length));
     }
@@ -164,7 +169,7 @@ extern "C" fn mremap(
 
 fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usize) -> usize {
     let range = pages(old, old_length);
-    let ours = space::get().is_some_and(|space| space.with(|r| r.known.touches(range)));
+    let ours = with_ranges(|ranges| ranges.known.touches(range));
     // True if the range is in the file, or in several mappings because the helper watches parts of
     // it.
     let pieces = in_file(range)
@@ -205,9 +210,7 @@ fn moved(
 ) -> Result<usize, Errno> {
     // SAFETY: the program's own call.
     let start = unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) }?;
-    tell(|space| {
-        space.with(|ranges| ranges.move_to(pages(old, old_length), pages(start, length)));
-    });
+    with_ranges(|ranges| ranges.move_to(pages(old, old_length), pages(start, length)));
     Ok(start)
 }
 
@@ -263,12 +266,10 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
         | libc::MADV_MERGEABLE
         | libc::MADV_DONTDUMP
         | sys::MADV_GUARD_INSTALL => {
-            tell(|space| {
-                space.with(|ranges| {
-                    if ranges.known.touches(range) {
-                        ranges.exclude(range);
-                    }
-                });
+            with_ranges(|ranges| {
+                if ranges.known.touches(range) {
+                    ranges.exclude(range);
+                }
             });
             if in_file(range) {
                 ask(Ask::Restore, range, [0; 3]);
@@ -285,13 +286,11 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
 fn advise_about_forks(range: Span, advice: c_int) -> Result<usize, Errno> {
     changing(|| {
         sys::advise(range.start, range.length(), advice)?;
-        tell(|space| {
-            space.with(|ranges| match advice {
-                libc::MADV_DONTFORK => ranges.keep_from_children(range),
-                _ => {
-                    ranges.unforked.remove(range);
-                }
-            });
+        with_ranges(|ranges| match advice {
+            libc::MADV_DONTFORK => ranges.keep_from_children(range),
+            _ => {
+                ranges.unforked.remove(range);
+            }
         });
         Ok(0)
     })
@@ -305,35 +304,31 @@ fn discard(range: Span) -> bool {
 fn discard_alone(range: Span) {
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    tell(|space| {
-        let mut rest = range;
-        loop {
-            let part = space.with(|ranges| ranges.converted.first_in(rest));
-            if part.is_empty() {
-                return;
-            }
-            // SAFETY: the program has dropped the content.
-            let _ = unsafe {
-                sys!(libc::SYS_mmap, part.start, part.length(), both, how, usize::MAX, 0)
-            };
-            let unforked = space.with(|ranges| {
-                ranges.converted.remove(part);
-                ranges.unforked.first_in(part)
-            });
-            if !unforked.is_empty() {
-                let (start, length) = (unforked.start, unforked.length());
-                let _ = sys::advise(start, length, libc::MADV_DONTFORK);
-            }
-            rest.start = part.end;
+    let mut rest = range;
+    loop {
+        let part = with_ranges(|ranges| ranges.converted.first_in(rest));
+        if part.is_empty() {
+            return;
         }
-    });
+        let (start, length) = (part.start, part.length());
+        // SAFETY: the program has dropped the content.
+        let _ = unsafe { sys!(libc::SYS_mmap, start, length, both, how, usize::MAX, 0) };
+        let unforked = with_ranges(|ranges| {
+            ranges.converted.remove(part);
+            ranges.unforked.first_in(part)
+        });
+        if !unforked.is_empty() {
+            let _ = sys::advise(unforked.start, unforked.length(), libc::MADV_DONTFORK);
+        }
+        rest.start = part.end;
+    }
 }
 
 extern "C" fn brk(address: usize) -> c_int {
     let (before, now, result) = patch::set_heap_end(address);
     let (from, to) = (before.next_multiple_of(PAGE), now.next_multiple_of(PAGE));
     if to > from {
-        tell(|space| space.with(|ranges| ranges.add(Span::new(from, to))));
+        with_ranges(|ranges| ranges.add(Span::new(from, to)));
         announce(Span::new(from, to));
         grown(to - from);
     } else if to < from {
@@ -345,14 +340,12 @@ extern "C" fn brk(address: usize) -> c_int {
 /// Locks by `call` and records that: before the call, and while the helper evicts nothing that it
 /// found unlocked.
 fn lock(range: Span, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
-    let mut was_locked = false;
-    changing(|| {
-        tell(|space| {
-            space.with(|ranges| {
-                was_locked = ranges.locks.touches(range);
-                ranges.lock(range);
-            });
-        });
+    let was_locked = changing(|| {
+        with_ranges(|ranges| {
+            let was_locked = ranges.locks.touches(range);
+            ranges.lock(range);
+            was_locked
+        })
     });
     let result = call();
     // A lock that fails may leave an earlier one in place.
@@ -364,25 +357,23 @@ fn lock(range: Span, call: impl FnOnce() -> Result<usize, Errno>) -> c_int {
 
 /// Locks the parts that the program has locked once more: other mappings have taken their place.
 fn lock_again(range: Span) {
-    tell(|space| {
-        let mut rest = range;
-        loop {
-            let locked = match space.is_locked() {
-                true => rest,
-                false => space.with(|ranges| ranges.locks.first_in(rest)),
-            };
-            if locked.is_empty() {
-                return;
-            }
-            // SAFETY: locking changes no memory.
-            let _ = unsafe { sys!(libc::SYS_mlock, locked.start, locked.length()) };
-            rest.start = locked.end;
+    let mut rest = range;
+    loop {
+        let locked = match is_all_locked() {
+            true => rest,
+            false => with_ranges(|ranges| ranges.locks.first_in(rest)),
+        };
+        if locked.is_empty() {
+            return;
         }
-    });
+        // SAFETY: locking changes no memory.
+        let _ = unsafe { sys!(libc::SYS_mlock, locked.start, locked.length()) };
+        rest.start = locked.end;
+    }
 }
 
 fn unlocked(range: Span) {
-    tell(|space| space.with(|ranges| ranges.unlock(range)));
+    with_ranges(|ranges| ranges.unlock(range));
 }
 
 extern "C" fn mlock(address: usize, length: usize) -> c_int {
@@ -432,9 +423,7 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
         let range = Span::of(start, length);
         // The program handles page faults of this range itself, and the kernel allows only one
         // handler.
-        tell(|space| {
-            space.with(|ranges| ranges.exclude(range));
-        });
+        with_ranges(|ranges| ranges.exclude(range));
         ask(Ask::Restore, range, [0; 3]);
     }
     // SAFETY: the program's own call.
