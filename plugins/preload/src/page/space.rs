@@ -135,13 +135,17 @@ impl Ranges {
     }
 
     /// Records that the program moved a mapping, which has one reason to stay in DRAM throughout.
+    /// Nothing is left of what was at the new address.
     pub(crate) fn move_to(&mut self, from: Span, to: Span) {
         let known = self.known.at(from.start).is_some();
+        let unwatched = self.unwatched.touches(from);
         let (excluded, lasting) = (self.excluded.touches(from), self.lasting.touches(from));
         let locked = self.locks.touches(from);
         self.forget(from);
-        if known {
-            self.add(to);
+        match (known, unwatched) {
+            (true, _) => self.add(to),
+            (false, true) => self.add_unwatched(to),
+            (false, false) => self.forget(to),
         }
         if excluded {
             self.excluded.insert(to);
@@ -469,6 +473,22 @@ mod tests {
         assert!(ranges.convertible(Span::new(200, 230)).is_empty());
         ranges.unlock(Span::new(200, 230));
         assert!(ranges.convertible(Span::new(200, 230)).is_empty());
+    }
+
+    #[test]
+    fn what_a_mapping_is_moved_over_is_gone() {
+        let mut ranges = ranges();
+        ranges.add(Span::new(100, 200));
+        ranges.converted.insert(Span::new(100, 150));
+        ranges.add_unwatched(Span::new(0, 40));
+        ranges.move_to(Span::new(0, 40), Span::new(110, 150));
+        assert_eq!(ranges.known.at(110), None);
+        assert_eq!(ranges.converted.at(100), Some(Span::new(100, 110)));
+        assert_eq!(ranges.given_back.pop(), Some(Span::new(110, 150)));
+        assert_eq!(ranges.unwatched_bytes, 40, "it cannot be watched there either");
+        // Shared memory is neither.
+        ranges.move_to(Span::new(500, 510), Span::new(150, 160));
+        assert_eq!(ranges.known.at(150), None);
     }
 
     #[test]
