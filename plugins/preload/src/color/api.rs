@@ -7,46 +7,33 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use memweir_core::address_map::ColorSet;
 
-use crate::control::{self, Ask, Control, SET_WORDS};
+use crate::color::choice::{set_of, words_of};
+use crate::control::{self, Ask, Control};
+use crate::patch;
 use crate::sys::{self, Errno};
 use crate::uffd::PAGE;
 
 /// Colors of the map; zero while pages are not placed.
 pub(crate) static COLORS: AtomicU32 = AtomicU32::new(0);
 
-fn fail(errno: i32) -> c_int {
-    // SAFETY: the thread's own errno.
-    unsafe { *libc::__errno_location() = errno };
-    -1
-}
-
 /// Returns the number of the set that `colors` names. `EINVAL` if it is no set, or has colors that
 /// the program was not given; `ENOSPC` if too many sets are in use.
 ///
 /// # Safety
 /// `colors` must be null or a string.
-unsafe fn set_of(control: &Control, colors: *const c_char) -> Result<usize, Errno> {
+unsafe fn number_of(control: &Control, colors: *const c_char) -> Result<usize, Errno> {
     if colors.is_null() {
         return Ok(0);
     }
     // SAFETY: guaranteed by the caller.
     let text = unsafe { CStr::from_ptr(colors) }.to_str().map_err(|_| Errno(libc::EINVAL))?;
-    let set = ColorSet::from_str(text).map_err(|_| Errno(libc::EINVAL))?;
-    let mut words = [0u64; SET_WORDS];
-    for color in set.iter() {
-        let word = words.get_mut(color.0 as usize / 64).ok_or(Errno(libc::EINVAL))?;
-        *word |= 1 << (color.0 % 64);
-    }
-    let given = &control.sets[0];
-    if words.iter().zip(given).any(|(word, given)| word & !given.load(Ordering::Relaxed) != 0) {
+    let colors = ColorSet::from_str(text).map_err(|_| Errno(libc::EINVAL))?;
+    let words = words_of(&colors).ok_or(Errno(libc::EINVAL))?;
+    if words.iter().zip(set_of(control, 0)).any(|(word, given)| word & !given != 0) {
         return Err(Errno(libc::EINVAL));
     }
-    let same = |number: usize| {
-        let known = &control.sets[number];
-        words.iter().zip(known).all(|(word, known)| *word == known.load(Ordering::Relaxed))
-    };
     let used = control.sets_used.load(Ordering::Acquire) as usize;
-    if let Some(number) = (0..used).find(|number| same(*number)) {
+    if let Some(number) = (0..used).find(|number| set_of(control, *number) == words) {
         return Ok(number);
     }
     let free = control.sets_used.fetch_add(1, Ordering::AcqRel) as usize;
@@ -79,8 +66,8 @@ pub unsafe extern "C" fn memweir_color_alloc(size: usize, colors: *const c_char)
     // SAFETY: as the caller says.
     match unsafe { allocate(size, colors) } {
         Ok(start) => start as *mut c_void,
-        Err(Errno(errno)) => {
-            fail(errno);
+        Err(errno) => {
+            patch::fail(errno);
             ptr::null_mut()
         }
     }
@@ -89,7 +76,7 @@ pub unsafe extern "C" fn memweir_color_alloc(size: usize, colors: *const c_char)
 unsafe fn allocate(size: usize, colors: *const c_char) -> Result<usize, Errno> {
     let control = ready()?;
     // SAFETY: as the caller says.
-    let set = unsafe { set_of(control, colors) }?;
+    let set = unsafe { number_of(control, colors) }?;
     let length = size.max(1).checked_next_multiple_of(PAGE).ok_or(Errno(libc::ENOMEM))?;
     let start = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)?;
     let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -134,25 +121,22 @@ pub unsafe extern "C" fn memweir_color_free(memory: *mut c_void, size: usize) {
 /// `colors` must be null or a string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memweir_thread_colors(colors: *const c_char) -> c_int {
-    // SAFETY: as the caller says.
-    let set =
-        ready().and_then(|control| unsafe { set_of(control, colors) }.map(|set| (control, set)));
-    let (control, set) = match set {
-        Ok(found) => found,
-        Err(Errno(errno)) => return fail(errno),
-    };
-    let thread = (sys::thread_id() as u64) << 32;
-    let entry = thread | set as u64;
-    let place = |wanted: &dyn Fn(u64) -> bool| {
-        control.threads.iter().find(|place| {
+    patch::done(ready().and_then(|control| {
+        // SAFETY: as the caller says.
+        let set = unsafe { number_of(control, colors) }?;
+        set_thread(control, sys::thread_id(), set).map(|()| 0)
+    }))
+}
+
+/// Sets the colors of a thread to the set with that number. `ENOSPC` if too many threads have some.
+fn set_thread(control: &Control, thread: i32, set: usize) -> Result<(), Errno> {
+    let entry = (thread as u64) << 32 | set as u64;
+    let replace = |owner: i32| {
+        control.threads.iter().any(|place| {
             let old = place.load(Ordering::Relaxed);
-            wanted(old)
+            (old >> 32) as i32 == owner
                 && place.compare_exchange(old, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })
     };
-    let mine = place(&|old| old != 0 && old >> 32 == thread >> 32);
-    match mine.or_else(|| place(&|old| old == 0)) {
-        Some(_) => 0,
-        None => fail(libc::ENOSPC),
-    }
+    if replace(thread) || replace(0) { Ok(()) } else { Err(Errno(libc::ENOSPC)) }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use memweir_abi::preload::Order;
+use memweir_core::address_map::ColorSet;
 
 use crate::control::{Control, SET_WORDS};
 
@@ -56,25 +56,23 @@ pub(crate) fn chosen(control: &Control, page: usize, thread: u32) -> Set {
     set_of(control, 0)
 }
 
-/// Returns the colors of the order.
-pub(crate) fn words_of(order: &Order) -> Set {
+/// Returns the set of these colors; `None` if there is no room for one of them.
+pub(crate) fn words_of(colors: &ColorSet) -> Option<Set> {
     let mut words = [0; SET_WORDS];
-    for color in order.colors.iter() {
-        if let Some(word) = words.get_mut(color.0 as usize / 64) {
-            *word |= 1 << (color.0 % 64);
-        }
+    for color in colors.iter() {
+        *words.get_mut(color.0 as usize / 64)? |= 1 << (color.0 % 64);
     }
-    words
+    Some(words)
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use memweir_core::address_map::Color;
+
     use super::*;
 
-    fn set(colors: &[usize]) -> Set {
-        let mut set = [0; SET_WORDS];
-        colors.iter().for_each(|color| set[color / 64] |= 1 << (color % 64));
-        set
+    pub(crate) fn set(colors: &[u32]) -> Set {
+        words_of(&colors.iter().map(|color| Color(*color)).collect()).unwrap()
     }
 
     #[test]

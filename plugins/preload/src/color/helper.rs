@@ -55,7 +55,7 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// Reads `order` for the helper of this process; `None` if its palette is invalid.
+    /// Reads `order` for the helper of this process; `None` if it has too many colors.
     pub(crate) fn of(order: &Order, control: &'static Control, counters: Counters) -> Option<Self> {
         Some(Self {
             palette: Palette::of(order)?,
@@ -68,7 +68,7 @@ impl Start {
             started: sys::start_time(),
             control,
             groups: Groups::of_process(),
-            set: words_of(order),
+            set: words_of(&order.colors)?,
             delay: 0,
         })
     }

@@ -1,8 +1,9 @@
 //! Colors of page frames.
 
 use memweir_abi::preload::Order;
+use memweir_core::address_map::Coloring;
 
-use crate::color::choice::{Set, has};
+use crate::color::choice::{Set, has, words_of};
 use crate::uffd::PAGE;
 
 /// Bank functions that can be distinguished: those of 4096 colors.
@@ -19,7 +20,7 @@ pub(crate) struct Palette {
     cache: [u64; 32],
     caches: usize,
     /// Permitted cache colors, if they matter.
-    cache_set: Option<[u64; 64]>,
+    cache_set: Option<Set>,
 }
 
 fn value(masks: &[u64], address: u64) -> usize {
@@ -27,31 +28,26 @@ fn value(masks: &[u64], address: u64) -> usize {
     masks.iter().enumerate().map(bit).sum()
 }
 
+/// Writes the functions of the coloring to `masks`; returns their number, or `None` if there is no
+/// room for them.
+fn write_functions(coloring: &Coloring, masks: &mut [u64]) -> Option<usize> {
+    let basis = coloring.span().basis();
+    let masks = masks.get_mut(..basis.len())?;
+    masks.iter_mut().zip(basis).for_each(|(mask, function)| *mask = function.0);
+    Some(basis.len())
+}
+
 impl Palette {
     /// Returns the palette of `order`; `None` if there are too many colors.
     pub(crate) fn of(order: &Order) -> Option<Self> {
-        let mut palette = Self {
-            offset: order.coloring.offset(),
-            bank: [0; MASKS],
-            banks: order.coloring.span().dimension(),
-            cache: [0; 32],
-            caches: order.cache.as_ref().map_or(0, |(coloring, _)| coloring.span().dimension()),
-            cache_set: None,
-        };
-        let basis = order.coloring.span().basis();
-        let masks = palette.bank.get_mut(..basis.len())?;
-        masks.iter_mut().zip(basis).for_each(|(mask, function)| *mask = function.0);
+        let (mut bank, mut cache) = ([0; MASKS], [0; 32]);
+        let banks = write_functions(&order.coloring, &mut bank)?;
+        let (mut caches, mut cache_set) = (0, None);
         if let Some((coloring, colors)) = &order.cache {
-            let basis = coloring.span().basis();
-            let masks = palette.cache.get_mut(..basis.len())?;
-            masks.iter_mut().zip(basis).for_each(|(mask, function)| *mask = function.0);
-            let mut set = [0; 64];
-            for color in colors.iter() {
-                *set.get_mut(color.0 as usize / 64)? |= 1 << (color.0 % 64);
-            }
-            palette.cache_set = Some(set);
+            caches = write_functions(coloring, &mut cache)?;
+            cache_set = Some(words_of(colors)?);
         }
-        Some(palette)
+        Some(Self { offset: order.coloring.offset(), bank, banks, cache, caches, cache_set })
     }
 
     /// Returns true if a frame has a color of the set.
@@ -62,11 +58,10 @@ impl Palette {
     /// Returns the bank color of a frame; `None` if its cache color is not permitted.
     pub(crate) fn color(&self, frame: u64) -> Option<usize> {
         let address = frame * PAGE as u64;
-        if let Some(set) = &self.cache_set {
-            let color = value(&self.cache[..self.caches], address);
-            if set.get(color / 64).is_none_or(|word| word >> (color % 64) & 1 == 0) {
-                return None;
-            }
+        if let Some(set) = &self.cache_set
+            && !has(set, value(&self.cache[..self.caches], address))
+        {
+            return None;
         }
         Some(self.bank_color(frame))
     }

@@ -352,15 +352,9 @@ pub(crate) fn reserve(length: usize, protection: i32, delivery: Delivery) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::SET_WORDS;
+    use crate::color::choice::tests::set;
 
     const LANE: usize = 1 << 30;
-
-    fn set(colors: &[usize]) -> Set {
-        let mut set = [0; SET_WORDS];
-        colors.iter().for_each(|color| set[color / 64] |= 1 << (color % 64));
-        set
-    }
 
     /// Builds a pool whose first slots have these colors. There is no memory at its lane.
     fn pool(colors: &[usize]) -> Box<Pool> {

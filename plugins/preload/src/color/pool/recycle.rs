@@ -104,6 +104,7 @@ mod tests {
 
     use super::super::STEP;
     use super::*;
+    use crate::color::choice::tests::set;
     use crate::pagemap::Entry;
     use crate::uffd::Uffd;
 
@@ -117,7 +118,7 @@ mod tests {
         let pagemap = Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY).unwrap());
         pool.prepare(Delivery::Recycle, Uffd(-1), &pagemap, 4 * SEGMENT).unwrap();
         pool.begin(4 * STEP).unwrap();
-        (pool, Palette::of(&order).unwrap(), crate::color::choice::words_of(&order))
+        (pool, Palette::of(&order).unwrap(), set(&[0, 1]))
     }
 
     #[test]
