@@ -97,6 +97,8 @@ pub(crate) struct Control {
     pub(crate) threads: [AtomicU64; THREADS],
     /// Start, end and set of ranges with their own colors; a start of zero marks a free entry.
     pub(crate) regions: [[AtomicUsize; 3]; REGIONS],
+    /// One while a thread adds a set.
+    pub(crate) adding_set: AtomicU32,
     pub(crate) sets_used: AtomicU32,
     pub(crate) sets: [[AtomicU64; SET_WORDS]; SETS],
 }

@@ -3,11 +3,11 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use memweir_core::address_map::ColorSet;
 
-use crate::color::choice::{set_of, words_of};
+use crate::color::choice::{Set, set_of, words_of};
 use crate::control::{self, Ask, Control};
 use crate::patch;
 use crate::sys::{self, Errno};
@@ -32,17 +32,28 @@ unsafe fn number_of(control: &Control, colors: *const c_char) -> Result<usize, E
     if words.iter().zip(set_of(control, 0)).any(|(word, given)| word & !given != 0) {
         return Err(Errno(libc::EINVAL));
     }
+    // A signal's handler may ask for a set, too.
+    sys::without_signals(|| {
+        while control.adding_set.swap(1, Ordering::Acquire) != 0 {
+            sys::sleep_micros(10);
+        }
+        let number = find_or_add(control, &words);
+        control.adding_set.store(0, Ordering::Release);
+        number.ok_or(Errno(libc::ENOSPC))
+    })
+}
+
+/// Returns the number of a set, which is added if need be; `None` if there is no room. No other
+/// thread may add one meanwhile.
+fn find_or_add(control: &Control, words: &Set) -> Option<usize> {
     let used = control.sets_used.load(Ordering::Acquire) as usize;
-    if let Some(number) = (0..used).find(|number| set_of(control, *number) == words) {
-        return Ok(number);
+    if let Some(number) = (0..used).find(|number| set_of(control, *number) == *words) {
+        return Some(number);
     }
-    let free = control.sets_used.fetch_add(1, Ordering::AcqRel) as usize;
-    let Some(set) = control.sets.get(free) else {
-        control.sets_used.fetch_sub(1, Ordering::AcqRel);
-        return Err(Errno(libc::ENOSPC));
-    };
-    words.iter().zip(set).for_each(|(word, place)| place.store(*word, Ordering::Release));
-    Ok(free)
+    let set = control.sets.get(used)?;
+    words.iter().zip(set).for_each(|(word, place)| place.store(*word, Ordering::Relaxed));
+    control.sets_used.store(used as u32 + 1, Ordering::Release);
+    Some(used)
 }
 
 fn ready() -> Result<&'static Control, Errno> {
@@ -79,12 +90,7 @@ unsafe fn allocate(size: usize, colors: *const c_char) -> Result<usize, Errno> {
     let set = unsafe { number_of(control, colors) }?;
     let length = size.max(1).checked_next_multiple_of(PAGE).ok_or(Errno(libc::ENOMEM))?;
     let start = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)?;
-    let order = (Ordering::AcqRel, Ordering::Relaxed);
-    let free = control
-        .regions
-        .iter()
-        .find(|region| region[0].compare_exchange(0, 1, order.0, order.1).is_ok());
-    let Some(region) = free else {
+    let Some(region) = claim(control) else {
         // SAFETY: the mapping is new.
         let _ = unsafe { sys::sys!(libc::SYS_munmap, start, length) };
         return Err(Errno(libc::ENOSPC));
@@ -94,6 +100,14 @@ unsafe fn allocate(size: usize, colors: *const c_char) -> Result<usize, Errno> {
     region[0].store(start, Ordering::Release);
     control.ask(Ask::Watch, start, length);
     Ok(start)
+}
+
+/// Takes an entry for a range. As long as it has no start, no page is in it.
+fn claim(control: &Control) -> Option<&[AtomicUsize; 3]> {
+    const NO_START: usize = usize::MAX;
+    let order = (Ordering::AcqRel, Ordering::Relaxed);
+    let mut regions = control.regions.iter();
+    regions.find(|region| region[0].compare_exchange(0, NO_START, order.0, order.1).is_ok())
 }
 
 /// Frees the memory that [`memweir_color_alloc`] returned, with the same size.
@@ -128,15 +142,100 @@ pub unsafe extern "C" fn memweir_thread_colors(colors: *const c_char) -> c_int {
     }))
 }
 
-/// Sets the colors of a thread to the set with that number. `ENOSPC` if too many threads have some.
+/// Sets the colors of a thread to the set with that number. `ENOSPC` if too many threads have some
+/// of their own: those that have ended do not count, nor those with all of the program's.
 fn set_thread(control: &Control, thread: i32, set: usize) -> Result<(), Errno> {
-    let entry = (thread as u64) << 32 | set as u64;
-    let replace = |owner: i32| {
+    let replace = |entry: u64, is_wanted: &dyn Fn(i32) -> bool| {
         control.threads.iter().any(|place| {
             let old = place.load(Ordering::Relaxed);
-            (old >> 32) as i32 == owner
+            is_wanted((old >> 32) as i32)
                 && place.compare_exchange(old, entry, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         })
     };
-    if replace(thread) || replace(0) { Ok(()) } else { Err(Errno(libc::ENOSPC)) }
+    let is_own = |owner: i32| owner == thread;
+    if set == 0 {
+        replace(0, &is_own);
+        return Ok(());
+    }
+    let entry = (thread as u64) << 32 | set as u64;
+    let has_ended = |owner: i32| {
+        // SAFETY: only checks whether the thread exists.
+        let lives = unsafe { sys::sys!(libc::SYS_tgkill, sys::process_id(), owner, 0) };
+        lives == Err(Errno(libc::ESRCH))
+    };
+    let is_free = |owner: i32| owner == 0;
+    if replace(entry, &is_own) || replace(entry, &is_free) || replace(entry, &has_ended) {
+        Ok(())
+    } else {
+        Err(Errno(libc::ENOSPC))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::*;
+    use crate::color::choice::chosen;
+    use crate::color::choice::tests::set;
+    use crate::control::{SETS, THREADS};
+
+    /// Returns the control words of a program that was given all colors.
+    fn control() -> Box<Control> {
+        // SAFETY: zero is valid for every field.
+        let control = unsafe { Box::<Control>::new_zeroed().assume_init() };
+        control.sets[0].iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
+        control.sets_used.store(1, Ordering::Relaxed);
+        control
+    }
+
+    #[test]
+    fn threads_that_ask_at_once_get_the_same_sets_whole() {
+        let control = control();
+        let number = |color: u32| {
+            let colors = CString::new(format!("{color},{}", color + 4000)).unwrap();
+            // SAFETY: it is a string.
+            unsafe { number_of(&control, colors.as_ptr()) }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for color in 1..SETS as u32 {
+                        let words = set(&[color, color + 4000]);
+                        assert_eq!(set_of(&control, number(color).unwrap()), words);
+                    }
+                    assert_eq!(number(SETS as u32), Err(Errno(libc::ENOSPC)));
+                });
+            }
+        });
+        assert_eq!(control.sets_used.load(Ordering::Relaxed), SETS as u32);
+    }
+
+    #[test]
+    fn no_page_is_in_a_range_that_is_about_to_be_allocated() {
+        let control = control();
+        assert_eq!(find_or_add(&control, &set(&[5])), Some(1));
+        let region = claim(&control).unwrap();
+        region[1].store(1 << 40, Ordering::Relaxed);
+        region[2].store(1, Ordering::Relaxed);
+        assert_eq!(chosen(&control, 4 * PAGE, 0), set_of(&control, 0));
+        region[0].store(4 * PAGE, Ordering::Relaxed);
+        assert_eq!(chosen(&control, 4 * PAGE, 0), set(&[5]));
+    }
+
+    #[test]
+    fn threads_that_have_ended_leave_room_for_others() {
+        let control = control();
+        assert_eq!(find_or_add(&control, &set(&[5])), Some(1));
+        let this = sys::thread_id();
+        set_thread(&control, this, 1).unwrap();
+        // No thread has a number as high as these.
+        let ended = i32::MAX - THREADS as i32..i32::MAX - 1;
+        ended.for_each(|thread| set_thread(&control, thread, 1).unwrap());
+        set_thread(&control, i32::MAX, 1).unwrap();
+        assert_eq!(chosen(&control, PAGE, i32::MAX as u32), set(&[5]));
+        assert_eq!(chosen(&control, PAGE, this as u32), set(&[5]), "it lives");
+        set_thread(&control, this, 0).unwrap();
+        assert!(control.threads.iter().any(|entry| entry.load(Ordering::Relaxed) == 0));
+    }
 }
