@@ -17,7 +17,7 @@ mod stalls;
 mod stress;
 
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -73,14 +73,14 @@ fn order(dram: u64) -> PageOrder {
 /// Keeps the programs of other tests away from those of a test that they would disturb.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Runs the work as a paged program; returns its output and the counters.
-fn run(work: &str, order: PageOrder) -> (Output, PageCounters) {
+/// Runs the work as a paged program, which must succeed; returns the counters.
+fn run(work: &str, order: PageOrder) -> PageCounters {
     let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     run_now(work, order)
 }
 
 /// Does the same for a test that holds [`MACHINE`] itself.
-fn run_now(work: &str, mut order: PageOrder) -> (Output, PageCounters) {
+fn run_now(work: &str, mut order: PageOrder) -> PageCounters {
     let counters = tempfile::NamedTempFile::new_in("/dev/shm").expect("/dev/shm");
     counters.as_file().set_len(PAGE_COUNTERS_BYTES as u64).expect("room in /dev/shm");
     order.counters = counters.path().display().to_string();
@@ -96,7 +96,10 @@ fn run_now(work: &str, mut order: PageOrder) -> (Output, PageCounters) {
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(read().processes().count(), 0, "helpers that do not end");
-    (output, read())
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{text}\n{errors}", output.status);
+    read()
 }
 
 fn program(work: &str) -> Command {
@@ -127,16 +130,9 @@ fn possible() -> bool {
     file >= 0 && root
 }
 
-fn succeeds(output: &Output) {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{text}\n{errors}", output.status);
-}
-
-/// Runs the work, which must succeed although some of its pages were evicted; returns the counters.
+/// Runs the work, of which some pages must be evicted; returns the counters.
 fn evicted(work: &str, order: PageOrder) -> PageCounters {
-    let (output, counters) = run(work, order);
-    succeeds(&output);
+    let counters = run(work, order);
     assert!(counters.get(PageCounter::Evictions) > 0, "{work}: nothing was evicted");
     counters
 }
@@ -172,10 +168,9 @@ fn no_write_is_lost() {
 
 #[test]
 fn no_write_is_lost_where_many_pages_leave_together() {
-    if !possible() {
-        return;
+    if possible() {
+        stressed("stress-wide", order(stress::WIDE * stress::BUDGET));
     }
-    stressed("stress-wide", order(stress::WIDE * stress::BUDGET));
 }
 
 #[test]
@@ -211,9 +206,8 @@ fn what_fits_is_left_alone() {
         return;
     }
     let begun = Instant::now();
-    let (output, counters) = run("fill", order(256));
+    let counters = run("fill", order(256));
     let seconds = begun.elapsed().as_secs_f64();
-    succeeds(&output);
     assert_eq!(counters.get(PageCounter::Processes), 1);
     // Twenty checks a second, and one for each growth of memory.
     let looks = counters.get(PageCounter::Looks);
@@ -244,10 +238,9 @@ fn an_exceeded_budget_is_found() {
 
 #[test]
 fn slots_that_are_no_neighbors_are_told_apart() {
-    if !possible() {
-        return;
+    if possible() {
+        evicted("border", order(32));
     }
-    evicted("border", order(32));
 }
 
 #[test]
@@ -271,8 +264,7 @@ fn nvm_that_is_full_is_left_so() {
         return;
     }
     let small = PageOrder { nvm_size: Bytes(8 * MIB), ..order(16) };
-    let (output, counters) = run("fill", small);
-    succeeds(&output);
+    let counters = run("fill", small);
     assert!(counters.get(PageCounter::NvmFull) > 0);
     // Faults put pages there for a moment that were not evicted.
     let peak = counters.get(PageCounter::NvmPeakBytes);
@@ -285,17 +277,15 @@ fn a_slow_medium_takes_time() {
         return;
     }
     let delay = Some(Slowdown { read: 2.0, write: 12.0 });
-    let (output, counters) = run("fill", PageOrder { delay, ..order(32) });
-    succeeds(&output);
+    let counters = run("fill", PageOrder { delay, ..order(32) });
     assert!(counters.get(PageCounter::DelayNanos) > 0);
 }
 
 #[test]
 fn calls_mean_what_they_mean() {
-    if !possible() {
-        return;
+    if possible() {
+        evicted("calls", order(16));
     }
-    evicted("calls", order(16));
 }
 
 #[test]
@@ -307,10 +297,9 @@ fn handlers_of_signals_may_map_memory() {
 
 #[test]
 fn memory_that_is_locked_as_a_whole_stays() {
-    if !possible() {
-        return;
+    if possible() {
+        evicted("lock-all", order(16));
     }
-    evicted("lock-all", order(16));
 }
 
 #[test]
@@ -318,11 +307,7 @@ fn what_is_dropped_meanwhile_is_zero() {
     if !possible() {
         return;
     }
-    let converted = |_| {
-        let (output, counters) = run("drop", order(12));
-        succeeds(&output);
-        counters.get(PageCounter::ConvertedBytes)
-    };
+    let converted = |_| run("drop", order(12)).get(PageCounter::ConvertedBytes);
     assert!((0..10).map(converted).sum::<u64>() > 0);
 }
 
@@ -347,8 +332,7 @@ fn a_program_has_no_children_that_it_did_not_start() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("no-children", order(12));
-    succeeds(&output);
+    let counters = run("no-children", order(12));
     assert_eq!(counters.get(PageCounter::Processes), 2);
 }
 
@@ -357,8 +341,7 @@ fn limits_of_files_are_those_of_the_program_alone() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("limited", order(12));
-    succeeds(&output);
+    let counters = run("limited", order(12));
     assert_eq!(counters.get(PageCounter::Processes), 2);
     assert!(counters.get(PageCounter::ForkPauses) >= forks::AT_ONCE as u64);
 }
@@ -377,19 +360,16 @@ fn programs_that_are_started_share_the_budget() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("execs", order(48));
-    succeeds(&output);
+    let counters = run("execs", order(48));
     assert!(counters.get(PageCounter::Processes) > forks::PROGRAMS as u64);
-    let (output, _) = run("fill-and-fork", order(16));
-    succeeds(&output);
+    run("fill-and-fork", order(16));
 }
 
 #[test]
 fn stacks_may_lie_anywhere() {
-    if !possible() {
-        return;
+    if possible() {
+        evicted("dive", order(16));
     }
-    evicted("dive", order(16));
 }
 
 #[test]
@@ -397,16 +377,14 @@ fn forks_wait_for_nobody_who_gets_memory() {
     if !possible() {
         return;
     }
-    let (output, counters) = run("allocate-and-fork", order(12));
-    succeeds(&output);
+    let counters = run("allocate-and-fork", order(12));
     assert!(counters.get(PageCounter::ForkPauses) > 0);
 }
 
 #[test]
 fn unfit_orders_leave_the_program_alone() {
     let scan = PageOrder { victims: "scan".to_owned(), ..order(16) };
-    let (output, counters) = run("fill", scan);
-    succeeds(&output);
+    let counters = run("fill", scan);
     assert_eq!(counters.get(PageCounter::Unpaged), 1);
     assert_eq!(counters.get(PageCounter::Processes), 0);
 }

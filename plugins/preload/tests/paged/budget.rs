@@ -7,7 +7,7 @@ use std::time::Duration;
 use memweir_abi::preload::page::PageOrder;
 
 use super::stalls::Witness;
-use super::{MACHINE, PageCounter, run_now, succeeds};
+use super::{MACHINE, PageCounter, run_now};
 
 /// Runs for one verdict, unless fewer decide it.
 const RUNS: usize = 9;
@@ -78,9 +78,8 @@ fn verdict(Work { name, threads }: Work, order: &PageOrder, budget: u64) -> (Ver
     loop {
         let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         let witness = Witness::begin();
-        let (output, counters) = run_now(name, order.clone());
+        let counters = run_now(name, order.clone());
         let stall = witness.longest();
-        succeeds(&output);
         runs.push(Run { peak: counters.get(PageCounter::DramPeakBytes), stall });
         if let Some(verdict) = judge(&runs, RUNS, budget, threads.min(processors)) {
             return (verdict, runs);
