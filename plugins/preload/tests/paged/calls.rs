@@ -94,6 +94,15 @@ impl Block {
         panic!("{} pages stay in DRAM", self.in_dram());
     }
 
+    /// Changes the number of pages by `mremap`, which may move them.
+    fn resized(self, pages: usize) -> Self {
+        let (before, after) = (self.1 * PAGE, pages * PAGE);
+        // SAFETY: the memory is the test's, which uses its new place from here on.
+        let moved = unsafe { libc::mremap(self.address(0), before, after, libc::MREMAP_MAYMOVE) };
+        assert_ne!(moved, libc::MAP_FAILED);
+        Self(moved as usize, pages)
+    }
+
     fn unmap(self) {
         // SAFETY: the memory is no longer used.
         assert_eq!(unsafe { libc::munmap(self.address(0), self.1 * PAGE) }, 0);
@@ -168,18 +177,14 @@ fn dropping_without_libc() {
 }
 
 fn moving() {
-    for (before, after) in [(PAGES, 300), (PAGES, 16), (PAGES, PAGES)] {
+    for after in [300, 16, PAGES] {
         let block = evicted(21);
         block.at(3).store(3 ^ 21, Ordering::Relaxed);
         // Prevents growth in place.
         let beside = Block::new(300);
-        let flags = libc::MREMAP_MAYMOVE;
-        // SAFETY: the memory is the test's.
-        let moved = unsafe { libc::mremap(block.address(0), before * PAGE, after * PAGE, flags) };
-        assert_ne!(moved, libc::MAP_FAILED);
-        let moved = Block(moved as usize, after);
-        assert!(moved.has(0..before.min(after), 21));
-        assert!(moved.is_zero(before.min(after)..after));
+        let moved = block.resized(after);
+        assert!(moved.has(0..PAGES.min(after), 21));
+        assert!(moved.is_zero(PAGES.min(after)..after));
         moved.write(22);
         moved.evict();
         assert!(moved.has(0..after, 22));
@@ -242,11 +247,7 @@ fn locks_outlive_moves_and_advice() {
     if !(locks(&block, PAGES) && locks(&other, PAGES)) {
         return;
     }
-    let (size, flags) = (PAGES * PAGE, libc::MREMAP_MAYMOVE);
-    // SAFETY: the memory is the test's, which uses its new place from here on.
-    let moved = unsafe { libc::mremap(block.address(0), size, 2 * size, flags) };
-    assert_ne!(moved, libc::MAP_FAILED);
-    let moved = Block(moved as usize, 2 * PAGES);
+    let moved = block.resized(2 * PAGES);
     assert_eq!(other.advise(0..PAGES, libc::MADV_DONTDUMP), 0);
     assert_eq!(locked() - beside, 3 * PAGES * PAGE / 1024);
     assert!(moved.has(0..PAGES, 33) && moved.is_zero(PAGES..2 * PAGES) && other.has(0..PAGES, 34));
@@ -278,19 +279,16 @@ fn locks_all() -> bool {
 
 /// Locks and unlocks a block that moves in the meantime, in two ways at once.
 fn locks_of_all_outlive_moves() {
-    let (block, size) = (evicted(85), PAGES * PAGE);
+    let block = evicted(85);
     if !(locks(&block, 8) && locks_all()) {
         return;
     }
-    // SAFETY: the memory is the test's, which uses its new place from here on.
-    let moved = unsafe {
-        let before = locked();
-        let moved = libc::mremap(block.address(0), size, 2 * size, libc::MREMAP_MAYMOVE);
-        assert_eq!(locked() - before, size / 1024, "all that moved is locked, and what is new");
-        libc::munlockall();
-        moved
-    };
-    let moved = Block(moved as usize, 2 * PAGES);
+    let before = locked();
+    let moved = block.resized(2 * PAGES);
+    let more = locked() - before;
+    assert_eq!(more, PAGES * PAGE / 1024, "all that moved is locked, and what is new");
+    // SAFETY: unlocks this program's memory.
+    unsafe { libc::munlockall() };
     moved.evict();
     assert!(moved.has(0..PAGES, 85) && moved.is_zero(PAGES..2 * PAGES));
 }
@@ -331,14 +329,12 @@ fn advising() {
 fn advice_outlives_locks_and_moves() {
     let block = evicted(61);
     assert_eq!(block.advise(0..PAGES, libc::MADV_WIPEONFORK), 0);
-    // SAFETY: the memory is the test's, which uses its new place from here on.
-    let moved = unsafe {
+    // SAFETY: the memory is the test's.
+    unsafe {
         libc::mlock(block.address(0), 8 * PAGE);
         libc::munlock(block.address(0), 8 * PAGE);
-        libc::mremap(block.address(0), PAGES * PAGE, 2 * PAGES * PAGE, libc::MREMAP_MAYMOVE)
-    };
-    assert_ne!(moved, libc::MAP_FAILED);
-    let block = Block(moved as usize, PAGES);
+    }
+    let block = Block(block.resized(2 * PAGES).0, PAGES);
     let ballast = Block::new(9000);
     (0..3).for_each(|round| ballast.write(round));
     ballast.unmap();
@@ -372,11 +368,7 @@ fn keeping_from_children() {
     assert_eq!(block.advise(PAGES - 8..PAGES, libc::MADV_DONTFORK), 0);
     assert_eq!(block.mapped_in_child(), 0);
     let beside = Block::new(300);
-    // SAFETY: the memory is the test's.
-    let moved =
-        unsafe { libc::mremap(block.address(0), PAGES * PAGE, 300 * PAGE, libc::MREMAP_MAYMOVE) };
-    assert_ne!(moved, libc::MAP_FAILED);
-    let moved = Block(moved as usize, 300);
+    let moved = block.resized(300);
     assert!(moved.has(0..PAGES, 91));
     assert_eq!(moved.mapped_in_child(), 0);
     moved.evict();
@@ -458,15 +450,17 @@ extern "C" fn on_signal(_: i32) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// A timer that ends every so many microseconds; never for zero.
+fn timer(micros: i64) -> libc::itimerval {
+    let time = libc::timeval { tv_sec: 0, tv_usec: micros };
+    libc::itimerval { it_interval: time, it_value: time }
+}
+
 fn signals() {
-    let time = libc::timeval { tv_sec: 0, tv_usec: 500 };
-    let every = libc::itimerval { it_interval: time, it_value: time };
-    let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let off = libc::itimerval { it_interval: never, it_value: never };
     // SAFETY: the handler adds to a number.
     unsafe {
         libc::signal(libc::SIGALRM, on_signal as *const () as libc::sighandler_t);
-        libc::setitimer(libc::ITIMER_REAL, &every, std::ptr::null_mut());
+        libc::setitimer(libc::ITIMER_REAL, &timer(500), std::ptr::null_mut());
     }
     let ballast = Block::new(8000);
     for round in 0..3 {
@@ -474,7 +468,7 @@ fn signals() {
         assert!(ballast.has(0..8000, round));
     }
     // SAFETY: as above.
-    unsafe { libc::setitimer(libc::ITIMER_REAL, &off, std::ptr::null_mut()) };
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &timer(0), std::ptr::null_mut()) };
     assert!(SIGNALS.load(Ordering::Relaxed) > 0);
 }
 
@@ -485,12 +479,10 @@ extern "C" fn map_and_unmap(signal: i32) {
 
 /// Maps memory while a handler of signals does so, too.
 pub(crate) fn mapping_in_a_handler() {
-    let time = libc::timeval { tv_sec: 0, tv_usec: 1000 };
-    let every = libc::itimerval { it_interval: time, it_value: time };
     // SAFETY: the handler maps memory of its own.
     unsafe {
         libc::signal(libc::SIGPROF, map_and_unmap as *const () as libc::sighandler_t);
-        assert_eq!(libc::setitimer(libc::ITIMER_PROF, &every, std::ptr::null_mut()), 0);
+        assert_eq!(libc::setitimer(libc::ITIMER_PROF, &timer(1000), std::ptr::null_mut()), 0);
     }
     let ballast = Block::new(8000);
     ballast.write(1);
