@@ -24,9 +24,6 @@ use crate::sys::{self, Errno, sys};
 use counters::Counters;
 use helper::{Helper, Start};
 
-/// Flags with which the file of counters is opened: a link or a FIFO in its place is refused.
-const COUNTERS_FLAGS: i32 = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-
 /// Parameters from which a forked child starts its helper.
 static START: OnceLock<Start> = OnceLock::new();
 
@@ -36,14 +33,7 @@ pub(crate) fn begin(text: &str) {
     let Ok(order) = text.parse::<Order>() else { return };
     let Ok(control) = control::create() else { return };
     let counters =
-        match CString::new(order.counters.as_str()).map(|path| sys::open(&path, COUNTERS_FLAGS)) {
-            Ok(Ok(fd)) => {
-                let counters = Counters::map(fd);
-                sys::close(fd);
-                counters
-            }
-            _ => Counters::NONE,
-        };
+        CString::new(order.counters.as_str()).map_or(Counters::NONE, |path| Counters::open(&path));
     let Some(start) = Start::of(&order, control, counters) else { return };
     api::COLORS.store(order.coloring.colors(), Ordering::Relaxed);
     let start = START.get_or_init(|| start);

@@ -105,10 +105,8 @@ use tally::Tally;
 /// Starts paging. Runs before the program, when libc works and there is only one thread.
 pub(crate) fn begin(text: &str) {
     let Ok(order) = text.parse::<PageOrder>() else { return };
-    let tally = match CString::new(order.counters.as_str()) {
-        Ok(path) => Tally::open(&path),
-        Err(_) => Tally::NONE,
-    };
+    let tally =
+        CString::new(order.counters.as_str()).map_or(Tally::NONE, |path| Tally::open(&path));
     if start_paging(&order, tally).is_none() {
         tally.add(PageCounter::Unpaged, 1);
         launch::leave_mark();

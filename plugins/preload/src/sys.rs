@@ -4,6 +4,7 @@
 
 use std::arch::asm;
 use std::ffi::CStr;
+use std::sync::atomic::AtomicU64;
 
 use memweir_abi::kernel::stat::StatLine;
 
@@ -106,6 +107,24 @@ pub(crate) fn map(length: usize, protection: i32, flags: i32) -> Result<usize, E
     unsafe {
         sys!(libc::SYS_mmap, 0, length, protection, flags | libc::MAP_ANONYMOUS, usize::MAX, 0)
     }
+}
+
+/// Maps the words of a file, as all processes see them; `None` if that fails. `flags` are further
+/// flags with which the file is opened.
+///
+/// # Safety
+/// The file must have as many words.
+pub(crate) unsafe fn map_words<const N: usize>(
+    path: &CStr,
+    flags: i32,
+) -> Option<&'static [AtomicU64; N]> {
+    let fd = open(path, libc::O_RDWR | flags).ok()?;
+    let (length, both) = (N * 8, libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a new mapping.
+    let start = unsafe { sys!(libc::SYS_mmap, 0, length, both, libc::MAP_SHARED, fd, 0) };
+    close(fd);
+    // SAFETY: the mapping stays, is as long as the caller says, and any words are valid.
+    start.ok().map(|start| unsafe { &*(start as *const _) })
 }
 
 pub(crate) fn open(path: &CStr, flags: i32) -> Result<i32, Errno> {

@@ -1,10 +1,11 @@
 //! The counters' file, mapped into every process of a colored program.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memweir_abi::preload::{COUNTER_WORDS, COUNTERS, Counter, ENTRY, POOLS, color_word};
 
-use crate::sys::sys;
+use crate::sys;
 
 /// The mapped counters; nothing is counted if they could not be mapped.
 #[derive(Clone, Copy)]
@@ -14,14 +15,10 @@ impl Counters {
     /// Counters that count nothing.
     pub(crate) const NONE: Self = Self(None);
 
-    /// Maps the file that is open as `fd`.
-    pub(crate) fn map(fd: i32) -> Self {
-        let length = COUNTER_WORDS * 8;
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping.
-        let start = unsafe { sys!(libc::SYS_mmap, 0, length, both, libc::MAP_SHARED, fd, 0) };
-        // SAFETY: the launcher made the file as long as this; all fields are atomic.
-        Self(start.ok().map(|start| unsafe { &*(start as *const _) }))
+    /// Maps the file; nothing is counted if that fails. A link or a FIFO in its place is refused.
+    pub(crate) fn open(path: &CStr) -> Self {
+        // SAFETY: the launcher made the file as long as this.
+        Self(unsafe { sys::map_words(path, libc::O_NOFOLLOW | libc::O_NONBLOCK) })
     }
 
     pub(crate) fn add(self, counter: Counter, amount: u64) {

@@ -42,14 +42,8 @@ impl Tally {
 
     /// Maps the file; nothing is counted if that fails.
     pub(crate) fn open(path: &CStr) -> Self {
-        let Ok(fd) = sys::open(path, libc::O_RDWR) else { return Self::NONE };
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping.
-        let start =
-            unsafe { sys!(libc::SYS_mmap, 0, PAGE_COUNTERS_BYTES, both, libc::MAP_SHARED, fd, 0) };
-        sys::close(fd);
-        // SAFETY: the launcher made the file as long as this; all fields are atomic.
-        Self(start.ok().map(|start| unsafe { &*(start as *const _) }))
+        // SAFETY: the launcher made the file as long as this.
+        Self(unsafe { sys::map_words(path, 0) })
     }
 
     pub(crate) fn add(self, counter: PageCounter, amount: usize) {
