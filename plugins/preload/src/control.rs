@@ -117,7 +117,7 @@ pub(crate) fn get() -> Option<&'static Control> {
 /// Creates the control pages.
 pub(crate) fn create() -> Result<&'static Control, Errno> {
     let length = size_of::<Control>().next_multiple_of(PAGE);
-    let start = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)?;
+    let start = sys::map(length, sys::READ_WRITE, libc::MAP_PRIVATE)?;
     sys::advise(start, length, libc::MADV_WIPEONFORK)?;
     CONTROL.store(start as *mut Control, Ordering::Release);
     get().ok_or(Errno(libc::ENOMEM))

@@ -25,11 +25,10 @@ pub(crate) unsafe fn launch<T>(
     run: extern "C" fn(usize) -> !,
 ) -> Result<(), Errno> {
     control.provide()?;
-    let both = libc::PROT_READ | libc::PROT_WRITE;
     let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
     // Shared memory, so that it does not count as memory to place.
     let length = size_of::<T>().next_multiple_of(PAGE) + STACK;
-    let memory = sys::map(length, both, shared)?;
+    let memory = sys::map(length, sys::READ_WRITE, shared)?;
     sys::advise(memory, length, libc::MADV_DONTFORK)?;
     // SAFETY: fresh memory, all zero, which is valid according to the caller.
     fill(unsafe { &mut *(memory as *mut T) });

@@ -101,6 +101,9 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Protection of memory that is read and written.
+pub(crate) const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
 /// Maps anonymous memory at a free address, not to be shared with another process.
 pub(crate) fn map(length: usize, protection: i32, flags: i32) -> Result<usize, Errno> {
     // SAFETY: without MAP_FIXED the kernel takes free addresses.
@@ -119,9 +122,8 @@ pub(crate) unsafe fn map_words<const N: usize>(
     flags: i32,
 ) -> Option<&'static [AtomicU64; N]> {
     let fd = open(path, libc::O_RDWR | flags).ok()?;
-    let (length, both) = (N * 8, libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: a new mapping.
-    let start = unsafe { sys!(libc::SYS_mmap, 0, length, both, libc::MAP_SHARED, fd, 0) };
+    let start = unsafe { sys!(libc::SYS_mmap, 0, N * 8, READ_WRITE, libc::MAP_SHARED, fd, 0) };
     close(fd);
     // SAFETY: the mapping stays, is as long as the caller says, and any words are valid.
     start.ok().map(|start| unsafe { &*(start as *const _) })

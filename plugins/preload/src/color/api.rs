@@ -89,10 +89,9 @@ unsafe fn allocate(size: usize, colors: *const c_char) -> Result<usize, Errno> {
     // SAFETY: as the caller says.
     let set = unsafe { number_of(control, colors) }?;
     let length = size.max(1).checked_next_multiple_of(PAGE).ok_or(Errno(libc::ENOMEM))?;
-    let start = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE)?;
+    let start = sys::map(length, sys::READ_WRITE, libc::MAP_PRIVATE)?;
     let Some(region) = claim(control) else {
-        // SAFETY: the mapping is new.
-        let _ = unsafe { sys::sys!(libc::SYS_munmap, start, length) };
+        sys::unmap(start, length);
         return Err(Errno(libc::ENOSPC));
     };
     region[1].store(start + length, Ordering::Relaxed);

@@ -77,15 +77,15 @@ impl Pool {
         (self.delivery, self.uffd, self.pagemap) = (delivery, uffd.0, pagemap.0);
         // Four times the room, so that segments with a few lingering pages block nothing.
         self.segments = (pages * 4).div_ceil(SEGMENT).clamp(8, self.in_use.len());
-        let (lane, both) = (self.segments * SEGMENT * PAGE, libc::PROT_READ | libc::PROT_WRITE);
-        self.lane = reserve(lane, both, delivery)?;
+        let lane = self.segments * SEGMENT * PAGE;
+        self.lane = reserve(lane, sys::READ_WRITE, delivery)?;
         // Pages are moved into watched memory; new pages come by page faults of its own.
         if delivery == Delivery::Move {
             uffd.register(self.lane, lane)?;
         }
         let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let length = self.segments * SEGMENT * size_of::<Slot>();
-        self.slots = sys::map(length, libc::PROT_READ | libc::PROT_WRITE, shared)?;
+        self.slots = sys::map(length, sys::READ_WRITE, shared)?;
         sys::advise(self.slots, length, libc::MADV_DONTFORK)?;
         self.head.fill(NONE);
         self.tail.fill(NONE);
@@ -330,7 +330,7 @@ impl Pool {
 }
 
 fn populate(start: usize, length: usize) -> Result<(), Errno> {
-    sys::protect(start, length, libc::PROT_READ | libc::PROT_WRITE)?;
+    sys::protect(start, length, sys::READ_WRITE)?;
     sys::advise(start, length, sys::MADV_POPULATE_WRITE)
 }
 
@@ -361,8 +361,7 @@ mod tests {
         // SAFETY: zero is valid for all fields, which are numbers.
         let mut pool = unsafe { Box::<Pool>::new_zeroed().assume_init() };
         let length = 8 * SEGMENT * size_of::<Slot>();
-        pool.slots =
-            sys::map(length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE).unwrap();
+        pool.slots = sys::map(length, sys::READ_WRITE, libc::MAP_PRIVATE).unwrap();
         (pool.lane, pool.segments) = (LANE, 8);
         pool.head.fill(NONE);
         pool.tail.fill(NONE);

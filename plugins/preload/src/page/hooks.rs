@@ -227,13 +227,12 @@ fn copied(range: Span, length: usize, flags: c_int, to: usize) -> Result<usize, 
     if flags & libc::MREMAP_MAYMOVE == 0 {
         return Err(Errno(libc::ENOMEM));
     }
-    let both = libc::PROT_READ | libc::PROT_WRITE;
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | if fixed { libc::MAP_FIXED } else { 0 };
     let place = if fixed { to } else { 0 };
     // SAFETY: new memory, or memory that the program wants replaced; then the program's own
     // content, whose old address it releases.
     unsafe {
-        let start = sys!(libc::SYS_mmap, place, length, both, how, usize::MAX, 0)?;
+        let start = sys!(libc::SYS_mmap, place, length, sys::READ_WRITE, how, usize::MAX, 0)?;
         let content = range.length().min(length);
         std::ptr::copy_nonoverlapping(range.start as *const u8, start as *mut u8, content);
         let _ = sys!(libc::SYS_munmap, range.start, range.length());
@@ -302,7 +301,6 @@ fn discard(range: Span) -> bool {
 
 /// Without a helper: maps new memory over the parts that are in the file.
 fn discard_alone(range: Span) {
-    let both = libc::PROT_READ | libc::PROT_WRITE;
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let mut rest = range;
     loop {
@@ -312,7 +310,7 @@ fn discard_alone(range: Span) {
         }
         let (start, length) = (part.start, part.length());
         // SAFETY: the program has dropped the content.
-        let _ = unsafe { sys!(libc::SYS_mmap, start, length, both, how, usize::MAX, 0) };
+        let _ = unsafe { sys!(libc::SYS_mmap, start, length, sys::READ_WRITE, how, usize::MAX, 0) };
         let unforked = with_ranges(|ranges| {
             ranges.converted.remove(part);
             ranges.unforked.first_in(part)

@@ -276,9 +276,9 @@ pub(crate) fn get() -> Option<&'static Space> {
 
 /// Creates the space.
 pub(crate) fn create() -> Result<&'static Space, Errno> {
-    let both = libc::PROT_READ | libc::PROT_WRITE;
     // Private, so that changes by a forked child are its own.
-    let start = sys::map(size_of::<Space>(), both, libc::MAP_PRIVATE | libc::MAP_NORESERVE)?;
+    let how = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+    let start = sys::map(size_of::<Space>(), sys::READ_WRITE, how)?;
     sys::advise(start, size_of::<Here>(), libc::MADV_WIPEONFORK)?;
     SPACE.store(start as *mut Space, Ordering::Release);
     let space = get().ok_or(Errno(libc::ENOMEM))?;

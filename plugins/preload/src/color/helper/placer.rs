@@ -54,8 +54,7 @@ impl Placer {
         self.pagemap = Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY)?);
         match start.delivery {
             Delivery::Move => {
-                let both = libc::PROT_READ | libc::PROT_WRITE;
-                self.scratch = pool::reserve(2 * PAGE, both, start.delivery)?;
+                self.scratch = pool::reserve(2 * PAGE, sys::READ_WRITE, start.delivery)?;
                 uffd.register(self.scratch, 2 * PAGE)?;
             }
             Delivery::Recycle => recycle::stay_on_node(),
@@ -173,11 +172,10 @@ impl Placer {
     fn through_scratch(&mut self, mapping: Mapping, page: usize, colored: usize) -> bool {
         let uffd = self.uffd;
         let stage = self.scratch + PAGE;
-        let plain = libc::PROT_READ | libc::PROT_WRITE;
         let moved = uffd.shift(stage, colored, PAGE).is_ok()
             && sys::protect(self.scratch, 2 * PAGE, protection(mapping)).is_ok()
             && uffd.shift(page, stage, PAGE).is_ok();
-        let _ = sys::protect(self.scratch, 2 * PAGE, plain);
+        let _ = sys::protect(self.scratch, 2 * PAGE, sys::READ_WRITE);
         moved
     }
 }

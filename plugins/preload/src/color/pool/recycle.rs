@@ -124,8 +124,7 @@ mod tests {
     #[test]
     fn only_wanted_frames_are_freed() {
         let (mut pool, _, _) = searching();
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        sys::protect(pool.raw, 8 * PAGE, both).unwrap();
+        sys::protect(pool.raw, 8 * PAGE, sys::READ_WRITE).unwrap();
         sys::advise(pool.raw, 8 * PAGE, sys::MADV_POPULATE_WRITE).unwrap();
         pool.held = 8;
         pool.colors[..8].copy_from_slice(&[NONE, 1, 1, NONE, 0, NONE, 1, NONE]);

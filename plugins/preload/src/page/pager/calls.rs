@@ -80,8 +80,8 @@ impl Memory {
         if !self.monitor.protect(piece) {
             return Err(Errno(libc::EAGAIN));
         }
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        let fresh = sys::map(piece.length(), both, libc::MAP_PRIVATE | libc::MAP_NORESERVE);
+        let how = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
+        let fresh = sys::map(piece.length(), sys::READ_WRITE, how);
         let done = fresh.and_then(|fresh| {
             self.copy_content(piece, fresh)?;
             self.replace(piece, Some(fresh))

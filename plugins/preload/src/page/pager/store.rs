@@ -267,8 +267,8 @@ impl Store {
         if self.slowdown.is_none() {
             return;
         }
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        let Ok(memory) = sys::map(2 * PAGES * PAGE, both, libc::MAP_SHARED) else { return };
+        let length = 2 * PAGES * PAGE;
+        let Ok(memory) = sys::map(length, sys::READ_WRITE, libc::MAP_SHARED) else { return };
         let copy = |page: usize| {
             // SAFETY: both pages are in memory that was just allocated.
             unsafe {
@@ -280,8 +280,7 @@ impl Store {
         let begun = sys::nanos();
         (0..PAGES).for_each(copy);
         self.copy_nanos = (sys::nanos() - begun) as f64 / PAGES as f64;
-        // SAFETY: no reference to the memory exists.
-        let _ = unsafe { sys!(libc::SYS_munmap, memory, 2 * PAGES * PAGE) };
+        sys::unmap(memory, length);
     }
 }
 

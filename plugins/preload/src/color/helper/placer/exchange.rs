@@ -78,8 +78,7 @@ impl Exchange {
             return None;
         }
         // Reclaim must not drop it later. If it has done so already, there is another page now.
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        if sys::protect(aside, PAGE, both).is_ok() {
+        if sys::protect(aside, PAGE, sys::READ_WRITE).is_ok() {
             // SAFETY: a writable page that only the helper and the holders of the page know;
             // changes nothing. The compiler would turn an atomic operation that changes nothing
             // into a mere read.
@@ -220,8 +219,7 @@ mod tests {
 
     /// Returns a page with its own mapping that holds this word everywhere.
     fn page(word: u64) -> usize {
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        let page = sys::map(PAGE, both, libc::MAP_PRIVATE).unwrap();
+        let page = sys::map(PAGE, sys::READ_WRITE, libc::MAP_PRIVATE).unwrap();
         // SAFETY: fresh memory.
         unsafe { std::slice::from_raw_parts_mut(page as *mut u64, PAGE / 8) }.fill(word);
         page
@@ -282,8 +280,7 @@ mod tests {
 
     #[test]
     fn a_taken_page_comes_back_to_its_place_and_mapping() {
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        let start = sys::map(3 * PAGE, both, libc::MAP_PRIVATE).unwrap();
+        let start = sys::map(3 * PAGE, sys::READ_WRITE, libc::MAP_PRIVATE).unwrap();
         // SAFETY: fresh memory.
         unsafe { std::slice::from_raw_parts_mut(start as *mut u8, 3 * PAGE) }.fill(7);
         let middle = start + PAGE;

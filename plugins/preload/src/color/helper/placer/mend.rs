@@ -67,7 +67,6 @@ impl Placer {
     fn move_over(&mut self, page: usize, colored: usize, mapping: Mapping) -> Result<(), Errno> {
         let uffd = self.uffd;
         let (old, stage) = (self.scratch, self.scratch + PAGE);
-        let plain = libc::PROT_READ | libc::PROT_WRITE;
         let ready = uffd.shift(stage, colored, PAGE).is_ok()
             && sys::protect(self.scratch, 2 * PAGE, protection(mapping)).is_ok();
         let away = if ready {
@@ -88,7 +87,7 @@ impl Placer {
                 uffd.wake(page);
             }
         }
-        let _ = sys::protect(self.scratch, 2 * PAGE, plain);
+        let _ = sys::protect(self.scratch, 2 * PAGE, sys::READ_WRITE);
         self.supply.pool.drop_page(old);
         if away.is_err() {
             self.supply.pool.drop_page(stage);
