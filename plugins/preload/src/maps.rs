@@ -26,6 +26,16 @@ pub(crate) struct Mapping {
     pub(crate) file: FileId,
 }
 
+impl Mapping {
+    /// Returns the protection in the form that `mmap` takes.
+    pub(crate) fn protection(self) -> i32 {
+        let bit = |set: bool, bit: i32| if set { bit } else { 0 };
+        bit(self.readable, libc::PROT_READ)
+            | bit(self.writable, libc::PROT_WRITE)
+            | bit(self.executable, libc::PROT_EXEC)
+    }
+}
+
 /// Parses one line of the file.
 pub(crate) fn parse(line: &[u8]) -> Option<Mapping> {
     let mut fields = line.split(|byte| *byte == b' ').filter(|field| !field.is_empty());
@@ -90,14 +100,7 @@ pub(crate) struct Maps {
 impl Maps {
     /// Reads the mappings as they are now.
     pub(crate) fn read(&mut self) {
-        self.length = 0;
-        let Ok(fd) = sys::open(c"/proc/self/maps", libc::O_RDONLY) else { return };
-        while let Ok(bytes @ 1..) =
-            sys::read_at(fd, &mut self.text[self.length..], self.length as u64)
-        {
-            self.length += bytes;
-        }
-        sys::close(fd);
+        self.length = memory::read(c"/proc/self/maps", &mut self.text).len();
     }
 
     /// Returns the mapping whose line begins at the byte `at` of the text, and the start of the
@@ -122,14 +125,7 @@ impl Maps {
 
     /// Returns the mapping that holds `address`.
     pub(crate) fn find(&self, address: usize) -> Option<Mapping> {
-        let mut at = 0;
-        while let Some((mapping, next)) = self.next(at) {
-            if (mapping.start..mapping.end).contains(&address) {
-                return Some(mapping);
-            }
-            at = next;
-        }
-        None
+        self.find_next(address).filter(|mapping| mapping.start <= address)
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use crate::sys;
 
-/// Reads a small file into `buffer`.
+/// Reads a file into `buffer`, as far as there is room.
 pub(crate) fn read<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     let Ok(fd) = sys::open(path, libc::O_RDONLY) else { return &[] };
     let mut length = 0;

@@ -47,14 +47,6 @@ fn mapping_of(words: &[u64; 13]) -> Mapping {
     }
 }
 
-/// Returns the protection of a mapping in the form that `mmap` takes.
-pub(crate) fn protection(mapping: Mapping) -> i32 {
-    let bit = |set: bool, bit: i32| if set { bit } else { 0 };
-    bit(mapping.readable, libc::PROT_READ)
-        | bit(mapping.writable, libc::PROT_WRITE)
-        | bit(mapping.executable, libc::PROT_EXEC)
-}
-
 pub(crate) fn span(mapping: Mapping) -> Span {
     Span::new(mapping.start, mapping.end)
 }

@@ -173,16 +173,9 @@ impl Placer {
         let uffd = self.uffd;
         let stage = self.scratch + PAGE;
         let moved = uffd.shift(stage, colored, PAGE).is_ok()
-            && sys::protect(self.scratch, 2 * PAGE, protection(mapping)).is_ok()
+            && sys::protect(self.scratch, 2 * PAGE, mapping.protection()).is_ok()
             && uffd.shift(page, stage, PAGE).is_ok();
         let _ = sys::protect(self.scratch, 2 * PAGE, sys::READ_WRITE);
         moved
     }
-}
-
-fn protection(mapping: Mapping) -> i32 {
-    let bit = |set: bool, bit: i32| if set { bit } else { 0 };
-    bit(mapping.readable, libc::PROT_READ)
-        | bit(mapping.writable, libc::PROT_WRITE)
-        | bit(mapping.executable, libc::PROT_EXEC)
 }

@@ -126,7 +126,7 @@ impl Memory {
     /// Replaces a piece by plain memory: that at `content`, or new memory.
     fn replace(&mut self, piece: Span, content: Option<usize>) -> Result<(), Errno> {
         let mapping = self.mapping(piece.start);
-        let protection = vmas::protection(mapping.ok_or(Errno(libc::EFAULT))?);
+        let protection = mapping.ok_or(Errno(libc::EFAULT))?.protection();
         let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let own = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE | libc::MAP_ANONYMOUS;
         let (start, length) = (piece.start, piece.length());
@@ -176,7 +176,7 @@ impl Memory {
         nvm_room: usize,
     ) -> Result<usize, Errno> {
         let mapping = self.mapping(old.start);
-        let protection = vmas::protection(mapping.ok_or(Errno(libc::EFAULT))?);
+        let protection = mapping.ok_or(Errno(libc::EFAULT))?.protection();
         let fixed = flags & libc::MREMAP_FIXED != 0;
         let kept = Span::of(old.start, old.length().min(length));
         if !fixed {

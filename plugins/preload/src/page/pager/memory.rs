@@ -175,7 +175,7 @@ impl Memory {
     /// Maps the slots of the range in place of its memory. The range is among the converted ones.
     pub(super) fn map_file(&mut self, range: Span, like: Mapping) -> Option<()> {
         let how = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let protection = vmas::protection(like);
+        let protection = like.protection();
         let mut rest = range;
         while !rest.is_empty() {
             let (part, slots) = self.store.slots_of(rest);

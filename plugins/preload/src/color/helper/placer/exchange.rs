@@ -7,7 +7,6 @@
 //! drops a page that was freed lazily (`MADV_FREE`) only if nothing holds it and nothing wrote to
 //! it since. So the page is offered to reclaim, and put back unchanged if reclaim leaves it.
 
-use super::protection;
 use super::recycle::ZEROS;
 use crate::color::pool::Pool;
 use crate::maps::Mapping;
@@ -173,7 +172,7 @@ impl Exchange {
 
     /// Returns a page that could not be exchanged to its address.
     fn bring_back(&self, page: usize, aside: usize, mapping: Mapping) {
-        let _ = sys::protect(aside, PAGE, protection(mapping));
+        let _ = sys::protect(aside, PAGE, mapping.protection());
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         // SAFETY: the page belongs there, and the hole that it left holds nothing.
         let _ = unsafe { sys!(libc::SYS_mremap, aside, PAGE, PAGE, flags, page) };

@@ -2,7 +2,7 @@
 
 use memweir_abi::preload::{Counter, Delivery};
 
-use super::{Placer, Reason, protection};
+use super::{Placer, Reason};
 use crate::color::choice::Set;
 use crate::color::helper::Start;
 use crate::maps::Mapping;
@@ -68,7 +68,7 @@ impl Placer {
         let uffd = self.uffd;
         let (old, stage) = (self.scratch, self.scratch + PAGE);
         let ready = uffd.shift(stage, colored, PAGE).is_ok()
-            && sys::protect(self.scratch, 2 * PAGE, protection(mapping)).is_ok();
+            && sys::protect(self.scratch, 2 * PAGE, mapping.protection()).is_ok();
         let away = if ready {
             uffd.shift(old, page, PAGE).map_err(|(_, errno)| errno)
         } else {
