@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
 use memweir_abi::preload::MAX_PRELOAD_COLORS;
 
 use crate::sys::{self, Errno, sys};
-use crate::uffd::PAGE;
+use crate::uffd::{MISSING, PAGE, Uffd};
 
 /// Requests that can wait at the same time.
 pub(crate) const REQUESTS: usize = 64;
@@ -139,16 +139,9 @@ impl Control {
     /// Sets the state and wakes the threads that wait for it.
     pub(crate) fn announce(&self, state: u32) {
         self.state.store(state, Ordering::Release);
-        let all = i32::MAX;
+        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: wakes waiters on a word of this library.
-        let _ = unsafe {
-            sys!(
-                libc::SYS_futex,
-                self.state.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                all
-            )
-        };
+        let _ = unsafe { sys!(libc::SYS_futex, self.state.as_ptr(), wake, i32::MAX) };
     }
 
     /// Waits until the state is at least `wanted`, or the helper is dead.
@@ -227,6 +220,21 @@ impl Control {
     /// Undoes [`close_gate`](Self::close_gate).
     pub(crate) fn open_gate(&self) {
         self.gate.fetch_and(!MENDING, Ordering::Release);
+    }
+
+    /// Maps the pages by which threads send requests, and watches them. For the helper.
+    pub(crate) fn make_doorbells(&self, uffd: Uffd) -> Result<(), Errno> {
+        let doorbells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
+        sys::advise(doorbells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
+        uffd.register(doorbells, REQUESTS * PAGE, MISSING)?;
+        self.doorbells.store(doorbells, Ordering::Release);
+        Ok(())
+    }
+
+    /// Returns the request of a thread that waits for the page; `None` if it has none.
+    pub(crate) fn request_at(&self, page: usize) -> Option<&Request> {
+        let doorbells = self.doorbells.load(Ordering::Relaxed);
+        self.requests.get(page.checked_sub(doorbells)? / PAGE)
     }
 
     /// Sends a request to the helper and waits for the answer, by touching a page that only the

@@ -34,31 +34,28 @@ impl Uffd {
     /// Opens a userfaultfd with the features that the helper needs; returns whether the kernel can
     /// move pages.
     pub(crate) fn open() -> Result<(Self, bool), Errno> {
-        let create = || {
-            // SAFETY: makes a descriptor.
-            let fd = unsafe { sys!(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
-            fd.map(|fd| Self(fd as i32))
-        };
         // A descriptor accepts one request for features, and refuses features that it does not
         // have.
-        let asked = create()?;
+        let asked = Self::create()?;
         let mut api = [UFFD_API, 0, 0];
         let known = asked.ioctl(UFFDIO_API, &mut api).map(|()| api[1]);
         sys::close(asked.0);
         let known = known?;
-        let uffd = create()?;
         let wanted = UFFD_FEATURE_THREAD_ID | UFFD_FEATURE_POISON | UFFD_FEATURE_MOVE;
-        uffd.ioctl(UFFDIO_API, &mut [UFFD_API, known & wanted, 0])?;
-        Ok((uffd, known & UFFD_FEATURE_MOVE != 0))
+        Ok((Self::open_with(known & wanted)?, known & UFFD_FEATURE_MOVE != 0))
     }
 
     /// Opens a userfaultfd with exactly these features.
     pub(crate) fn open_with(features: u64) -> Result<Self, Errno> {
-        // SAFETY: makes a descriptor.
-        let fd = unsafe { sys!(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) }?;
-        let uffd = Self(fd as i32);
+        let uffd = Self::create()?;
         uffd.ioctl(UFFDIO_API, &mut [UFFD_API, features, 0])?;
         Ok(uffd)
+    }
+
+    fn create() -> Result<Self, Errno> {
+        // SAFETY: makes a descriptor.
+        let fd = unsafe { sys!(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
+        fd.map(|fd| Self(fd as i32))
     }
 
     fn ioctl<const N: usize>(self, request: u64, words: &mut [u64; N]) -> Result<(), Errno> {
@@ -66,13 +63,8 @@ impl Uffd {
         unsafe { sys!(libc::SYS_ioctl, self.0, request, words.as_mut_ptr()) }.map(drop)
     }
 
-    /// Registers for faults on missing pages of the range.
-    pub(crate) fn register(self, start: usize, length: usize) -> Result<(), Errno> {
-        self.ioctl(UFFDIO_REGISTER, &mut [start as u64, length as u64, MISSING, 0])
-    }
-
     /// Registers for faults of these modes, a sum of [`MISSING`], [`WRITES`] and [`MINOR`].
-    pub(crate) fn register_for(self, start: usize, length: usize, modes: u64) -> Result<(), Errno> {
+    pub(crate) fn register(self, start: usize, length: usize, modes: u64) -> Result<(), Errno> {
         self.ioctl(UFFDIO_REGISTER, &mut [start as u64, length as u64, modes, 0])
     }
 
@@ -149,7 +141,7 @@ impl Uffd {
     }
 
     pub(crate) fn wake(self, page: usize) {
-        let _ = self.ioctl(UFFDIO_WAKE, &mut [page as u64, PAGE as u64]);
+        self.wake_range(page, PAGE);
     }
 
     /// Reads the pending messages.

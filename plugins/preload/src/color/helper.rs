@@ -18,18 +18,16 @@ mod streams;
 mod supply;
 mod upkeep;
 
-use std::sync::atomic::Ordering;
-
 use memweir_abi::preload::{Counter, Delivery, Order, Shortage};
 
 use crate::color::choice::{Set, words_of};
 use crate::color::counters::Counters;
 use crate::color::groups::Groups;
 use crate::color::palette::Palette;
-use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
+use crate::control::{Control, GONE, READY, STARTED};
 use crate::launch;
 use crate::sys::{self, Errno, sys};
-use crate::uffd::{Message, PAGE};
+use crate::uffd::Message;
 use placer::{Placer, Reason};
 use supply::{LEAST, MOST};
 use upkeep::Upkeep;
@@ -132,10 +130,7 @@ impl Helper {
         let Placer { uffd, pagemap, .. } = self.placer;
         // SAFETY: makes a descriptor.
         self.main_fd = unsafe { sys!(libc::SYS_pidfd_open, start.main, 0) }? as i32;
-        let doorbells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
-        sys::advise(doorbells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
-        uffd.register(doorbells, REQUESTS * PAGE)?;
-        start.control.doorbells.store(doorbells, Ordering::Release);
+        start.control.make_doorbells(uffd)?;
         let most = MOST.max(start.pool_pages + LEAST);
         self.placer.supply.pool.prepare(start.delivery, uffd, &pagemap, most)?;
         if pagemap.entry(start.control as *const _ as usize).frame() == 0 {

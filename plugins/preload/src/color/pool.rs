@@ -14,7 +14,7 @@ use crate::color::counters::Counters;
 use crate::color::palette::{COLORS, Palette};
 use crate::pagemap::Pagemap;
 use crate::sys::{self, Errno};
-use crate::uffd::{PAGE, Uffd};
+use crate::uffd::{MISSING, PAGE, Uffd};
 
 /// Pages of one step of the search: about a millisecond, which bounds the wait of page faults.
 const STEP: usize = 512;
@@ -81,7 +81,7 @@ impl Pool {
         self.lane = reserve(lane, sys::READ_WRITE, delivery)?;
         // Pages are moved into watched memory; new pages come by page faults of its own.
         if delivery == Delivery::Move {
-            uffd.register(self.lane, lane)?;
+            uffd.register(self.lane, lane, MISSING)?;
         }
         let shared = libc::MAP_SHARED | libc::MAP_NORESERVE;
         let length = self.segments * SEGMENT * size_of::<Slot>();

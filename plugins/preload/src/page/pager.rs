@@ -24,7 +24,6 @@ mod store;
 mod urgency;
 
 use std::ffi::{CStr, CString};
-use std::sync::atomic::Ordering;
 
 use memweir_abi::kernel::userfaultfd::{
     UFFD_FEATURE_EVENT_FORK, UFFD_FEATURE_MINOR_SHMEM, UFFD_FEATURE_WP_HUGETLBFS_SHMEM,
@@ -35,7 +34,7 @@ use memweir_abi::preload::page::{
 };
 use memweir_policy::paging::{LearnsBy, Node, VictimEntry};
 
-use crate::control::{Control, GONE, READY, REQUESTS, STARTED};
+use crate::control::{Control, GONE, READY, STARTED};
 use crate::launch;
 use crate::maps::Maps;
 use crate::memory as amounts;
@@ -45,7 +44,7 @@ use crate::page::space::Space;
 use crate::page::tally::Tally;
 use crate::pagemap::Found;
 use crate::sys::{self, Errno, sys};
-use crate::uffd::{self, PAGE, Uffd};
+use crate::uffd::{PAGE, Uffd, WRITES};
 use evict::Evictor;
 use memory::Memory;
 use monitor::{Monitor, MonitorTables};
@@ -188,11 +187,8 @@ impl Pager {
         let uffd = Uffd::open_with(features)?;
         // Forks are reported if the child inherits any watched range; this one always exists.
         let sentinel = sys::map(PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
-        uffd.register_for(sentinel, PAGE, uffd::WRITES)?;
-        let doorbells = sys::map(REQUESTS * PAGE, libc::PROT_READ, libc::MAP_PRIVATE)?;
-        sys::advise(doorbells, REQUESTS * PAGE, libc::MADV_DONTFORK)?;
-        uffd.register_for(doorbells, REQUESTS * PAGE, uffd::MISSING)?;
-        start.control.doorbells.store(doorbells, Ordering::Release);
+        uffd.register(sentinel, PAGE, WRITES)?;
+        start.control.make_doorbells(uffd)?;
         // SAFETY: makes a descriptor.
         let main = unsafe { sys!(libc::SYS_pidfd_open, start.main, 0) }? as i32;
         let entry = start.tally.claim(start.main).ok_or(Errno(libc::EAGAIN))?;

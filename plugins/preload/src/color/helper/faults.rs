@@ -8,17 +8,16 @@ use super::placer::Reason;
 use super::upkeep::sweep;
 use super::{Helper, Start};
 use crate::color::choice::chosen;
-use crate::control::{Ask, REQUESTS};
+use crate::control::{Ask, Request};
 use crate::maps::Mapping;
 use crate::sys;
-use crate::uffd::{Message, PAGE};
+use crate::uffd::{MISSING, Message, PAGE};
 
 impl Helper {
     pub(super) fn fault(&mut self, start: &Start, message: &Message) {
         let page = message.address as usize & !(PAGE - 1);
-        let doorbells = start.control.doorbells.load(Ordering::Relaxed);
-        if (doorbells..doorbells + REQUESTS * PAGE).contains(&page) {
-            self.request(start, (page - doorbells) / PAGE);
+        if let Some(request) = start.control.request_at(page) {
+            self.request(start, request);
             let _ = self.placer.uffd.zero(page);
             self.placer.uffd.wake(page);
             return;
@@ -38,13 +37,12 @@ impl Helper {
         self.streams.given(page, given);
     }
 
-    fn request(&mut self, start: &Start, slot: usize) {
-        let Some(request) = start.control.requests.get(slot) else { return };
+    fn request(&mut self, start: &Start, request: &Request) {
         let from = request.start.load(Ordering::Relaxed);
         let length = request.length.load(Ordering::Relaxed);
         match request.take() {
             ask if ask == Ask::Watch as u32 => {
-                let _ = self.placer.uffd.register(from, length);
+                let _ = self.placer.uffd.register(from, length, MISSING);
                 let _ = sys::lock_on_fault(from, length);
                 let (end, plain) = (from + length, Mapping::default());
                 let mapping = Mapping { start: from, end, readable: true, writable: true, ..plain };

@@ -15,7 +15,7 @@ use crate::color::pool;
 use crate::maps::{Mapping, Maps};
 use crate::pagemap::{Entry, Pagemap};
 use crate::sys::{self, Errno};
-use crate::uffd::{PAGE, Uffd};
+use crate::uffd::{MISSING, PAGE, Uffd};
 use exchange::Exchange;
 
 /// Reason why a page is mended.
@@ -55,7 +55,7 @@ impl Placer {
         match start.delivery {
             Delivery::Move => {
                 self.scratch = pool::reserve(2 * PAGE, sys::READ_WRITE, start.delivery)?;
-                uffd.register(self.scratch, 2 * PAGE)?;
+                uffd.register(self.scratch, 2 * PAGE, MISSING)?;
             }
             Delivery::Recycle => recycle::stay_on_node(),
         }

@@ -10,7 +10,7 @@ use super::placer::{Placer, Reason};
 use crate::color::choice::{chosen, set_of};
 use crate::maps::Mapping;
 use crate::pagemap::{Entry, Found, Pagemap};
-use crate::uffd::PAGE;
+use crate::uffd::{MISSING, PAGE};
 use crate::{memory, sys};
 
 /// Number of ranges that can be recorded as watched.
@@ -220,7 +220,7 @@ fn watch(start: &Start, placer: &Placer, mapping: Mapping) -> bool {
     if !mapping.anonymous || at == doorbells || placer.owns(mapping) {
         return false;
     }
-    let watched = placer.uffd.register(at, length).is_ok();
+    let watched = placer.uffd.register(at, length, MISSING).is_ok();
     if watched {
         let _ = sys::lock_on_fault(at, length);
     }

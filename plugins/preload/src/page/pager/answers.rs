@@ -30,7 +30,7 @@ impl Pager {
     /// Answers one access; returns false if it has to wait longer.
     fn answer_one(&mut self, page: usize) -> bool {
         let monitor = &mut self.memory.monitor;
-        if let Some(request) = monitor.request_at(page) {
+        if let Some(request) = monitor.control.request_at(page) {
             self.serve_request(request);
             let _ = self.memory.monitor.request(|uffd| uffd.zero(page));
             self.memory.monitor.uffd.wake(page);

@@ -212,8 +212,8 @@ impl Converter {
         like: Mapping,
         memory: &mut Memory,
     ) -> Option<usize> {
-        let modes = MISSING | WRITES;
-        memory.tally.check(memory.monitor.uffd.register_for(range.start, range.length(), modes))?;
+        let uffd = memory.monitor.uffd;
+        memory.tally.check(uffd.register(range.start, range.length(), MISSING | WRITES))?;
         if !memory.monitor.protect(range) {
             return None;
         }

@@ -196,7 +196,7 @@ impl Memory {
 
     fn watch_file(&mut self, range: Span) {
         let modes = if self.copies { MISSING | MINOR | WRITES } else { WRITES };
-        self.tally.check(self.monitor.uffd.register_for(range.start, range.length(), modes));
+        self.tally.check(self.monitor.uffd.register(range.start, range.length(), modes));
     }
 
     /// Makes it possible to protect the range. This locks the ranges, so nothing may be protected.

@@ -11,7 +11,7 @@ use memweir_abi::preload::page::PageCounter;
 
 use super::Start;
 use super::pressure::Watch;
-use crate::control::{Control, Request};
+use crate::control::Control;
 use crate::page::space::{Ranges, Space};
 use crate::page::spans::Span;
 use crate::page::tally::Tally;
@@ -393,11 +393,6 @@ impl<U: Userfaultfd> Monitor<U> {
     pub(super) fn doorbells(&self) -> usize {
         self.control.doorbells.load(Ordering::Relaxed)
     }
-
-    /// Returns the request of the thread that waits for the page; `None` if it has none.
-    pub(super) fn request_at(&self, page: usize) -> Option<&'static Request> {
-        self.control.requests.get(page.checked_sub(self.doorbells())? / PAGE)
-    }
 }
 
 impl Watch for Monitor {
@@ -409,7 +404,7 @@ impl Watch for Monitor {
                 return;
             }
             // Mappings that are gone already, or that have another handler, do not matter.
-            let _ = self.uffd.register_for(plain.start, plain.length(), MISSING);
+            let _ = self.uffd.register(plain.start, plain.length(), MISSING);
             rest.start = plain.end;
         }
     }

@@ -12,7 +12,7 @@ use crate::color::pool::Pool;
 use crate::maps::Mapping;
 use crate::pagemap::{Entry, Pagemap};
 use crate::sys::{self, Errno, sys};
-use crate::uffd::{PAGE, Uffd};
+use crate::uffd::{MISSING, PAGE, Uffd};
 
 const MREMAP_DONTUNMAP: i32 = 4;
 /// Microseconds between two requests to all processors to release pages.
@@ -176,7 +176,7 @@ impl Exchange {
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         // SAFETY: the page belongs there, and the hole that it left holds nothing.
         let _ = unsafe { sys!(libc::SYS_mremap, aside, PAGE, PAGE, flags, page) };
-        let _ = self.uffd.register(page, PAGE);
+        let _ = self.uffd.register(page, PAGE, MISSING);
         let _ = sys::lock_on_fault(page, PAGE);
         self.uffd.wake(page);
     }

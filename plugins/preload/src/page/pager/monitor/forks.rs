@@ -52,7 +52,7 @@ impl Monitor {
                 }
                 if self.copies && !file.is_empty() {
                     let _ = child.unregister(file.start, file.length());
-                    let _ = child.register_for(file.start, file.length(), WRITES);
+                    let _ = child.register(file.start, file.length(), WRITES);
                 }
                 rest.start = if plain.is_empty() { rest.end } else { plain.end };
             }
