@@ -178,16 +178,6 @@ impl Pool {
         }
     }
 
-    /// Frees a page that was removed but not moved away.
-    pub(crate) fn drop_page(&self, page: usize) {
-        self.drop_pages(page, 1);
-    }
-
-    /// Frees pages that were removed together.
-    pub(crate) fn drop_pages(&self, page: usize, count: usize) {
-        give_back(page, count * PAGE);
-    }
-
     /// Checks all pages of the pool again, which the kernel may have moved like any others.
     pub(crate) fn look_again(&mut self, palette: &Palette, set: &Set) {
         for first in (0..self.segments * SEGMENT).step_by(STEP) {
@@ -334,7 +324,8 @@ fn populate(start: usize, length: usize) -> Result<(), Errno> {
     sys::advise(start, length, sys::MADV_POPULATE_WRITE)
 }
 
-fn give_back(start: usize, length: usize) {
+/// Frees pages: of the search, or some that were removed from the pool and not moved away.
+pub(crate) fn give_back(start: usize, length: usize) {
     let _ = sys::advise(start, length, sys::MADV_DONTNEED_LOCKED);
 }
 

@@ -11,7 +11,7 @@ use memweir_abi::preload::{Counter, Delivery};
 use super::Start;
 use super::supply::Supply;
 use crate::color::choice::Set;
-use crate::color::pool;
+use crate::color::pool::{self, give_back};
 use crate::maps::{Mapping, Maps};
 use crate::pagemap::{Entry, Pagemap};
 use crate::sys::{self, Errno};
@@ -134,7 +134,7 @@ impl Placer {
             }
         }
         self.supply.pool.put_back(colored + PAGE, count - 1);
-        self.supply.pool.drop_page(colored);
+        give_back(colored, PAGE);
         uffd.wake(page);
         0
     }
@@ -163,7 +163,7 @@ impl Placer {
         if !placed && uffd.copy(page, colored).is_ok() {
             start.counters.add(Counter::Failed, 1);
         }
-        self.supply.pool.drop_page(colored);
+        give_back(colored, PAGE);
         uffd.wake(page);
         0
     }

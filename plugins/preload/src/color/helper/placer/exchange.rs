@@ -8,7 +8,7 @@
 //! it since. So the page is offered to reclaim, and put back unchanged if reclaim leaves it.
 
 use super::recycle::ZEROS;
-use crate::color::pool::Pool;
+use crate::color::pool::give_back;
 use crate::maps::Mapping;
 use crate::pagemap::{Entry, Pagemap};
 use crate::sys::{self, Errno, sys};
@@ -109,11 +109,10 @@ impl Exchange {
         page: usize,
         colored: Option<usize>,
         mapping: Mapping,
-        pool: &mut Pool,
     ) -> Result<(), Errno> {
-        let mut done = self.exchange_once(page, colored, mapping, pool);
+        let mut done = self.exchange_once(page, colored, mapping);
         if done.is_err() && self.drain() {
-            done = self.exchange_once(page, colored, mapping, pool);
+            done = self.exchange_once(page, colored, mapping);
         }
         done
     }
@@ -123,7 +122,6 @@ impl Exchange {
         page: usize,
         colored: Option<usize>,
         mapping: Mapping,
-        pool: &mut Pool,
     ) -> Result<(), Errno> {
         let pagemap = self.pagemap;
         let before = pagemap.entry(page);
@@ -140,7 +138,7 @@ impl Exchange {
             let same = pagemap.entry(aside).frame() == before.frame();
             let free = if same { self.let_go(aside, before) } else { None };
             match free {
-                Some(content) => self.refill(page, aside, colored, content, pool),
+                Some(content) => self.refill(page, aside, colored, content),
                 None => self.bring_back(page, aside, mapping),
             }
             free.map(drop).ok_or(Errno(libc::EBUSY))
@@ -148,17 +146,10 @@ impl Exchange {
     }
 
     /// Puts the saved content into the hole.
-    fn refill(
-        &self,
-        page: usize,
-        aside: usize,
-        colored: Option<usize>,
-        content: usize,
-        pool: &mut Pool,
-    ) {
+    fn refill(&self, page: usize, aside: usize, colored: Option<usize>, content: usize) {
         sys::unmap(aside, PAGE);
         if let Some(colored) = colored {
-            pool.drop_page(colored);
+            give_back(colored, PAGE);
         }
         while let Err(errno) = self.uffd.copy(page, content) {
             // Otherwise the program has unmapped it, or mapped something else there.

@@ -5,6 +5,7 @@ use memweir_abi::preload::{Counter, Delivery};
 use super::{Placer, Reason};
 use crate::color::choice::Set;
 use crate::color::helper::Start;
+use crate::color::pool::give_back;
 use crate::maps::Mapping;
 use crate::sys::{self, Errno};
 use crate::uffd::{PAGE, copy_page};
@@ -29,7 +30,7 @@ impl Placer {
         if !start.control.close_gate() {
             start.counters.add(Counter::Busy, 1);
             self.unfinished = true;
-            self.supply.pool.drop_page(colored);
+            give_back(colored, PAGE);
             return false;
         }
         let mended = match start.delivery {
@@ -39,7 +40,7 @@ impl Placer {
                 // no longer shared, and the page stays marked until it is written. A new page can
                 // be moved next time.
                 if moved == Err(Errno(libc::EBUSY)) && self.forked {
-                    let _ = self.exchange.exchange(page, None, mapping, &mut self.supply.pool);
+                    let _ = self.exchange.exchange(page, None, mapping);
                 }
                 moved.map(|()| true)
             }
@@ -88,9 +89,9 @@ impl Placer {
             }
         }
         let _ = sys::protect(self.scratch, 2 * PAGE, sys::READ_WRITE);
-        self.supply.pool.drop_page(old);
+        give_back(old, PAGE);
         if away.is_err() {
-            self.supply.pool.drop_page(stage);
+            give_back(stage, PAGE);
             self.unfinished = true;
         }
         away.map(drop)
@@ -105,10 +106,9 @@ impl Placer {
         set: &Set,
         mapping: Mapping,
     ) -> Result<bool, Errno> {
-        let pool = &mut self.supply.pool;
-        let done = self.exchange.exchange(page, Some(colored), mapping, pool);
+        let done = self.exchange.exchange(page, Some(colored), mapping);
         if let Err(errno) = done {
-            pool.put_back(colored, 1);
+            self.supply.pool.put_back(colored, 1);
             self.unfinished = true;
             return Err(errno);
         }

@@ -11,6 +11,7 @@ use super::{Placer, Reason};
 use crate::color::choice::Set;
 use crate::color::helper::Start;
 use crate::color::helper::streams::AT_ONCE;
+use crate::color::pool::give_back;
 use crate::sys::{Errno, sys};
 use crate::uffd::PAGE;
 
@@ -49,7 +50,7 @@ impl Placer {
         count: usize,
         set: &Set,
     ) -> usize {
-        self.supply.pool.drop_pages(colored, count);
+        give_back(colored, count * PAGE);
         let mut given = self.give(page, count);
         // Other memory follows the page.
         if given == 0 && count > 1 {
