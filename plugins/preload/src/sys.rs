@@ -202,6 +202,26 @@ pub(crate) fn unmap(address: usize, length: usize) {
     let _ = unsafe { sys!(libc::SYS_munmap, address, length) };
 }
 
+/// Returns the status of an open file; `None` if the kernel does not tell.
+pub(crate) fn status(fd: i32) -> Option<libc::stat> {
+    // SAFETY: zero is valid for every field.
+    let mut status = unsafe { std::mem::zeroed::<libc::stat>() };
+    // SAFETY: the kernel writes the status.
+    let asked = unsafe { sys!(libc::SYS_fstat, fd, &raw mut status) };
+    asked.ok().map(|_| status)
+}
+
+/// Sets the memory policy of this process, with one node or none.
+pub(crate) fn set_memory_policy(mode: i32, node: Option<u32>) -> Result<(), Errno> {
+    let mut nodes = [0u64; 16];
+    if let Some(node) = node {
+        *nodes.get_mut(node as usize / 64).ok_or(Errno(libc::EINVAL))? = 1 << (node % 64);
+    }
+    let bits = size_of_val(&nodes) * 8 + 1;
+    // SAFETY: the kernel reads the nodes; the policy is that of this process alone.
+    unsafe { sys!(libc::SYS_set_mempolicy, mode, nodes.as_ptr(), bits) }.map(drop)
+}
+
 pub(crate) fn process_id() -> i32 {
     // SAFETY: only returns a number.
     unsafe { sys!(libc::SYS_getpid) }.map_or(0, |id| id as i32)

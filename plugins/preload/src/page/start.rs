@@ -157,12 +157,9 @@ fn names_loader(header: &[u8; 64], read: impl Fn(&mut [u8], u64) -> usize) -> bo
 /// Returns true if the program would run as another user or group, for which the loader preloads
 /// nothing.
 fn changes_user(file: i32) -> bool {
-    // SAFETY: zero is valid for every field; the kernel writes the status, or nothing.
-    let (status, user, group) = unsafe {
-        let mut status = std::mem::zeroed::<libc::stat>();
-        let _ = sys!(libc::SYS_fstat, file, &raw mut status);
-        (status, sys!(libc::SYS_geteuid), sys!(libc::SYS_getegid))
-    };
+    let Some(status) = sys::status(file) else { return false };
+    // SAFETY: both only return numbers.
+    let (user, group) = unsafe { (sys!(libc::SYS_geteuid), sys!(libc::SYS_getegid)) };
     let bit = |bit: u32| status.st_mode & bit != 0;
     bit(libc::S_ISUID) && user != Ok(status.st_uid as usize)
         || bit(libc::S_ISGID) && bit(libc::S_IXGRP) && group != Ok(status.st_gid as usize)

@@ -236,17 +236,10 @@ impl Store {
     /// come from the source that its own policy sets.
     pub(super) fn bind(&self, source: Source) {
         let Place::Node(node) = self.place else { return };
-        let mut mask = [0u64; 16];
-        if let Some(word) = mask.get_mut(node as usize / 64) {
-            *word = 1 << (node % 64);
-        }
-        let (mode, mask, bits) = match source {
-            Source::Nvm => (libc::MPOL_BIND, mask.as_ptr() as usize, 1025),
-            Source::Anywhere => (libc::MPOL_DEFAULT, 0, 0),
-        };
-        // SAFETY: the kernel reads the mask; the policy is this process's own.
-        let set = unsafe { sys!(libc::SYS_set_mempolicy, mode, mask, bits) };
-        self.tally.check(set);
+        self.tally.check(match source {
+            Source::Nvm => sys::set_memory_policy(libc::MPOL_BIND, Some(node)),
+            Source::Anywhere => sys::set_memory_policy(libc::MPOL_DEFAULT, None),
+        });
     }
 
     /// Spins for as long as a slower medium would take beyond DRAM (drswap section IV-A): `factor -

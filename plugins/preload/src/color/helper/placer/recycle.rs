@@ -12,7 +12,7 @@ use crate::color::choice::Set;
 use crate::color::helper::Start;
 use crate::color::helper::streams::AT_ONCE;
 use crate::color::pool::give_back;
-use crate::sys::{Errno, sys};
+use crate::sys::{self, Errno, sys};
 use crate::uffd::PAGE;
 
 /// Content of new pages.
@@ -22,21 +22,14 @@ pub(super) static ZEROS: [u64; AT_ONCE * PAGE / 8] = [0; AT_ONCE * PAGE / 8];
 /// the helper runs later, a frame is freed to the place from which the next page comes. A policy
 /// that the program was started with stays.
 pub(in crate::color::helper) fn stay_on_node() {
-    const MPOL_DEFAULT: u32 = 0;
-    const MPOL_PREFERRED: i32 = 1;
-    let (mut mode, mut node) = (MPOL_DEFAULT, 0u32);
+    let (mut mode, mut node) = (libc::MPOL_DEFAULT, 0u32);
     // SAFETY: the kernel writes two numbers.
     let known = unsafe {
         sys!(libc::SYS_get_mempolicy, &raw mut mode, 0, 0, 0, 0).is_ok()
             && sys!(libc::SYS_getcpu, 0, &raw mut node, 0).is_ok()
     };
-    let mut nodes = [0u64; 16];
-    if let Some(word) = nodes.get_mut(node as usize / 64).filter(|_| known && mode == MPOL_DEFAULT)
-    {
-        *word = 1 << (node % 64);
-        let bits = size_of_val(&nodes) * 8;
-        // SAFETY: the kernel reads the nodes; the policy is that of this process alone.
-        let _ = unsafe { sys!(libc::SYS_set_mempolicy, MPOL_PREFERRED, nodes.as_ptr(), bits) };
+    if known && mode == libc::MPOL_DEFAULT {
+        let _ = sys::set_memory_policy(libc::MPOL_PREFERRED, Some(node));
     }
 }
 

@@ -28,7 +28,7 @@ impl Files {
             Place::Tmpfs { huge, policy } => (in_tmpfs(huge, policy)?, None),
         };
         // A tmpfs reports its page size as the preferred block size.
-        let may_be_large = status(single).is_none_or(|status| status.st_blksize as usize > PAGE);
+        let may_be_large = sys::status(single).is_none_or(|s| s.st_blksize as usize > PAGE);
         Ok(Self { single, may_be_large, huge })
     }
 
@@ -39,7 +39,8 @@ impl Files {
 
     /// Returns the bytes that the files occupy.
     pub(super) fn used(self) -> usize {
-        self.each().map(used).sum()
+        let occupied = |fd| sys::status(fd).map_or(0, |status| status.st_blocks as usize * 512);
+        self.each().map(occupied).sum()
     }
 }
 
@@ -84,17 +85,4 @@ fn in_tmpfs(huge: &CStr, policy: &CStr) -> Result<i32, Errno> {
     };
     sys::close(mount as i32);
     file
-}
-
-/// Returns the bytes that the file occupies.
-fn used(fd: i32) -> usize {
-    status(fd).map_or(0, |status| status.st_blocks as usize * 512)
-}
-
-fn status(fd: i32) -> Option<libc::stat> {
-    // SAFETY: zero is valid for every field.
-    let mut status = unsafe { std::mem::zeroed::<libc::stat>() };
-    // SAFETY: the kernel writes the status.
-    let asked = unsafe { sys!(libc::SYS_fstat, fd, &raw mut status) };
-    asked.ok().map(|_| status)
 }
