@@ -195,6 +195,15 @@ fn verified(
     Ok(Ok(Found { map, score, conflict: (threshold.conflict, threshold.noise) }))
 }
 
+/// Returns the values whose verdict is true, and the others.
+fn split(values: &[u64], verdicts: &[bool]) -> (Vec<u64>, Vec<u64>) {
+    let with = |wanted: bool| {
+        let matching = values.iter().zip(verdicts).filter(move |(_, verdict)| **verdict == wanted);
+        matching.map(|(value, _)| *value).collect()
+    };
+    (with(true), with(false))
+}
+
 /// Removes the few addresses that have a highest bit that most addresses lack: the measurements
 /// could not show if functions use that bit.
 fn contiguous(probe: &mut Probe<'_>) -> Result<(), Refused> {

@@ -15,7 +15,7 @@ use super::probe::Probe;
 use super::shape::Shape;
 use super::solve::null_space;
 use super::{Detection, Found, Options, Progress, Refused, Step};
-use super::{conflicts, contiguous, verified};
+use super::{conflicts, contiguous, split, verified};
 use crate::oracle::LatencyOracle;
 
 /// "Repeat at least 1000000 times."
@@ -115,14 +115,6 @@ fn pair(probe: &mut Probe<'_>, difference: u64) -> Option<(PhysAddr, PhysAddr)> 
         let reach = probe.reach();
         (reach.contains(zeros) && reach.contains(ones)).then_some((zeros, ones))
     })
-}
-
-fn split(values: &[u64], slow: &[bool]) -> (Vec<u64>, Vec<u64>) {
-    let chosen = |wanted: bool| {
-        let matching = values.iter().zip(slow).filter(move |(_, slow)| **slow == wanted);
-        matching.map(|(value, _)| *value).collect()
-    };
-    (chosen(true), chosen(false))
 }
 
 /// Two groups of latencies.

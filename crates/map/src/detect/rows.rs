@@ -13,7 +13,7 @@ use super::conflicts::Threshold;
 use super::model::{Model, Rows};
 use super::probe::Probe;
 use super::solve::null_space;
-use super::{Refused, Step};
+use super::{Refused, Step, split};
 
 const BASES: usize = 4;
 const REFERENCES: usize = 64;
@@ -35,14 +35,8 @@ pub(super) fn find(
     let Some(conflicting) = conflicts(probe, model, threshold, &basis, PASSES)? else {
         return Ok(None);
     };
-    let mut columns: Span = basis
-        .iter()
-        .zip(&conflicting)
-        .filter(|(_, c)| !**c)
-        .map(|(v, _)| XorFunction(*v))
-        .collect();
-    let mut rows: Vec<u64> =
-        basis.iter().zip(&conflicting).filter(|(_, c)| **c).map(|(v, _)| *v).collect();
+    let (mut rows, columns) = split(&basis, &conflicting);
+    let mut columns: Span = columns.into_iter().map(XorFunction).collect();
     for size in [2, 3] {
         if size == 3 && columns.dimension() + LINE_BITS >= FULL_ROW {
             break;
@@ -51,11 +45,12 @@ pub(super) fn find(
         let Some(first) = conflicts(probe, model, threshold, &sums, FEW_PASSES)? else {
             return Ok(None);
         };
-        let calm: Vec<u64> = sums.iter().zip(first).filter(|(_, c)| !c).map(|(v, _)| *v).collect();
+        let (_, calm) = split(&sums, &first);
         let Some(again) = conflicts(probe, model, threshold, &calm, PASSES)? else {
             return Ok(None);
         };
-        for column in calm.iter().zip(again).filter(|(_, c)| !c).map(|(v, _)| *v) {
+        let (_, calm) = split(&calm, &again);
+        for column in calm {
             columns.add(XorFunction(column));
         }
         // Of row vectors that differ only by columns, one is enough for further sums.
