@@ -161,12 +161,7 @@ impl<'a> Probe<'a> {
         }
         self.look_at_clock(&values);
         let mut excess = Excess { panel: panel.len(), values };
-        excess.center(references);
-        for row in excess.values.chunks_mut(panel.len()) {
-            let usual = second_smallest(row);
-            row.iter_mut().for_each(|value| *value -= usual);
-        }
-        excess.center(references);
+        excess.subtract_costs(references);
         Ok(excess)
     }
 
@@ -208,6 +203,16 @@ impl<'a> Probe<'a> {
 }
 
 impl Excess {
+    /// Subtracts the costs of single addresses, of the panel and of the targets, from latencies.
+    fn subtract_costs(&mut self, references: usize) {
+        self.center(references);
+        for row in self.values.chunks_mut(self.panel) {
+            let usual = second_smallest(row);
+            row.iter_mut().for_each(|value| *value -= usual);
+        }
+        self.center(references);
+    }
+
     /// Subtracts the usual cost of each panel address, over the references.
     fn center(&mut self, references: usize) {
         for member in 0..self.panel {
@@ -263,12 +268,7 @@ mod tests {
         let mut values: Vec<f64> = (0..9).map(|i| latency(i / 3, i % 3)).collect();
         values[5] += 91.0;
         let mut excess = Excess { panel: 3, values };
-        excess.center(3);
-        for row in excess.values.chunks_mut(3) {
-            let usual = second_smallest(row);
-            row.iter_mut().for_each(|value| *value -= usual);
-        }
-        excess.center(3);
+        excess.subtract_costs(3);
         assert_eq!(excess.values, [0.0, 0.0, 0.0, 0.0, 0.0, 91.0, 0.0, 0.0, 0.0]);
     }
 
