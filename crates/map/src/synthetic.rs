@@ -143,4 +143,4 @@ fn exponential(random: &mut ChaCha8Rng) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

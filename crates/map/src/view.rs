@@ -79,24 +79,10 @@ fn banks_touched(map: &AddressMap, page: Bytes) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use memweir_core::address_map::{Interleave, Role, SetFunction, XorFunction};
+    use memweir_core::address_map::Interleave;
 
     use super::*;
-
-    fn map(functions: &[&[u8]]) -> AddressMap {
-        let set =
-            |bits: &&[u8]| SetFunction { role: Role::Set, function: XorFunction::of_bits(bits) };
-        AddressMap {
-            name: String::new(),
-            source: None,
-            offset: 0,
-            interleave: None,
-            bits: 34,
-            functions: functions.iter().map(set).collect(),
-            row: Vec::new(),
-            column: Vec::new(),
-        }
-    }
+    use crate::synthetic::tests::map;
 
     fn counts(map: &AddressMap) -> Vec<(u64, u32)> {
         let view = |page: &Bytes| page_view(map, *page, None);
@@ -106,11 +92,12 @@ mod tests {
     #[test]
     fn colors_of_published_maps() {
         // The table of the colors in the manual has these rows.
-        let i7_860 = map(&[&[13], &[14], &[15], &[21], &[22]]);
+        let i7_860 = map(&[&[13], &[14], &[15], &[21], &[22]], &[], 34);
         assert_eq!(counts(&i7_860), [(1, 32), (2, 16), (8, 4), (8, 4)]);
-        let zen_3 = map(&[&[11, 20, 24], &[10, 19, 23, 27], &[9, 18, 22, 26], &[8, 17, 21, 25]]);
+        let zen_3 =
+            map(&[&[11, 20, 24], &[10, 19, 23, 27], &[9, 18, 22, 26], &[8, 17, 21, 25]], &[], 34);
         assert_eq!(counts(&zen_3), [(16, 1), (16, 1), (16, 1), (16, 1)]);
-        let coffee_lake = map(&[&[16, 19], &[15, 18], &[14, 17], &[6, 13]]);
+        let coffee_lake = map(&[&[16, 19], &[15, 18], &[14, 17], &[6, 13]], &[], 34);
         assert_eq!(counts(&coffee_lake)[0], (2, 8));
     }
 
@@ -118,7 +105,7 @@ mod tests {
     fn the_cache_of_the_paper_shares_three_bits_with_its_banks() {
         // bpm Fig. 3 counts bits 13 to 15 as the cache's; in a cache of 8 MiB with 16 ways they are
         // three of seven, and the common ones.
-        let i7_860 = map(&[&[13], &[14], &[15], &[21], &[22]]);
+        let i7_860 = map(&[&[13], &[14], &[15], &[21], &[22]], &[], 34);
         let llc = CacheGeometry::new(Bytes(8 << 20), 16);
         let view = page_view(&i7_860, PAGES[0], Some(&llc)).cache.unwrap();
         assert_eq!(view, CacheView { colors: 128, common: 8, banks_apart: 4 });
@@ -127,7 +114,7 @@ mod tests {
     #[test]
     fn a_page_over_three_channels_touches_banks_of_each() {
         let interleave = Some(Interleave { channels: 3, granule: Bytes(256) });
-        let three = AddressMap { interleave, ..map(&[&[8], &[20]]) };
+        let three = AddressMap { interleave, ..map(&[&[8], &[20]], &[], 34) };
         assert_eq!(banks(&three), 12);
         // 16 blocks of 256 bytes: six at most in one channel, so bit 8 varies.
         assert_eq!(page_view(&three, PAGES[0], None).banks_touched, 6);

@@ -153,20 +153,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::published;
+    use crate::detect::tests::published;
     use crate::synthetic::{Noise, Synthetic};
 
-    fn run(id: &str, noise: Noise) -> Detection {
-        let entries = published::parse("published_maps.json", published::SHIPPED).unwrap();
-        let map = published::choose(entries, Some(id)).unwrap().map;
-        let mut oracle = Synthetic::new(&map, noise, 7);
+    fn run(id: &str) -> Detection {
+        let mut oracle = Synthetic::new(&published(id), Noise::QUIET, 7);
         let options = Options { seed: 7, budget: Duration::from_secs(3600) };
         detect(&mut oracle, "found", &options, &mut |_| {})
-    }
-
-    fn span(id: &str) -> Span {
-        let entries = published::parse("published_maps.json", published::SHIPPED).unwrap();
-        published::choose(entries, Some(id)).unwrap().map.span()
     }
 
     #[test]
@@ -182,15 +175,15 @@ mod tests {
     #[test]
     fn finds_the_maps_that_it_was_made_for() {
         for id in ["bpm-i7-860", "palloc-w3530", "palloc-e3-1230", "ramses-sandy-c1d1r2"] {
-            let found = run(id, Noise::QUIET).verdict.unwrap_or_else(|e| panic!("{id}: {e}"));
-            assert_eq!(found.map.span(), span(id), "{id}");
+            let found = run(id).verdict.unwrap_or_else(|e| panic!("{id}: {e}"));
+            assert_eq!(found.map.span(), published(id).span(), "{id}");
         }
     }
 
     #[test]
     fn refuses_what_it_gets_wrong() {
         for id in ["zenhammer-amd_zen_3-1r4bg4b-samsung", "rhohammer-readme-5f", "dramapp-9900x"] {
-            let refused = run(id, Noise::QUIET).verdict.unwrap_err();
+            let refused = run(id).verdict.unwrap_err();
             assert!(refused.step != Step::Threshold, "{id}: {refused}");
         }
     }

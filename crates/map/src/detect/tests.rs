@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use memweir_core::address_map::{AddressMap, Interleave, Role, SetFunction, Span, XorFunction};
+use memweir_core::address_map::{AddressMap, Interleave, Span, XorFunction};
 use memweir_core::{Bytes, PhysAddr};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,6 +9,7 @@ use super::*;
 use crate::hash::scramble;
 use crate::oracle::{Latency, OracleError};
 use crate::published;
+use crate::synthetic::tests::map;
 use crate::synthetic::{Machine, Noise, Synthetic};
 
 fn options(seed: u64) -> Options {
@@ -87,24 +88,14 @@ fn random_map(random: &mut ChaCha8Rng) -> AddressMap {
                 list
             })
             .collect();
-        let set =
-            |list: &Vec<u8>| SetFunction { role: Role::Set, function: XorFunction::of_bits(list) };
+        let lists: Vec<&[u8]> = functions.iter().map(Vec::as_slice).collect();
         let interleave = random.random_bool(0.3).then(|| Interleave {
             channels: [3, 3, 5, 6, 12][random.random_range(0..5)],
             granule: Bytes(1 << random.random_range(8..13)),
         });
         let offset =
             [0, 0, 512 << 20, 768 << 20, 1 << 30, 2 << 30, 0x3700_0000][random.random_range(0..7)];
-        let map = AddressMap {
-            name: "random".to_owned(),
-            source: None,
-            offset,
-            interleave,
-            bits: u32::from(bits),
-            functions: functions.iter().map(set).collect(),
-            row: row.iter().map(|bit| XorFunction(1 << bit)).collect(),
-            column: Vec::new(),
-        };
+        let map = AddressMap { offset, interleave, ..map(&lists, &row, u32::from(bits)) };
         if map.validate().is_ok() {
             return map;
         }
@@ -194,7 +185,7 @@ fn equal_seeds_find_alike() {
     assert_eq!(run(&map, Noise::VM, 11), run(&map, Noise::VM, 11));
 }
 
-fn published(id: &str) -> AddressMap {
+pub(super) fn published(id: &str) -> AddressMap {
     let entries = published::parse("published_maps.json", published::SHIPPED).unwrap();
     published::choose(entries, Some(id)).unwrap().map
 }

@@ -3,7 +3,8 @@ use memweir_core::address_map::{Interleave, Role, SetFunction, XorFunction};
 
 use super::*;
 
-fn map(functions: &[&[u8]], row: &[u8], bits: u32) -> AddressMap {
+/// Returns a map with these functions of bits, and these bits of the row.
+pub(crate) fn map(functions: &[&[u8]], row: &[u8], bits: u32) -> AddressMap {
     let set = |list: &&[u8]| SetFunction { role: Role::Set, function: XorFunction::of_bits(list) };
     AddressMap {
         name: "test".to_owned(),
