@@ -115,7 +115,8 @@ fn read(entry: Entry) -> Result<Published, Refusal> {
         true => (highest + 1).max(FEWEST_BITS),
         false => (highest + 1).max(PLAIN_BITS),
     };
-    let functions = functions(&entry.functions, Role::Set)?;
+    let set = |list: &Vec<u8>| Ok(SetFunction { role: Role::Set, function: function(list)? });
+    let functions = entry.functions.iter().map(set).collect::<Result<Vec<_>, Refusal>>()?;
     let row = rows(&entry, &functions)?;
     let column = entry.column_bits.unwrap_or_default().into_iter().map(|bit| 1 << bit);
     let title = [entry.cpu, entry.memory].into_iter().flatten().collect::<Vec<_>>().join(", ");
@@ -133,11 +134,6 @@ fn read(entry: Entry) -> Result<Published, Refusal> {
     Ok(Published { id: entry.id, map })
 }
 
-fn functions(lists: &[Vec<u8>], role: Role) -> Result<Vec<SetFunction>, Refusal> {
-    let set = |list: &Vec<u8>| Ok(SetFunction { role, function: function(list)? });
-    lists.iter().map(set).collect()
-}
-
 fn function(bits: &[u8]) -> Result<XorFunction, Refusal> {
     match XorFunction::of_bits(bits) {
         XorFunction(0) => {
@@ -149,15 +145,14 @@ fn function(bits: &[u8]) -> Result<XorFunction, Refusal> {
 
 /// Returns the row functions, without those in the span of banks and higher rows.
 fn rows(entry: &Entry, functions: &[SetFunction]) -> Result<Vec<XorFunction>, Refusal> {
-    let single = |bits: &Vec<u8>| bits.iter().map(|bit| vec![*bit]).collect();
-    let lists: Vec<Vec<u8>> = match (&entry.row_functions, &entry.row_bits) {
-        (Some(lists), _) => lists.clone(),
-        (None, Some(bits)) => single(bits),
+    let lists: Vec<&[u8]> = match (&entry.row_functions, &entry.row_bits) {
+        (Some(lists), _) => lists.iter().map(Vec::as_slice).collect(),
+        (None, Some(bits)) => bits.chunks(1).collect(),
         (None, None) => Vec::new(),
     };
     let mut told: Span = functions.iter().map(|f| f.function).collect();
     let mut rows = Vec::new();
-    for list in lists.iter().rev() {
+    for list in lists.into_iter().rev() {
         let row = function(list)?;
         if told.add(row) {
             rows.insert(0, row);

@@ -49,12 +49,7 @@ impl Synthetic {
     pub fn new(map: &AddressMap, noise: Noise, seed: u64) -> Self {
         let machine = Machine::of(map);
         let region = Region { start: PhysAddr(map.offset), length: machine.memory() };
-        Self::with_reach(machine, Reach::new(vec![region]), noise, seed)
-    }
-
-    /// Creates a machine of which only `reach` can be measured.
-    #[must_use]
-    pub fn with_reach(machine: Machine, reach: Reach, noise: Noise, seed: u64) -> Self {
+        let reach = Reach::new(vec![region]);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let costs = random.next_u64();
         let moves_at = exponential(&mut random) * noise.stays_for * CLOCK;

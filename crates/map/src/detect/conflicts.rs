@@ -119,9 +119,10 @@ pub(super) fn find(probe: &mut Probe<'_>) -> Result<Conflicts, Refused> {
         )));
     }
     let sets = cliques(probe, &found, &threshold)?;
-    let of = |set: &BankSet| set.members.iter().map(|member| (set.base, *member)).collect();
-    let mut held: Vec<(PhysAddr, PhysAddr)> =
-        sets.iter().flat_map(of as fn(&BankSet) -> Vec<_>).collect();
+    let mut held: Vec<(PhysAddr, PhysAddr)> = Vec::new();
+    for set in sets {
+        held.extend(set.members.into_iter().map(|member| (set.base, member)));
+    }
     held.shuffle(&mut probe.random);
     let pairs = held.split_off(held.len() / 3);
     let pairs_per_conflict = tried as f64 / count as f64;

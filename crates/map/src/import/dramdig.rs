@@ -1,10 +1,9 @@
 //! DRAMDig's report: headings between `===`, lists of bits below them. The text before the first
 //! heading is progress output.
 
-use memweir_core::address_map::XorFunction;
 use memweir_core::input::InputError;
 
-use super::{Found, function};
+use super::{Found, each_bit, function};
 
 #[derive(Clone, Copy)]
 enum Part {
@@ -29,8 +28,8 @@ pub(super) fn read(source_name: &str, text: &str) -> Result<Found, InputError> {
         let function = function(source_name, number + 1, words)?;
         match part {
             Part::Functions => found.set(function),
-            Part::Row => found.row.extend(each(function)),
-            _ => found.column.extend(each(function)),
+            Part::Row => found.row.extend(each_bit(function.0)),
+            _ => found.column.extend(each_bit(function.0)),
         }
     }
     Ok(found)
@@ -46,8 +45,4 @@ fn heading(line: &str) -> Part {
     } else {
         Part::Progress
     }
-}
-
-fn each(bits: XorFunction) -> impl Iterator<Item = XorFunction> {
-    bits.bits().map(|bit| XorFunction(1 << bit))
 }
