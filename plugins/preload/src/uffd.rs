@@ -70,10 +70,8 @@ impl Uffd {
 
     /// Makes writes to the range wait.
     pub(crate) fn protect(self, start: usize, length: usize) -> Result<(), Errno> {
-        self.ioctl(
-            UFFDIO_WRITEPROTECT,
-            &mut [start as u64, length as u64, UFFDIO_WRITEPROTECT_MODE_WP],
-        )
+        let mode = UFFDIO_WRITEPROTECT_MODE_WP;
+        self.ioctl(UFFDIO_WRITEPROTECT, &mut [start as u64, length as u64, mode])
     }
 
     /// Lets writes to the range continue.

@@ -238,7 +238,7 @@ impl Pager {
             let now = sys::micros();
             if now >= self.rarely_due {
                 self.rarely_due = now + RARELY;
-                self.start.tally.reap(Some(self.entry));
+                self.start.tally.reap(self.entry);
                 if !launch::same_program(self.start.control, self.start.main) {
                     return;
                 }

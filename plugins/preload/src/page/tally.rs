@@ -88,22 +88,21 @@ impl Tally {
     }
 
     /// Publishes the numbers of this process, and returns the sums over all.
-    pub(crate) fn publish(self, entry: Option<usize>, own: Total, state: PagedState) -> Total {
-        let (Some(words), Some(entry)) = (self.0, entry) else { return own };
-        let at = process_word(entry);
-        words[at + 1].store((own.resident * PAGE) as u64, Ordering::Relaxed);
-        words[at + 2].store(own.nvm as u64, Ordering::Relaxed);
-        words[at + 3].store(state as u64, Ordering::Relaxed);
-        words[at + 4].store(own.kept as u64, Ordering::Relaxed);
-        words[at + 5].store(own.reach as u64, Ordering::Relaxed);
+    pub(crate) fn publish(self, entry: usize, own: Total, state: PagedState) -> Total {
+        let Some(words) = self.0 else { return own };
+        let values = [own.resident * PAGE, own.nvm, state as usize, own.kept, own.reach];
+        for (word, value) in words[process_word(entry) + 1..].iter().zip(values) {
+            word.store(value as u64, Ordering::Relaxed);
+        }
         let mut total = Total::default();
         for entry in 0..words[ENTRIES].load(Ordering::Acquire) as usize {
-            let at = process_word(entry);
-            if words[at].load(Ordering::Relaxed) != 0 {
-                total.resident += words[at + 1].load(Ordering::Relaxed) as usize / PAGE;
-                total.nvm += words[at + 2].load(Ordering::Relaxed) as usize;
-                total.kept += words[at + 4].load(Ordering::Relaxed) as usize;
-                total.reach += words[at + 5].load(Ordering::Relaxed) as usize;
+            let entry = &words[process_word(entry)..];
+            let number = |word: usize| entry[word].load(Ordering::Relaxed) as usize;
+            if number(0) != 0 {
+                total.resident += number(1) / PAGE;
+                total.nvm += number(2);
+                total.kept += number(4);
+                total.reach += number(5);
                 total.processes += 1;
             }
         }
@@ -122,20 +121,19 @@ impl Tally {
     pub(crate) fn release(self, entry: usize, process: u64) {
         let Some(words) = self.0 else { return };
         let at = process_word(entry);
-        words[at + 1].store(0, Ordering::Relaxed);
-        words[at + 2].store(0, Ordering::Relaxed);
-        words[at + 4].store(0, Ordering::Relaxed);
-        words[at + 5].store(0, Ordering::Relaxed);
+        for word in [1, 2, 4, 5] {
+            words[at + word].store(0, Ordering::Relaxed);
+        }
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         let _ = words[at].compare_exchange(process, 0, order.0, order.1);
     }
 
     /// Releases the entries of processes that were killed together with their helpers.
-    pub(crate) fn reap(self, own: Option<usize>) {
+    pub(crate) fn reap(self, own: usize) {
         let Some(words) = self.0 else { return };
         for entry in 0..words[ENTRIES].load(Ordering::Acquire) as usize {
             let process = words[process_word(entry)].load(Ordering::Relaxed);
-            if process == 0 || Some(entry) == own {
+            if process == 0 || entry == own {
                 continue;
             }
             // SAFETY: only checks whether the process exists.

@@ -165,7 +165,7 @@ impl Pressure {
             Stage::Over => PagedState::Pressed,
             _ => PagedState::Ample,
         };
-        self.total = self.tally.publish(Some(self.entry), self.own, self.state);
+        self.total = self.tally.publish(self.entry, self.own, self.state);
     }
 
     /// Stalls writers if they bring pages to DRAM faster than others leave: the memory that they
