@@ -442,6 +442,12 @@ fn protecting() {
     assert_eq!(protect(libc::PROT_READ), 0);
     ballast.write(2);
     assert!(block.has(0..PAGES, 62));
+    assert_eq!(protect(BOTH), 0);
+    block.write(63);
+    assert_eq!(protect(libc::PROT_NONE), 0);
+    assert_eq!(block.advise(0..PAGES, libc::MADV_DONTDUMP), 0, "asks for plain memory");
+    assert_eq!(protect(BOTH), 0);
+    assert!(block.has(0..PAGES, 63));
 }
 
 static SIGNALS: AtomicU64 = AtomicU64::new(0);

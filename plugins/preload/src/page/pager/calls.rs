@@ -83,8 +83,9 @@ impl Memory {
         let how = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let fresh = sys::map(piece.length(), sys::READ_WRITE, how);
         let done = fresh.and_then(|fresh| {
-            self.copy_content(piece, fresh)?;
-            self.replace(piece, Some(fresh))
+            let copied = self.copy_content(piece, fresh);
+            let replaced = copied.and_then(|()| self.replace(piece, Some(fresh)));
+            replaced.inspect_err(|_| sys::unmap(fresh, piece.length()))
         });
         if done.is_err() {
             self.monitor.unprotect(piece);
@@ -98,27 +99,13 @@ impl Memory {
         let present = self.in_dram(piece).ok_or(Errno(libc::EAGAIN))?;
         for page in piece.pages() {
             let target = to + (page - piece.start);
-            let slot = self.store.slot(page);
-            if present.has((page - piece.start) / PAGE) {
-                // A load might fail, because the program may have removed the right to read.
-                let local = [target, PAGE];
-                let remote = [page, PAGE];
-                // SAFETY: the target is new memory.
-                let copied = unsafe {
-                    sys!(
-                        libc::SYS_process_vm_readv,
-                        sys::process_id(),
-                        local.as_ptr(),
-                        1,
-                        remote.as_ptr(),
-                        1,
-                        0
-                    )
-                };
-                self.tally.check(copied);
-            } else if let Some(slot) = slot.filter(|slot| self.residency.is_in_nvm(*slot)) {
-                self.tally.check(self.store.read_to(slot, target));
-            }
+            let evicted = self.store.slot(page).filter(|slot| self.residency.is_in_nvm(*slot));
+            let copied = match evicted {
+                _ if present.has((page - piece.start) / PAGE) => self.read_to(page, target),
+                Some(slot) => self.store.read_to(slot, target),
+                None => Ok(()),
+            };
+            self.tally.check(copied).ok_or(Errno(libc::EFAULT))?;
         }
         Ok(())
     }

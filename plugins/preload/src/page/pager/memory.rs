@@ -34,6 +34,8 @@ pub(super) struct Memory {
     pub(super) residency: Residency,
     pub(super) pagemap: Pagemap,
     maps: i32,
+    /// `/proc/self/mem`, whose reads do not depend on the protection of mappings.
+    content: i32,
     list: &'static mut Maps,
     /// Descriptor of this process, if one call can drop pages of several ranges.
     pub(super) itself: Option<i32>,
@@ -59,6 +61,7 @@ impl Memory {
             residency,
             pagemap: Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY)?),
             maps: sys::open(c"/proc/self/maps", libc::O_RDONLY)?,
+            content: sys::open(c"/proc/self/mem", libc::O_RDONLY)?,
             list,
             can_absorb_fault_waits: start.budget.can_absorb_fault_waits(),
             copies: start.copies,
@@ -81,6 +84,13 @@ impl Memory {
     /// Returns the mapping that holds `address`, or the next one.
     pub(super) fn next_mapping(&mut self, address: usize) -> Option<Mapping> {
         vmas::next(self.maps, self.list, address)
+    }
+
+    /// Reads a page to the one at `target`, which is new memory, even if the program has removed
+    /// the right to read it.
+    pub(super) fn read_to(&self, page: usize, target: usize) -> Result<(), Errno> {
+        // SAFETY: the kernel writes to memory that no other code uses yet.
+        unsafe { sys!(libc::SYS_pread64, self.content, target, PAGE, page) }.map(drop)
     }
 
     /// Returns the identity that the kernel reports for mappings of the file.
