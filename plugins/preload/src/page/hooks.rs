@@ -167,14 +167,17 @@ extern "C" fn mremap(
     start
 }
 
+/// Changes the size or the place of a mapping. Calls that the kernel refuses for any memory go to
+/// the kernel.
 fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usize) -> usize {
+    const MOST: usize = isize::MAX as usize;
     let range = pages(old, old_length);
     let ours = with_ranges(|ranges| ranges.known.touches(range));
     // True if the range is in the file, or in several mappings because the helper watches parts of
     // it.
     let pieces = in_file(range)
         || (ours && space::get().is_some_and(|s| s.tell_from.load(Ordering::Relaxed) > 0));
-    let usual = old.is_multiple_of(PAGE) && old_length > 0 && length > 0;
+    let usual = old.is_multiple_of(PAGE) && old_length > 0 && (1..=MOST).contains(&length);
     let plain = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) == 0;
     let resized = || {
         let result = changing(|| moved(old, old_length, length, flags, to));

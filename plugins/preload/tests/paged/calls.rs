@@ -517,6 +517,12 @@ fn refusing() {
     // SAFETY: the memory is the test's.
     let moved = unsafe { libc::mremap(block.address(0), PAGE, PAGE, flags) };
     assert_eq!((moved, errno()), (libc::MAP_FAILED, libc::EINVAL));
+    let (block, endless) = (evicted(75), usize::MAX - 8);
+    // SAFETY: the memory is the test's.
+    let moved =
+        unsafe { libc::mremap(block.address(0), PAGES * PAGE, endless, libc::MREMAP_MAYMOVE) };
+    assert_eq!((moved, errno()), (libc::MAP_FAILED, libc::EINVAL));
+    assert!(block.has(0..PAGES, 75));
     // SAFETY: there is no such ring.
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_register, -1, 0, 0, 0) };
     assert_eq!((ring, errno()), (-1, libc::ENOMEM));
