@@ -74,7 +74,7 @@ impl Children {
         sys::close(self.files[at]);
         self.files.copy_within(at + 1..self.used, at);
         self.used -= 1;
-        self.settled = self.settled.min(self.used);
+        self.settled -= usize::from(at < self.settled);
     }
 
     /// Returns the start of the pause.
@@ -151,6 +151,8 @@ mod tests {
             [0, 1, 2].map(|at| number(children.get(at))),
             [Some(files[0]), Some(files[2]), None]
         );
+        children.remove(0);
+        assert_eq!(number(children.next_new()), Some(files[2]), "however many went before it");
         while children.any() {
             children.remove(0);
         }
