@@ -50,24 +50,20 @@ impl KernelForm {
             banks: masks(banks),
             caches: caches.map(masks).unwrap_or_default(),
         };
-        form.check()
-    }
-
-    fn check(self) -> Result<Self, Refusal> {
-        let functions = self.banks.len() + self.caches.len();
+        let functions = form.banks.len() + form.caches.len();
         if functions > MOST {
             return Err(Refusal::new(
                 format!("{functions} functions are more than the {MOST} that kernels take"),
                 "leave the cache out, or functions of the map",
             ));
         }
-        if !self.offset.is_multiple_of(BLOCK) {
+        if !form.offset.is_multiple_of(BLOCK) {
             return Err(Refusal::new(
-                format!("kernels take no offset of {:#x}", self.offset),
+                format!("kernels take no offset of {:#x}", form.offset),
                 "it must be a multiple of 4 MiB; `memweir color run` without --kernel takes any",
             ));
         }
-        Ok(self)
+        Ok(form)
     }
 
     /// Returns true if a kernel with this form can be used as if it had `wanted`.
