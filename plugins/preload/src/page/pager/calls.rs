@@ -87,10 +87,10 @@ impl Memory {
             let replaced = copied.and_then(|()| self.replace(piece, Some(fresh)));
             replaced.inspect_err(|_| sys::unmap(fresh, piece.length()))
         });
-        if done.is_err() {
-            self.monitor.unprotect(piece);
+        match done {
+            Ok(()) => self.tally.add(PageCounter::MovedBytes, piece.length()),
+            Err(_) => self.monitor.unprotect(piece),
         }
-        self.tally.add(PageCounter::MovedBytes, piece.length());
         done
     }
 
