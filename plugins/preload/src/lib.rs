@@ -29,6 +29,13 @@ pub use color::api::{
 use memweir_abi::preload::ORDER_VARIABLE;
 use memweir_abi::preload::page::PAGE_ORDER_VARIABLE;
 
+/// Returns what a helper finds in its memory at first, for tests.
+#[cfg(test)]
+fn all_zero<T>() -> Box<T> {
+    // SAFETY: zero is valid for all fields of the types that tests make by this.
+    unsafe { Box::<T>::new_zeroed().assume_init() }
+}
+
 /// Runs before the program, when libc works and there is only one thread.
 #[used]
 #[unsafe(link_section = ".init_array")]

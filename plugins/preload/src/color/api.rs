@@ -181,8 +181,7 @@ mod tests {
 
     /// Returns the control words of a program that was given all colors.
     fn control() -> Box<Control> {
-        // SAFETY: zero is valid for every field.
-        let control = unsafe { Box::<Control>::new_zeroed().assume_init() };
+        let control = crate::all_zero::<Control>();
         control.sets[0].iter().for_each(|word| word.store(u64::MAX, Ordering::Relaxed));
         control.sets_used.store(1, Ordering::Relaxed);
         control

@@ -349,8 +349,7 @@ mod tests {
 
     /// Builds a pool whose first slots have these colors. There is no memory at its lane.
     fn pool(colors: &[usize]) -> Box<Pool> {
-        // SAFETY: zero is valid for all fields, which are numbers.
-        let mut pool = unsafe { Box::<Pool>::new_zeroed().assume_init() };
+        let mut pool = crate::all_zero::<Pool>();
         let length = 8 * SEGMENT * size_of::<Slot>();
         pool.slots = sys::map(length, sys::READ_WRITE, libc::MAP_PRIVATE).unwrap();
         (pool.lane, pool.segments) = (LANE, 8);

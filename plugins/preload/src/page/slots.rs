@@ -66,14 +66,9 @@ pub(crate) const fn offset(slot: u32) -> usize {
 mod tests {
     use super::*;
 
-    fn slots() -> Box<Slots> {
-        // SAFETY: zero is valid for every field.
-        unsafe { Box::<Slots>::new_zeroed().assume_init() }
-    }
-
     #[test]
     fn slots_and_addresses_belong_to_each_other() {
-        let mut slots = slots();
+        let mut slots = crate::all_zero::<Slots>();
         let addresses = [0x5555_5555_6000, 0x7fff_f7ff_f000, 0x7fff_f7ff_e000, 0x1000];
         assert_eq!(slots.slot(addresses[0]), None);
         for address in addresses {
@@ -88,7 +83,7 @@ mod tests {
 
     #[test]
     fn room_ends() {
-        let mut slots = slots();
+        let mut slots = crate::all_zero::<Slots>();
         assert!((0..EXTENTS).all(|window| slots.make(window * WINDOW).is_some()));
         assert_eq!(slots.make(EXTENTS * WINDOW), None);
         assert_eq!(slots.make(0), Some(0));

@@ -428,14 +428,9 @@ fn touch_stack() {
 mod tests {
     use super::*;
 
-    fn ranges() -> Box<Ranges> {
-        // SAFETY: zero is valid for every field.
-        unsafe { Box::<Ranges>::new_zeroed().assume_init() }
-    }
-
     #[test]
     fn what_is_given_back_waits_for_its_slots() {
-        let mut ranges = ranges();
+        let mut ranges = crate::all_zero::<Ranges>();
         ranges.add(Span::new(0, 100));
         assert!(ranges.converted.insert(Span::new(20, 40)));
         assert!(ranges.converted.insert(Span::new(60, 80)));
@@ -449,7 +444,7 @@ mod tests {
 
     #[test]
     fn only_what_is_known_and_free_is_converted() {
-        let mut ranges = ranges();
+        let mut ranges = crate::all_zero::<Ranges>();
         ranges.add(Span::new(10, 50));
         ranges.converted.insert(Span::new(10, 20));
         ranges.excluded.insert(Span::new(25, 30));
@@ -461,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_gone_leaves_other_reasons_to_stay() {
-        let mut ranges = ranges();
+        let mut ranges = crate::all_zero::<Ranges>();
         ranges.add(Span::new(0, 100));
         ranges.exclude(Span::new(20, 40));
         ranges.lock(Span::new(10, 60));
@@ -477,7 +472,7 @@ mod tests {
 
     #[test]
     fn what_a_mapping_is_moved_over_is_gone() {
-        let mut ranges = ranges();
+        let mut ranges = crate::all_zero::<Ranges>();
         ranges.add(Span::new(100, 200));
         ranges.converted.insert(Span::new(100, 150));
         ranges.add_unwatched(Span::new(0, 40));
@@ -493,7 +488,7 @@ mod tests {
 
     #[test]
     fn what_children_do_not_get_is_evictable_until_the_table_is_full() {
-        let mut ranges = ranges();
+        let mut ranges = crate::all_zero::<Ranges>();
         ranges.add(Span::new(0, 10 * UNFORKED));
         ranges.keep_from_children(Span::new(1 << 40, 2 << 40));
         assert!(ranges.unforked.next(0).is_none(), "of what is not known");
@@ -509,7 +504,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_watched_is_counted_as_long_as_it_is_there() {
-        let mut ranges = ranges();
+        let mut ranges = crate::all_zero::<Ranges>();
         ranges.add_unwatched(Span::new(0, 100));
         ranges.add_unwatched(Span::new(50, 150));
         assert_eq!(ranges.unwatched_bytes, 150);
@@ -526,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_child_knows_by_its_mappings_what_is_in_the_file() {
-        let mut ranges = ranges();
+        let mut ranges = crate::all_zero::<Ranges>();
         ranges.add(Span::new(0, 1 << 40));
         ranges.excluded.insert(Span::new(5, 6));
         let line = |text: &[u8]| maps::parse(text).unwrap();
@@ -550,8 +545,7 @@ mod tests {
 
     #[test]
     fn growth_beyond_what_was_agreed_is_told() {
-        // SAFETY: zero is valid for every field.
-        let space = unsafe { Box::<Space>::new_zeroed().assume_init() };
+        let space = crate::all_zero::<Space>();
         assert!(!space.grow(100), "nobody wants to hear of it");
         let before = space.grown();
         // The helper has not seen these bytes, so they count twice rather than not at all.
@@ -564,7 +558,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_to_wait_is_told() {
-        let mut ranges = ranges();
+        let mut ranges = crate::all_zero::<Ranges>();
         (0..WAITING + 1).for_each(|i| ranges.add(Span::of(i * 10, 5)));
         assert!(ranges.fresh.overflowed() && !ranges.fresh.overflowed());
         assert!((0..WAITING).all(|_| ranges.fresh.pop().is_some()));

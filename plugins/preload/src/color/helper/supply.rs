@@ -187,8 +187,7 @@ mod tests {
         };
         let start = Start::of(&order, control::create().unwrap(), Counters::NONE).unwrap();
         let gone = Start { main: i32::MAX, ..start };
-        // SAFETY: zero is valid for all fields, which are numbers.
-        let mut supply = unsafe { Box::<Supply>::new_zeroed().assume_init() };
+        let mut supply = crate::all_zero::<Supply>();
         supply.pool.begin(4 * LEAST).unwrap();
         assert!(supply.step(&start) && !supply.step(&gone));
     }

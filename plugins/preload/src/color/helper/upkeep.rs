@@ -276,8 +276,7 @@ mod tests {
 
     #[test]
     fn ranges_that_grow_are_one_until_there_is_no_room() {
-        // SAFETY: zero is valid for all fields, which are numbers.
-        let mut upkeep = unsafe { Box::<Upkeep>::new_zeroed().assume_init() };
+        let mut upkeep = crate::all_zero::<Upkeep>();
         upkeep.know(10, 20);
         upkeep.know(20, 30);
         assert!(upkeep.knows(15, 25) && !upkeep.knows(25, 31));

@@ -113,8 +113,7 @@ mod tests {
         let order = "offset=0;bank=1000,2000;colors=0-1;shortage=spill;delivery=recycle;pool=1;\
                      limit=0;counters=";
         let order: Order = order.parse().unwrap();
-        // SAFETY: zero is valid for all fields, which are numbers.
-        let mut pool = unsafe { Box::<Pool>::new_zeroed().assume_init() };
+        let mut pool = crate::all_zero::<Pool>();
         let pagemap = Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY).unwrap());
         pool.prepare(Delivery::Recycle, Uffd(-1), &pagemap, 4 * SEGMENT).unwrap();
         pool.begin(4 * STEP).unwrap();

@@ -283,15 +283,9 @@ mod tests {
 
     /// Runs `test` with a store in memory without a name.
     fn with_store(test: impl FnOnce(&mut Store)) {
-        let layout = std::alloc::Layout::new::<StoreTables>();
-        // SAFETY: the layout is not empty; all zero is valid for the tables.
-        let tables = unsafe {
-            let tables = std::alloc::alloc_zeroed(layout) as *mut StoreTables;
-            tables.as_mut().expect("room for the tables")
-        };
         let files = Files::create(Place::Memfd).unwrap();
-        let store = Store {
-            tables,
+        let mut store = Store {
+            tables: Box::leak(crate::all_zero()),
             files,
             place: Place::Memfd,
             copies: false,
@@ -299,7 +293,6 @@ mod tests {
             copy_nanos: 0.0,
             tally: Tally::NONE,
         };
-        let mut store = store;
         test(&mut store);
         files.each().for_each(sys::close);
     }

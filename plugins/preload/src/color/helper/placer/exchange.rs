@@ -197,8 +197,7 @@ mod tests {
     use super::*;
 
     fn exchange(pagemap: Pagemap) -> Box<Exchange> {
-        // SAFETY: zero is valid for all fields, which are numbers.
-        let mut exchange = unsafe { Box::<Exchange>::new_zeroed().assume_init() };
+        let mut exchange = crate::all_zero::<Exchange>();
         exchange.prepare(Uffd(-1), pagemap).unwrap();
         exchange
     }

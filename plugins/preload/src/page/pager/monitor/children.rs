@@ -97,16 +97,10 @@ mod tests {
 
     use super::*;
 
-    fn none() -> Children {
-        Children {
-            used: 0,
-            settled: 0,
-            files: [0; CHILDREN],
-            room: CHILDREN,
-            too_many: false,
-            paused: false,
-            since: 0,
-        }
+    fn none() -> Box<Children> {
+        let mut children = crate::all_zero::<Children>();
+        children.make_room(CHILDREN);
+        children
     }
 
     fn descriptor() -> i32 {

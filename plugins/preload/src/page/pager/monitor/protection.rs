@@ -137,18 +137,13 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    fn none() -> Box<Protection> {
-        // SAFETY: all zero means that there are no ranges.
-        unsafe { Box::new(std::mem::zeroed()) }
-    }
-
     fn pages(from: usize, to: usize) -> Span {
         Span::new(from * PAGE, to * PAGE)
     }
 
     #[test]
     fn a_page_stays_protected_for_the_other_reason() {
-        let mut protection = none();
+        let mut protection = crate::all_zero::<Protection>();
         assert!(protection.begin_move(pages(0, 4)) && protection.stall(pages(2, 6)));
         assert!([0, 2, 4].iter().all(|page| !protection.is_open(page * PAGE)));
         assert_eq!(protection.first_not_stalled(pages(0, 4)), pages(0, 2), "may be written");
@@ -162,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_hold_begins_where_pages_arrive() {
-        let mut protection = none();
+        let mut protection = crate::all_zero::<Protection>();
         protection.arrived(13 * PAGE);
         assert!(protection.begin_stall(4 * PAGE, 70));
         assert_eq!(protection.stall_from(), 12 * PAGE);
@@ -178,7 +173,7 @@ mod tests {
 
     #[test]
     fn writers_are_released_in_turn() {
-        let mut protection = none();
+        let mut protection = crate::all_zero::<Protection>();
         protection.begin_stall(PAGE, 50);
         assert!(protection.stall(pages(0, 4)));
         assert_eq!(protection.next_to_release(2 * PAGE), Some(pages(0, 2)));
@@ -195,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_full_set_refuses_ranges() {
-        let mut protection = none();
+        let mut protection = crate::all_zero::<Protection>();
         assert!((0..MOST_AT_ONCE).all(|page| protection.begin_move(pages(2 * page, 2 * page + 1))));
         let next = pages(2 * MOST_AT_ONCE, 2 * MOST_AT_ONCE + 1);
         assert!(!protection.begin_move(next) && protection.is_open(next.start));
@@ -204,7 +199,7 @@ mod tests {
 
     #[test]
     fn ranges_of_both_sets_are_passed_in_order() {
-        let mut protection = none();
+        let mut protection = crate::all_zero::<Protection>();
         assert!(protection.begin_move(pages(0, 4)) && protection.begin_move(pages(8, 9)));
         assert!(protection.stall(pages(2, 3)) && protection.stall(pages(5, 7)));
         let (mut at, mut passed) = (0, Vec::new());

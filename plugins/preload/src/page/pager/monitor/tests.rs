@@ -55,11 +55,6 @@ impl Userfaultfd for Fake {
     }
 }
 
-fn zeroed<T>() -> &'static mut T {
-    // SAFETY: all zero is valid for the types that tests create by this.
-    Box::leak(unsafe { Box::<T>::new_zeroed().assume_init() })
-}
-
 fn faulty(refusals: &[i32], messages: &[Message]) -> Monitor<Fake> {
     let uffd = Fake {
         refusals: RefCell::new(refusals.iter().copied().collect()),
@@ -71,11 +66,11 @@ fn faulty(refusals: &[i32], messages: &[Message]) -> Monitor<Fake> {
         main: -1,
         process: 0,
         entry: 0,
-        control: zeroed(),
-        space: zeroed(),
+        control: Box::leak(crate::all_zero()),
+        space: Box::leak(crate::all_zero()),
         tally: Tally::NONE,
         copies: false,
-        tables: zeroed(),
+        tables: Box::leak(crate::all_zero()),
     }
 }
 
