@@ -73,8 +73,14 @@ fn order(dram: u64) -> PageOrder {
 /// Keeps the programs of other tests away from those of a test that they would disturb.
 static MACHINE: RwLock<()> = RwLock::new(());
 
-/// Runs the work as a paged program, which must succeed; returns the counters.
-fn run(work: &str, order: PageOrder) -> PageCounters {
+/// Runs the work as a paged program, which must succeed; returns the counters. `None` if programs
+/// cannot be paged here.
+fn run(work: &str, order: PageOrder) -> Option<PageCounters> {
+    possible().then(|| run_anywhere(work, order))
+}
+
+/// Does the same without asking whether they can.
+fn run_anywhere(work: &str, order: PageOrder) -> PageCounters {
     let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     run_now(work, order)
 }
@@ -130,21 +136,21 @@ fn possible() -> bool {
     file >= 0 && root
 }
 
-/// Runs the work, of which some pages must be evicted; returns the counters.
-fn evicted(work: &str, order: PageOrder) -> PageCounters {
-    let counters = run(work, order);
+/// Does the same as [`run`] with a work of which some pages must be evicted.
+fn evicted(work: &str, order: PageOrder) -> Option<PageCounters> {
+    let counters = run(work, order)?;
     assert!(counters.get(PageCounter::Evictions) > 0, "{work}: nothing was evicted");
-    counters
+    Some(counters)
 }
 
-/// Runs a stress, which must lose nothing in as many evictions as it takes; returns the counters.
-fn stressed(work: &str, order: PageOrder) -> PageCounters {
-    let counters = evicted(work, order);
+/// Does the same with a stress, which must lose nothing in as many evictions as it takes.
+fn stressed(work: &str, order: PageOrder) -> Option<PageCounters> {
+    let counters = evicted(work, order)?;
     let evictions = counters.get(PageCounter::Evictions);
     println!("{work}: {evictions} evictions");
     assert!(evictions >= stress::evictions());
     record(&format!("evictions, {work}"), "pages", [evictions as f64]);
-    counters
+    Some(counters)
 }
 
 #[test]
@@ -159,36 +165,25 @@ fn the_program() {
 
 #[test]
 fn no_write_is_lost() {
-    if !possible() {
-        return;
-    }
-    let counters = stressed("stress", order(stress::BUDGET));
+    let Some(counters) = stressed("stress", order(stress::BUDGET)) else { return };
     assert!(counters.copies_in() > 0 && counters.get(PageCounter::DirectReads) > 0);
 }
 
 #[test]
 fn no_write_is_lost_where_many_pages_leave_together() {
-    if possible() {
-        stressed("stress-wide", order(stress::WIDE * stress::BUDGET));
-    }
+    stressed("stress-wide", order(stress::WIDE * stress::BUDGET));
 }
 
 #[test]
 fn no_write_is_lost_where_reads_copy() {
-    if !possible() {
-        return;
-    }
     let copying = PageOrder { direct_read: DirectRead::Copy, ..order(stress::BUDGET) };
-    let counters = stressed("stress", copying);
+    let Some(counters) = stressed("stress", copying) else { return };
     // Between mapping the file and watching the mapping, reads of another thread are direct reads.
     assert!(counters.get(PageCounter::DirectReads) * 100 < counters.copies_in());
 }
 
 #[test]
 fn no_write_is_lost_where_files_have_huge_pages() {
-    if !possible() {
-        return;
-    }
     let nvm = NvmPlace::Tmpfs(TmpfsOptions { huge: "always".to_owned(), ..Default::default() });
     stressed("stress", PageOrder { nvm, ..order(stress::BUDGET) });
 }
@@ -202,11 +197,8 @@ fn the_stress_finds_lost_writes() {
 
 #[test]
 fn what_fits_is_left_alone() {
-    if !possible() {
-        return;
-    }
     let begun = Instant::now();
-    let counters = run("fill", order(256));
+    let Some(counters) = run("fill", order(256)) else { return };
     let seconds = begun.elapsed().as_secs_f64();
     assert_eq!(counters.get(PageCounter::Processes), 1);
     // Twenty checks a second, and one for each growth of memory.
@@ -238,9 +230,7 @@ fn an_exceeded_budget_is_found() {
 
 #[test]
 fn slots_that_are_no_neighbors_are_told_apart() {
-    if possible() {
-        evicted("border", order(32));
-    }
+    evicted("border", order(32));
 }
 
 #[test]
@@ -260,11 +250,8 @@ fn pages_lie_in_files_of_a_tmpfs_and_on_nodes() {
 
 #[test]
 fn nvm_that_is_full_is_left_so() {
-    if !possible() {
-        return;
-    }
     let small = PageOrder { nvm_size: Bytes(8 * MIB), ..order(16) };
-    let counters = run("fill", small);
+    let Some(counters) = run("fill", small) else { return };
     assert!(counters.get(PageCounter::NvmFull) > 0);
     // Faults put pages there for a moment that were not evicted.
     let peak = counters.get(PageCounter::NvmPeakBytes);
@@ -273,118 +260,85 @@ fn nvm_that_is_full_is_left_so() {
 
 #[test]
 fn a_slow_medium_takes_time() {
-    if !possible() {
-        return;
-    }
     let delay = Some(Slowdown { read: 2.0, write: 12.0 });
-    let counters = run("fill", PageOrder { delay, ..order(32) });
+    let Some(counters) = run("fill", PageOrder { delay, ..order(32) }) else { return };
     assert!(counters.get(PageCounter::DelayNanos) > 0);
 }
 
 #[test]
 fn calls_mean_what_they_mean() {
-    if possible() {
-        evicted("calls", order(16));
-    }
+    evicted("calls", order(16));
 }
 
 #[test]
 fn handlers_of_signals_may_map_memory() {
-    if possible() {
-        evicted("map-in-handler", order(12));
-    }
+    evicted("map-in-handler", order(12));
 }
 
 #[test]
 fn memory_that_is_locked_as_a_whole_stays() {
-    if possible() {
-        evicted("lock-all", order(16));
-    }
+    evicted("lock-all", order(16));
 }
 
 #[test]
 fn what_is_dropped_meanwhile_is_zero() {
-    if !possible() {
-        return;
-    }
-    let converted = |_| run("drop", order(12)).get(PageCounter::ConvertedBytes);
-    assert!((0..10).map(converted).sum::<u64>() > 0);
+    let runs: Option<Vec<_>> = (0..10).map(|_| run("drop", order(12))).collect();
+    let converted = |counters: &PageCounters| counters.get(PageCounter::ConvertedBytes) > 0;
+    assert!(runs.is_none_or(|runs| runs.iter().any(converted)));
 }
 
 #[test]
 fn children_see_what_was_there() {
-    if !possible() {
-        return;
-    }
-    let counters = evicted("forks", order(12));
+    let Some(counters) = evicted("forks", order(12)) else { return };
     assert!(counters.get(PageCounter::ForkPauses) > 0);
 }
 
 #[test]
 fn a_child_that_can_open_no_file_sees_zeros_where_it_drops_memory() {
-    if possible() {
-        evicted("blind-child", order(12));
-    }
+    evicted("blind-child", order(12));
 }
 
 #[test]
 fn a_program_has_no_children_that_it_did_not_start() {
-    if !possible() {
-        return;
-    }
-    let counters = run("no-children", order(12));
+    let Some(counters) = run("no-children", order(12)) else { return };
     assert_eq!(counters.get(PageCounter::Processes), 2);
 }
 
 #[test]
 fn limits_of_files_are_those_of_the_program_alone() {
-    if !possible() {
-        return;
-    }
-    let counters = run("limited", order(12));
+    let Some(counters) = run("limited", order(12)) else { return };
     assert_eq!(counters.get(PageCounter::Processes), 2);
     assert!(counters.get(PageCounter::ForkPauses) >= forks::AT_ONCE as u64);
 }
 
 #[test]
 fn children_that_share_memory_stop_no_eviction() {
-    if !possible() {
-        return;
-    }
-    let counters = evicted("vforks", order(12));
+    let Some(counters) = evicted("vforks", order(12)) else { return };
     assert_eq!(counters.get(PageCounter::ForkPauses), 0);
 }
 
 #[test]
 fn programs_that_are_started_share_the_budget() {
-    if !possible() {
-        return;
-    }
-    let counters = run("execs", order(48));
+    let Some(counters) = run("execs", order(48)) else { return };
     assert!(counters.get(PageCounter::Processes) > forks::PROGRAMS as u64);
     run("fill-and-fork", order(16));
 }
 
 #[test]
 fn stacks_may_lie_anywhere() {
-    if possible() {
-        evicted("dive", order(16));
-    }
+    evicted("dive", order(16));
 }
 
 #[test]
 fn forks_wait_for_nobody_who_gets_memory() {
-    if !possible() {
-        return;
-    }
-    let counters = run("allocate-and-fork", order(12));
+    let Some(counters) = run("allocate-and-fork", order(12)) else { return };
     assert!(counters.get(PageCounter::ForkPauses) > 0);
 }
 
 #[test]
 fn unfit_orders_leave_the_program_alone() {
     let scan = PageOrder { victims: "scan".to_owned(), ..order(16) };
-    let counters = run("fill", scan);
+    let counters = run_anywhere("fill", scan);
     assert_eq!(counters.get(PageCounter::Unpaged), 1);
     assert_eq!(counters.get(PageCounter::Processes), 0);
 }
