@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use memweir_abi::preload::page::{PageCounter, PageCounters};
-use memweir_core::{Bytes, Seconds};
+use memweir_core::Bytes;
 use memweir_energy::{Estimate, Paging};
 use serde::Serialize;
 
@@ -147,6 +147,7 @@ impl Report {
         };
         let running = paged.last_running();
         let row = &last.row;
+        let all = PageCounter::ALL.iter();
         Self {
             command,
             dram_bytes: order.dram,
@@ -174,8 +175,14 @@ impl Report {
             nvm_peak_bytes: nvm_peak,
             ended_processes: paged.ended().to_vec(),
             times: Histogram::all(counters).into_iter().collect(),
-            energy: estimate(&paging(row.t_s, order.nvm_size, last)),
-            counters: all(counters),
+            energy: estimate(&Paging {
+                duration: row.t_s,
+                size: order.nvm_size,
+                evictions: row.evictions,
+                copies_in: row.copies_in,
+                copies_avoided: row.copies_avoided,
+            }),
+            counters: all.map(|(name, counter)| (*name, counters.get(*counter))).collect(),
         }
     }
 }
@@ -188,18 +195,4 @@ fn unpaged(paged: &Paged, counters: &PageCounters) -> UnpagedReport {
         refused: counters.get(PageCounter::Refused),
         programs,
     }
-}
-
-fn paging(duration: Seconds, size: Bytes, last: &Look) -> Paging {
-    Paging {
-        duration,
-        size,
-        evictions: last.row.evictions,
-        copies_in: last.row.copies_in,
-        copies_avoided: last.row.copies_avoided,
-    }
-}
-
-fn all(counters: &PageCounters) -> BTreeMap<&'static str, u64> {
-    PageCounter::ALL.iter().map(|(name, counter)| (*name, counters.get(*counter))).collect()
 }
