@@ -180,6 +180,18 @@ impl Model {
         }
     }
 
+    /// Does a step for the pages of a run; returns false if it fails for one, and ends there.
+    fn each_page(&mut self, run: Span, step: impl Fn(&mut Self, usize)) -> bool {
+        run.pages().all(|page| {
+            self.others_run();
+            let succeeds = !self.fails();
+            if succeeds {
+                step(self, page / PAGE);
+            }
+            succeeds
+        })
+    }
+
     /// Finds pages that came to DRAM, as scans do, and removes some of their slots.
     fn scan(&mut self) {
         for page in 0..PAGES {
@@ -285,37 +297,27 @@ impl Steps for Model {
     }
 
     fn punch(&mut self, run: Span) -> bool {
-        for page in run.pages().map(|page| page / PAGE) {
-            self.others_run();
-            if self.fails() {
-                return false;
+        self.each_page(run, |model, page| {
+            if model.flaw == Flaw::Removes {
+                return;
             }
-            if self.flaw == Flaw::Removes {
-                continue;
-            }
-            self.lock(page);
-            if let Some(number) = self.slots[page].take()
-                && self.table[page].0 == Entry::File(number)
+            model.lock(page);
+            if let Some(number) = model.slots[page].take()
+                && model.table[page].0 == Entry::File(number)
             {
-                self.table[page].0 = Entry::Empty;
+                model.table[page].0 = Entry::Empty;
             }
-        }
-        true
+        })
     }
 
     fn write_out(&mut self, run: Span) -> bool {
-        for page in run.pages().map(|page| page / PAGE) {
-            self.others_run();
-            if self.fails() {
-                return false;
+        self.each_page(run, |model, page| {
+            model.lock(page);
+            if let Entry::Private(content) = model.table[page].0 {
+                let number = model.page_of_slot(page);
+                model.contents[number] = content;
             }
-            self.lock(page);
-            if let Entry::Private(content) = self.table[page].0 {
-                let number = self.page_of_slot(page);
-                self.contents[number] = content;
-            }
-        }
-        true
+        })
     }
 
     fn drop_together(&mut self, runs: &[Span]) -> usize {
@@ -324,14 +326,7 @@ impl Steps for Model {
     }
 
     fn drop_pages(&mut self, run: Span) -> bool {
-        for page in run.pages().map(|page| page / PAGE) {
-            self.others_run();
-            if self.fails() {
-                return false;
-            }
-            self.table[page].0 = Entry::Empty;
-        }
-        true
+        self.each_page(run, |model, page| model.table[page].0 = Entry::Empty)
     }
 }
 
