@@ -265,6 +265,7 @@ pub(crate) fn locking_all() {
     plain.evict();
     assert!(plain.has(0..PAGES, 82));
     locks_of_all_outlive_moves();
+    dropping_what_is_locked();
 }
 
 /// Locks all memory; returns false, and reports a skip, if that is not permitted.
@@ -291,6 +292,23 @@ fn locks_of_all_outlive_moves() {
     unsafe { libc::munlockall() };
     moved.evict();
     assert!(moved.has(0..PAGES, 85) && moved.is_zero(PAGES..2 * PAGES));
+}
+
+/// Drops more locked memory than is dropped at a time.
+fn dropping_what_is_locked() {
+    const LARGE: usize = 1500;
+    const DONTNEED_LOCKED: i32 = 24;
+    let block = Block::new(LARGE);
+    block.write(86);
+    block.evict();
+    if !locks_all() {
+        return;
+    }
+    assert_eq!(block.advise(0..LARGE, DONTNEED_LOCKED), 0);
+    assert!(block.is_zero(0..LARGE));
+    // SAFETY: unlocks this program's memory.
+    unsafe { libc::munlockall() };
+    block.unmap();
 }
 
 /// Locks all memory while more is written than there is room for; the block stays in DRAM

@@ -46,7 +46,7 @@ impl Memory {
                     return memory.empty(piece);
                 }
                 memory.clear(piece);
-                sys::advise(piece.start, piece.length(), libc::MADV_DONTNEED)
+                drop_copies(piece)
             })
         })
     }
@@ -62,7 +62,7 @@ impl Memory {
         if settled {
             self.clear(piece);
         }
-        let dropped = sys::advise(piece.start, piece.length(), libc::MADV_DONTNEED);
+        let dropped = drop_copies(piece);
         self.monitor.unprotect(piece);
         if settled { dropped } else { self.replace(piece, None) }
     }
@@ -292,6 +292,11 @@ impl Memory {
         let scanned = self.pagemap.scan(Pagemap::PRESENT, page.start, page.end, &mut found);
         scanned.is_ok_and(|(count, _)| count > 0)
     }
+}
+
+/// Drops the copies in DRAM of pages that the program has dropped, locked or not.
+fn drop_copies(piece: Span) -> Result<(), Errno> {
+    sys::advise(piece.start, piece.length(), sys::MADV_DONTNEED_LOCKED)
 }
 
 /// Maps new memory for the program.
