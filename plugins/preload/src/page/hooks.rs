@@ -177,7 +177,11 @@ fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usiz
     // it.
     let pieces = in_file(range)
         || (ours && space::get().is_some_and(|s| s.tell_from.load(Ordering::Relaxed) > 0));
-    let usual = old.is_multiple_of(PAGE) && old_length > 0 && (1..=MOST).contains(&length);
+    let target = if flags & libc::MREMAP_FIXED == 0 { Span::default() } else { pages(to, length) };
+    let usual = old.is_multiple_of(PAGE)
+        && old_length > 0
+        && (1..=MOST).contains(&length)
+        && target.and(range).is_empty();
     let plain = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) == 0;
     let resized = || {
         let result = changing(|| moved(old, old_length, length, flags, to));

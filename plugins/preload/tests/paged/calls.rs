@@ -540,6 +540,10 @@ fn refusing() {
     let moved =
         unsafe { libc::mremap(block.address(0), PAGES * PAGE, endless, libc::MREMAP_MAYMOVE) };
     assert_eq!((moved, errno()), (libc::MAP_FAILED, libc::EINVAL));
+    let (size, fixed) = (PAGES * PAGE, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED);
+    // SAFETY: as above.
+    let moved = unsafe { libc::mremap(block.address(0), size, size, fixed, block.address(1)) };
+    assert_eq!((moved, errno()), (libc::MAP_FAILED, libc::EINVAL), "onto itself");
     assert!(block.has(0..PAGES, 75));
     // SAFETY: there is no such ring.
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_register, -1, 0, 0, 0) };
