@@ -6,7 +6,7 @@ mod common;
 
 use common::{Kind, machine_h, run, trace};
 use memweir_dram::Observer;
-use memweir_dram::drive::Mode;
+use memweir_dram::drive::Mode::{self, Pace, Parallel, Saturate};
 use memweir_dram::request::Completion;
 use sha2::{Digest, Sha256};
 
@@ -29,64 +29,19 @@ fn the_traces_are_those_of_the_experiment() {
     }
 }
 
-/// Measurements of the two simulators: cycles, row hits and mean read latency.
-struct Expected {
-    kind: Kind,
-    mode: Mode,
-    ramulator: (f64, f64, Option<f64>),
-    dramsim: (f64, f64),
-}
+/// A trace and its mode; cycles, row hits and mean read latency of Ramulator; cycles and row hits
+/// of DRAMsim3. Latencies are compared with Ramulator alone, whose queues are the same.
+type Row = (Kind, Mode, [f64; 3], [f64; 2]);
 
-/// Full traces. Saturated latencies are compared with Ramulator alone, whose queues are the same.
-const FULL: [Expected; 8] = [
-    Expected {
-        kind: Kind::StreamR,
-        mode: Mode::Saturate,
-        ramulator: (10_712_499.0, 1_982_783.0, Some(191.5)),
-        dramsim: (10_228_593.0, 1_982_771.0),
-    },
-    Expected {
-        kind: Kind::StreamW,
-        mode: Mode::Saturate,
-        ramulator: (10_853_594.0, 1_982_475.0, Some(280.8)),
-        dramsim: (10_340_662.0, 1_982_947.0),
-    },
-    Expected {
-        kind: Kind::BgR,
-        mode: Mode::Saturate,
-        ramulator: (8_412_301.0, 1_980_637.0, Some(154.8)),
-        dramsim: (8_421_405.0, 1_979_379.0),
-    },
-    Expected {
-        kind: Kind::RandR,
-        mode: Mode::Saturate,
-        ramulator: (13_852_287.0, 83.0, Some(258.6)),
-        dramsim: (13_756_860.0, 158.0),
-    },
-    Expected {
-        kind: Kind::StreamR,
-        mode: Mode::Parallel(16),
-        ramulator: (11_990_758.0, 1_983_016.0, Some(94.93)),
-        dramsim: (12_000_050.0, 1_982_933.0),
-    },
-    Expected {
-        kind: Kind::StreamW,
-        mode: Mode::Parallel(16),
-        ramulator: (11_987_292.0, 1_982_324.0, Some(142.85)),
-        dramsim: (11_799_073.0, 1_982_212.0),
-    },
-    Expected {
-        kind: Kind::BgR,
-        mode: Mode::Parallel(16),
-        ramulator: (8_412_283.0, 1_980_780.0, Some(66.30)),
-        dramsim: (8_422_878.0, 1_980_175.0),
-    },
-    Expected {
-        kind: Kind::RandR,
-        mode: Mode::Parallel(16),
-        ramulator: (14_157_561.0, 44.0, Some(112.26)),
-        dramsim: (14_295_933.0, 44.0),
-    },
+const FULL: [Row; 8] = [
+    (Kind::StreamR, Saturate, [10_712_499.0, 1_982_783.0, 191.5], [10_228_593.0, 1_982_771.0]),
+    (Kind::StreamW, Saturate, [10_853_594.0, 1_982_475.0, 280.8], [10_340_662.0, 1_982_947.0]),
+    (Kind::BgR, Saturate, [8_412_301.0, 1_980_637.0, 154.8], [8_421_405.0, 1_979_379.0]),
+    (Kind::RandR, Saturate, [13_852_287.0, 83.0, 258.6], [13_756_860.0, 158.0]),
+    (Kind::StreamR, Parallel(16), [11_990_758.0, 1_983_016.0, 94.93], [12_000_050.0, 1_982_933.0]),
+    (Kind::StreamW, Parallel(16), [11_987_292.0, 1_982_324.0, 142.85], [11_799_073.0, 1_982_212.0]),
+    (Kind::BgR, Parallel(16), [8_412_283.0, 1_980_780.0, 66.30], [8_422_878.0, 1_980_175.0]),
+    (Kind::RandR, Parallel(16), [14_157_561.0, 44.0, 112.26], [14_295_933.0, 44.0]),
 ];
 
 fn differ(found: f64, expected: f64) -> f64 {
@@ -95,37 +50,29 @@ fn differ(found: f64, expected: f64) -> f64 {
 
 #[test]
 fn full_traces_take_as_long_as_elsewhere() {
-    for Expected { kind, mode, ramulator, dramsim } in FULL {
+    for (kind, mode, ramulator, dramsim) in FULL {
         let run = run(&machine_h(), trace(kind).take(REQUESTS), mode, &mut ());
         let cycles = run.cycles();
         let hits = run.stats.row_hits as f64;
         let context = format!("{kind:?} {mode:?}: {cycles} cycles, {hits} hits");
         let tolerance = if kind == Kind::StreamW { 0.06 } else { 0.02 };
-        assert!(differ(cycles, ramulator.0) < tolerance, "{context}");
-        if !(kind == Kind::StreamR && matches!(mode, Mode::Saturate)) {
-            assert!(differ(cycles, dramsim.0) < tolerance, "{context}");
+        if !(kind == Kind::StreamR && mode == Saturate) {
+            assert!(differ(cycles, dramsim[0]) < tolerance, "{context}");
         }
-        // Far nearer to the simulator whose controller ours follows.
-        assert!(differ(cycles, ramulator.0) < 0.001, "{context}");
-        for other in [ramulator.1, dramsim.1] {
+        // It is far nearer to the simulator whose controller ours follows.
+        assert!(differ(cycles, ramulator[0]) < 0.001, "{context}");
+        for other in [ramulator[1], dramsim[1]] {
             assert!((hits - other).abs() <= 0.001 * REQUESTS as f64, "{context}");
         }
-        let mean = ramulator.2.expect("measured");
-        assert!(differ(run.mean_latency(), mean) < 0.005, "{context}, mean {}", run.mean_latency());
+        let mean = run.mean_latency();
+        assert!(differ(mean, ramulator[2]) < 0.005, "{context}, mean {mean}");
         assert_eq!(run.stats.requests(), REQUESTS as u64);
     }
 }
 
 #[test]
 fn latencies_at_lower_loads_are_those_of_ramulator() {
-    let modes = [
-        Mode::Parallel(1),
-        Mode::Parallel(2),
-        Mode::Parallel(32),
-        Mode::Pace(8),
-        Mode::Pace(50),
-        Mode::Pace(200),
-    ];
+    let modes = [Parallel(1), Parallel(2), Parallel(32), Pace(8), Pace(50), Pace(200)];
     let expected = [
         (Kind::StreamR, [22.23, 22.38, 174.0, 53.98, 33.67, 33.30]),
         (Kind::BgR, [22.36, 22.29, 133.5, 43.33, 33.20, 33.80]),
@@ -158,7 +105,7 @@ fn unloaded_reads_take_what_their_commands_take() {
     // Closed bank: tRCD + CL + BL / 2; open row: CL + BL / 2; another row: tRP before. The last
     // waits for nothing else: 76 cycles after the row was opened, tRAS is over.
     let mut latencies = InOrder::default();
-    run(&machine_h(), [0, 64, 128, 1 << 17], Mode::Parallel(1), &mut latencies);
+    run(&machine_h(), [0, 64, 128, 1 << 17], Parallel(1), &mut latencies);
     assert_eq!(latencies.0, [38, 21, 21, 55]);
 }
 
@@ -169,19 +116,19 @@ fn bounds_that_follow_from_the_timing_are_met() {
         run(&machine_h(), trace(kind).take(500_000), mode, &mut ()).cycles() / 500_000.0
     };
     // Four activates per tFAW; nothing is faster, and random reads come near.
-    let random = per_request(Kind::RandR, Mode::Saturate);
+    let random = per_request(Kind::RandR, Saturate);
     assert!((26.0 / 4.0 / refresh..7.0).contains(&random), "{random}");
     // The data bus.
-    let spread = per_request(Kind::BgR, Mode::Saturate);
+    let spread = per_request(Kind::BgR, Saturate);
     assert!((4.0 / refresh..4.23).contains(&spread), "{spread}");
     // One bank group after another: tCCD_L.
-    let stream = per_request(Kind::StreamR, Mode::Parallel(16));
+    let stream = per_request(Kind::StreamR, Parallel(16));
     assert!((5.95..6.05).contains(&stream), "{stream}");
 }
 
 #[test]
 fn mixed_random_traffic_drains_and_stays_near_the_activation_bound() {
-    let run = run(&machine_h(), trace(Kind::RandW).take(500_000), Mode::Saturate, &mut ());
+    let run = run(&machine_h(), trace(Kind::RandW).take(500_000), Saturate, &mut ());
     let per_request = run.cycles() / 500_000.0;
     assert!((6.8..7.3).contains(&per_request), "{per_request}");
 }
