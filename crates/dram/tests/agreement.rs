@@ -4,10 +4,8 @@
 
 mod common;
 
-use common::{Kind, machine_h, run, trace};
-use memweir_dram::Observer;
+use common::{Kind, Seen, machine_h, run, trace};
 use memweir_dram::drive::Mode::{self, Pace, Parallel, Saturate};
-use memweir_dram::request::Completion;
 use sha2::{Digest, Sha256};
 
 const REQUESTS: usize = 2_000_000;
@@ -90,23 +88,13 @@ fn latencies_at_lower_loads_are_those_of_ramulator() {
     }
 }
 
-/// Latencies of reads in the order of their completions.
-#[derive(Default)]
-struct InOrder(Vec<u64>);
-
-impl Observer for InOrder {
-    fn completed(&mut self, completion: &Completion) {
-        self.0.push(completion.done.0 - completion.accepted.0);
-    }
-}
-
 #[test]
 fn unloaded_reads_take_what_their_commands_take() {
     // Closed bank: tRCD + CL + BL / 2; open row: CL + BL / 2; another row: tRP before. The last
     // waits for nothing else: 76 cycles after the row was opened, tRAS is over.
-    let mut latencies = InOrder::default();
-    run(&machine_h(), [0, 64, 128, 1 << 17], Parallel(1), &mut latencies);
-    assert_eq!(latencies.0, [38, 21, 21, 55]);
+    let mut seen = Seen::default();
+    run(&machine_h(), [0, 64, 128, 1 << 17], Parallel(1), &mut seen);
+    assert_eq!(seen.latencies(), [38, 21, 21, 55]);
 }
 
 #[test]

@@ -3,29 +3,20 @@
 
 mod common;
 
-use common::{Kind, machine_h, run, trace};
+use common::{Kind, Seen, machine_h, run, trace};
 use memweir_core::names::Named;
 use memweir_core::{Cycles, Direction, PhysAddr};
-use memweir_dram::command::{Command, CommandKind};
+use memweir_dram::command::CommandKind;
 use memweir_dram::config::{MapLayout, PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
 use memweir_dram::drive::Mode;
-use memweir_dram::request::{Completion, Request, RowOutcome, Source};
-use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
+use memweir_dram::request::{Request, RowOutcome, Source};
+use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
 use proptest::prelude::*;
 
 const ROW: u64 = 1 << 17;
 
-#[derive(Default)]
-struct Completions(Vec<Completion>);
-
-impl Observer for Completions {
-    fn completed(&mut self, completion: &Completion) {
-        self.0.push(*completion);
-    }
-}
-
 /// Offers a request as soon as there is room; returns the next cycle.
-fn offer(memory: &mut MemorySystem, now: u64, request: Request, seen: &mut Completions) -> u64 {
+fn offer(memory: &mut MemorySystem, now: u64, request: Request, seen: &mut Seen) -> u64 {
     let mut now = now;
     while memory.enqueue(Cycles(now), request).is_err() {
         let next = memory.next_event().expect("it is full").0;
@@ -36,7 +27,7 @@ fn offer(memory: &mut MemorySystem, now: u64, request: Request, seen: &mut Compl
     now + 1
 }
 
-fn drain(memory: &mut MemorySystem, seen: &mut Completions) {
+fn drain(memory: &mut MemorySystem, seen: &mut Seen) {
     while let Some(next) = memory.next_event() {
         memory.advance(next, seen);
     }
@@ -49,13 +40,13 @@ fn request(address: u64, direction: Direction, source: u16, tag: u32) -> Request
 #[test]
 fn a_conflict_is_blamed_on_whoever_opened_the_row() {
     let mut memory = MemorySystem::new(&machine_h()).unwrap();
-    let mut seen = Completions::default();
+    let mut seen = Seen::default();
     for (now, row, source) in [(0, 0, 1), (100, 0, 2), (200, 1, 3), (300, 0, 1)] {
         let read = request(row * ROW, Direction::Read, source, 0);
         offer(&mut memory, now, read, &mut seen);
         drain(&mut memory, &mut seen);
     }
-    let found: Vec<_> = seen.0.iter().map(|c| (c.outcome, c.blamed)).collect();
+    let found: Vec<_> = seen.completions.iter().map(|c| (c.outcome, c.blamed)).collect();
     let expected = [
         (RowOutcome::Miss, None),
         (RowOutcome::Hit, None),
@@ -69,7 +60,7 @@ fn a_conflict_is_blamed_on_whoever_opened_the_row() {
 #[test]
 fn reads_of_lines_that_wait_to_be_written_are_answered_at_once() {
     let mut memory = MemorySystem::new(&machine_h()).unwrap();
-    let mut seen = Completions::default();
+    let mut seen = Seen::default();
     let (read, write) = (Direction::Read, Direction::Write);
     // A read elsewhere keeps the write waiting.
     for (now, address, direction) in [(0, ROW, read), (0, 0, write), (1, 0, read), (1, 0, write)] {
@@ -80,20 +71,20 @@ fn reads_of_lines_that_wait_to_be_written_are_answered_at_once() {
     assert_eq!((stats.reads, stats.writes), (2, 2));
     assert_eq!((stats.forwarded, stats.coalesced), (1, 1));
     assert_eq!((stats.row_hits, stats.row_misses, stats.row_conflicts), (2, 1, 1));
-    assert_eq!(seen.0[0].done, Cycles(2));
+    assert_eq!(seen.completions[0].done, Cycles(2));
 }
 
 /// Returns the wait of a read of another row while requests stream through the row in its way.
 fn wait_behind_a_stream(config: &MemoryConfig) -> u64 {
     let mut memory = MemorySystem::new(config).unwrap();
-    let mut seen = Completions::default();
+    let mut seen = Seen::default();
     let mut now = offer(&mut memory, 0, request(0, Direction::Read, 0, 1), &mut seen);
     now = offer(&mut memory, now, request(ROW, Direction::Read, 1, 0), &mut seen);
     for line in 2..8000 {
         now = offer(&mut memory, now, request(line % 128 * 64, Direction::Read, 0, 1), &mut seen);
     }
     drain(&mut memory, &mut seen);
-    let other = seen.0.iter().find(|c| c.request.tag == 0).unwrap();
+    let other = seen.completions.iter().find(|c| c.request.tag == 0).unwrap();
     other.done.0 - other.accepted.0
 }
 
@@ -117,7 +108,7 @@ fn reads_are_served_although_writes_never_end() {
     let mut config = machine_h();
     config.age_limit = Some(Cycles(3000));
     let mut memory = MemorySystem::new(&config).unwrap();
-    let mut seen = Completions::default();
+    let mut seen = Seen::default();
     let mut now = 0;
     for i in 0..3000 {
         if i == 100 {
@@ -126,7 +117,7 @@ fn reads_are_served_although_writes_never_end() {
         now = offer(&mut memory, now, request(i * 8192, Direction::Write, 0, 0), &mut seen);
     }
     drain(&mut memory, &mut seen);
-    let read = seen.0.iter().find(|c| c.request.tag == 7).unwrap();
+    let read = seen.completions.iter().find(|c| c.request.tag == 7).unwrap();
     assert!(read.done.0 - read.accepted.0 < 3500, "{read:?}");
 }
 
@@ -134,9 +125,9 @@ fn reads_are_served_although_writes_never_end() {
 fn in_order_means_in_order() {
     let mut config = machine_h();
     config.scheduler = Scheduler::Fcfs;
-    let mut seen = Completions::default();
+    let mut seen = Seen::default();
     run(&config, trace(Kind::RandR).take(2000), Mode::Saturate, &mut seen);
-    assert!(seen.0.iter().map(|c| c.request.tag).eq(0..2000));
+    assert!(seen.completions.iter().map(|c| c.request.tag).eq(0..2000));
 }
 
 #[test]
@@ -203,17 +194,6 @@ proptest! {
     }
 }
 
-#[derive(Default)]
-struct Refreshes(Vec<(u64, u16, u16)>);
-
-impl Observer for Refreshes {
-    fn command(&mut self, command: &Command) {
-        if command.kind == CommandKind::RefreshBank {
-            self.0.push((command.at.0, command.to.group, command.to.bank));
-        }
-    }
-}
-
 #[test]
 fn banks_are_refreshed_in_turn() {
     for (name, turns) in [("lpddr4-3200", 8), ("ddr5-4800", 4)] {
@@ -221,13 +201,14 @@ fn banks_are_refreshed_in_turn() {
         config.refresh = RefreshPolicy::PerBank;
         let interval = config.spec().bank_refresh_interval().unwrap().0;
         let mut memory = MemorySystem::new(&config).unwrap();
-        let mut seen = Refreshes::default();
+        let mut seen = Seen::default();
         let controllers = u64::from(config.controllers());
         memory.advance(Cycles(interval * 2 * turns), &mut seen);
-        assert_eq!(seen.0.len() as u64, 2 * turns * controllers, "{name}");
-        let last = seen.0.last().unwrap();
-        assert_eq!((last.0, last.2), (interval * 2 * turns, turns as u16 - 1), "{name}");
-        assert!(seen.0.iter().all(|(_, group, _)| *group == 0), "{name}");
+        seen.commands.retain(|command| command.kind == CommandKind::RefreshBank);
+        assert_eq!(seen.commands.len() as u64, 2 * turns * controllers, "{name}");
+        let last = seen.commands.last().unwrap();
+        assert_eq!((last.at.0, last.to.bank), (interval * 2 * turns, turns as u16 - 1), "{name}");
+        assert!(seen.commands.iter().all(|command| command.to.group == 0), "{name}");
     }
 }
 
@@ -263,11 +244,10 @@ fn dram_and_slower_cells_share_a_channel() {
     let config = MemoryConfig::of_ranks(vec![dram.into(), slow.into()], 1);
     let config = config.with_layout(MapLayout::Plain);
     let rank = 1 << 13;
-    let mut seen = Completions::default();
+    let mut seen = Seen::default();
     run(&config, [0, rank, 2 * ROW + rank + 64], Mode::Parallel(1), &mut seen);
-    let latencies: Vec<u64> = seen.0.iter().map(|c| c.done.0 - c.accepted.0).collect();
     // 17 + 17 + 4; 120 + 17 + 4; and 17 more to close the other row.
-    assert_eq!(latencies, [38, 141, 158]);
+    assert_eq!(seen.latencies(), [38, 141, 158]);
 }
 
 #[test]
@@ -287,48 +267,25 @@ fn queues_that_cannot_be_held_are_refused() {
 /// LPDDR2: four rows take 18 of the 27 cycles of tFAW, and a refresh of a bank counts like one.
 #[test]
 fn rows_wait_for_refreshes_of_banks_in_the_window_of_four() {
-    #[derive(Default)]
-    struct Opened(Vec<(u64, CommandKind)>);
-    impl Observer for Opened {
-        fn command(&mut self, command: &Command) {
-            if matches!(command.kind, CommandKind::Activate | CommandKind::RefreshBank) {
-                self.0.push((command.at.0, command.kind));
-            }
-        }
-    }
     let mut config = MemoryConfig::new(MemorySpec::shipped("lpddr2-1066").unwrap());
     config.refresh = RefreshPolicy::PerBank;
-    let mut seen = Opened::default();
-    run(
-        &config,
-        trace(Kind::RandR).map(|word| word & ((1 << 29) - 1)).take(20_000),
-        Mode::Saturate,
-        &mut seen,
-    );
+    let mut seen = Seen::default();
+    let words = trace(Kind::RandR).map(|word| word & ((1 << 29) - 1)).take(20_000);
+    run(&config, words, Mode::Saturate, &mut seen);
+    let mut counted = seen.kinds();
+    counted.retain(|(_, kind)| matches!(kind, CommandKind::Activate | CommandKind::RefreshBank));
     let fourth = |kind: CommandKind| {
-        let windows = seen.0.windows(5).filter(|w| w.iter().any(|(_, known)| *known == kind));
+        let windows = counted.windows(5).filter(|w| w.iter().any(|(_, known)| *known == kind));
         windows.map(|w| w[4].0 - w[0].0).min().unwrap()
     };
     assert_eq!(fourth(CommandKind::Activate), 27);
     assert_eq!(fourth(CommandKind::RefreshBank), 27);
 }
 
-/// Latencies of the reads of one source.
-struct Waits(Vec<u64>);
-
-impl Observer for Waits {
-    fn completed(&mut self, completion: &Completion) {
-        if completion.request.source == Source(1) && completion.request.direction == Direction::Read
-        {
-            self.0.push(completion.done.0 - completion.accepted.0);
-        }
-    }
-}
-
 /// Returns the longest wait of reads here and there, among row hits and writes that never end.
 fn longest_wait(config: &MemoryConfig, seed: u64) -> u64 {
     let mut memory = MemorySystem::new(config).unwrap();
-    let mut seen = Waits(Vec::new());
+    let mut seen = Seen::default();
     let (mut now, mut state) = (0, seed);
     for i in 0..30_000u64 {
         state =
@@ -340,19 +297,11 @@ fn longest_wait(config: &MemoryConfig, seed: u64) -> u64 {
             1..20 => (chance % 128 * 64, Direction::Write, 0),
             _ => (i % 128 * 64, Direction::Read, 0),
         };
-        let request = request(address, direction, source, 0);
-        while memory.enqueue(Cycles(now), request).is_err() {
-            let next = memory.next_event().expect("it is full").0;
-            memory.advance(Cycles(next), &mut seen);
-            now = next + 1;
-        }
-        memory.advance(Cycles(now), &mut seen);
-        now += 1;
+        now = offer(&mut memory, now, request(address, direction, source, 0), &mut seen);
     }
-    while let Some(next) = memory.next_event() {
-        memory.advance(next, &mut seen);
-    }
-    seen.0.into_iter().max().expect("there are such reads")
+    drain(&mut memory, &mut seen);
+    seen.completions.retain(|completion| completion.request.source == Source(1));
+    seen.latencies().into_iter().max().expect("there are such reads")
 }
 
 /// A read that has waited for the limit is served before all younger requests. It still waits for

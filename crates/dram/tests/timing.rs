@@ -4,22 +4,13 @@
 
 mod common;
 
-use common::{machine_h, run};
+use common::{Seen, machine_h, run};
 use memweir_core::{Cycles, Direction, PhysAddr};
-use memweir_dram::command::{Command, CommandKind as C};
+use memweir_dram::command::CommandKind as C;
 use memweir_dram::config::{MapLayout, PagePolicy};
 use memweir_dram::drive::Mode;
 use memweir_dram::request::{Request, Source};
-use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem, Observer};
-
-#[derive(Default)]
-struct Commands(Vec<(u64, C)>);
-
-impl Observer for Commands {
-    fn command(&mut self, command: &Command) {
-        self.0.push((command.at.0, command.kind));
-    }
-}
+use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
 
 const WRITE: u64 = 1;
 const GROUP: u64 = 1 << 13;
@@ -32,9 +23,9 @@ fn read(address: u64) -> Request {
 }
 
 fn commands(config: &MemoryConfig, words: &[u64]) -> Vec<(u64, C)> {
-    let mut commands = Commands::default();
-    run(config, words.iter().copied(), Mode::Saturate, &mut commands);
-    commands.0
+    let mut seen = Seen::default();
+    run(config, words.iter().copied(), Mode::Saturate, &mut seen);
+    seen.kinds()
 }
 
 fn expect(words: &[u64], expected: &[(u64, C)]) {
@@ -138,7 +129,7 @@ fn closed_page_policy_auto_precharges() {
 #[test]
 fn refresh_precharges_banks_and_respects_trfc() {
     let mut memory = MemorySystem::new(&machine_h()).unwrap();
-    let mut seen = Commands::default();
+    let mut seen = Seen::default();
     memory.enqueue(Cycles(9000), read(0)).unwrap();
     memory.advance(Cycles(9369), &mut seen);
     memory.enqueue(Cycles(9370), read(64)).unwrap();
@@ -154,7 +145,7 @@ fn refresh_precharges_banks_and_respects_trfc() {
         (18_720, C::PrechargeAll),
         (18_737, C::Refresh),
     ];
-    assert_eq!(seen.0, expected);
+    assert_eq!(seen.kinds(), expected);
 }
 
 #[test]
@@ -162,7 +153,7 @@ fn idle_ranks_power_down_and_respect_txp() {
     let mut config = machine_h();
     config.power.power_down_after = Some(Cycles(100));
     let mut memory = MemorySystem::new(&config).unwrap();
-    let mut seen = Commands::default();
+    let mut seen = Seen::default();
     memory.advance(Cycles(500), &mut seen);
     memory.enqueue(Cycles(501), read(0)).unwrap();
     memory.advance(Cycles(1000), &mut seen);
@@ -174,7 +165,7 @@ fn idle_ranks_power_down_and_respect_txp() {
         (526, C::Read),
         (626, C::PowerDownEnter),
     ];
-    assert_eq!(seen.0, expected);
+    assert_eq!(seen.kinds(), expected);
 }
 
 #[test]
@@ -182,15 +173,15 @@ fn self_refresh_replaces_refresh() {
     let mut config = machine_h();
     config.power.self_refresh_after = Some(Cycles(1000));
     let mut memory = MemorySystem::new(&config).unwrap();
-    let mut seen = Commands::default();
+    let mut seen = Seen::default();
     memory.advance(Cycles(100_000), &mut seen);
-    assert_eq!(seen.0, [(1000, C::SelfRefreshEnter)]);
+    assert_eq!(seen.kinds(), [(1000, C::SelfRefreshEnter)]);
     memory.enqueue(Cycles(100_001), read(0)).unwrap();
     memory.advance(Cycles(100_900), &mut seen);
     // tXS = 360 ns, 433 cycles (432.17, rounded up); then the refresh that must lie between two
     // self-refreshes, tRFC = 420 cycles.
     let woken = [(100_001, C::SelfRefreshExit), (100_434, C::Refresh), (100_854, C::Activate)];
-    assert_eq!(seen.0[1..4], woken);
+    assert_eq!(seen.kinds()[1..4], woken);
 }
 
 #[test]
@@ -198,7 +189,7 @@ fn adaptive_pages_close_without_further_requests() {
     let mut config = machine_h();
     config.page = PagePolicy::Adaptive { timeout: Cycles(100) };
     let mut memory = MemorySystem::new(&config).unwrap();
-    let mut seen = Commands::default();
+    let mut seen = Seen::default();
     for now in [0, 1000] {
         memory.enqueue(Cycles(now), read(0)).unwrap();
         memory.advance(Cycles(now + 990), &mut seen);
@@ -212,5 +203,5 @@ fn adaptive_pages_close_without_further_requests() {
         (1017, C::Read),
         (1217, C::Precharge),
     ];
-    assert_eq!(seen.0, expected);
+    assert_eq!(seen.kinds(), expected);
 }

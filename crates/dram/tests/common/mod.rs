@@ -5,7 +5,7 @@
 use std::convert::Infallible;
 
 use memweir_core::{Cycles, Direction, PhysAddr};
-use memweir_dram::command::Command;
+use memweir_dram::command::{Command, CommandKind};
 use memweir_dram::config::MapLayout;
 use memweir_dram::drive::{Driven, Mode, Offer, PartObserver, drive};
 use memweir_dram::request::{Completion, Source};
@@ -69,6 +69,35 @@ pub(crate) fn trace(kind: Kind) -> impl Iterator<Item = u64> {
             line << 6 | u64::from(writes)
         }
     })
+}
+
+/// Observer that keeps what it sees.
+#[derive(Default)]
+pub(crate) struct Seen {
+    pub(crate) completions: Vec<Completion>,
+    pub(crate) commands: Vec<Command>,
+}
+
+impl Observer for Seen {
+    fn completed(&mut self, completion: &Completion) {
+        self.completions.push(*completion);
+    }
+
+    fn command(&mut self, command: &Command) {
+        self.commands.push(*command);
+    }
+}
+
+impl Seen {
+    /// Returns the cycles and kinds of the commands.
+    pub(crate) fn kinds(&self) -> Vec<(u64, CommandKind)> {
+        self.commands.iter().map(|command| (command.at.0, command.kind)).collect()
+    }
+
+    /// Returns the latencies of all requests in the order of their completions.
+    pub(crate) fn latencies(&self) -> Vec<u64> {
+        self.completions.iter().map(|c| c.done.0 - c.accepted.0).collect()
+    }
 }
 
 /// Result of a run.
