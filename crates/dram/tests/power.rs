@@ -2,42 +2,19 @@
 
 mod common;
 
-use common::{Kind, trace};
-use memweir_core::{Cycles, Direction, PhysAddr};
+use common::{Kind, run, trace};
+use memweir_dram::drive::Mode;
 use memweir_dram::energy::EnergyMeter;
-use memweir_dram::request::{Request, Source};
-use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
+use memweir_dram::{MemoryConfig, MemorySpec};
 
 const REQUESTS: usize = 100_000;
 
 /// Milliwatts with the queues kept full.
 fn saturated(kind: Kind) -> f64 {
     let config = MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap());
-    let mut system = MemorySystem::new(&config).unwrap();
     let mut meter = EnergyMeter::new(&config);
-    let mut now = 0;
-    for (tag, word) in trace(kind).take(REQUESTS).enumerate() {
-        let direction = if word & 1 == 1 { Direction::Write } else { Direction::Read };
-        let request = Request {
-            address: PhysAddr(word & !63),
-            direction,
-            source: Source(0),
-            tag: tag as u32,
-        };
-        while system.enqueue(Cycles(now), request).is_err() {
-            now = system.next_event().unwrap().0.max(now);
-            system.advance(Cycles(now), &mut meter);
-            now += 1;
-        }
-        system.advance(Cycles(now), &mut meter);
-        now += 1;
-    }
-    while let Some(event) = system.next_event() {
-        system.advance(event, &mut meter);
-        now = event.0;
-    }
-    let report = meter.report(Cycles(now));
-    report.average_milliwatts()
+    let run = run(&config, trace(kind).take(REQUESTS), Mode::Saturate, &mut meter);
+    meter.report(run.driven.cycles).average_milliwatts()
 }
 
 /// DRAMsim3 subtracts from the current of an activate the standby current of a rank with all banks
