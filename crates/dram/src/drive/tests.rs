@@ -20,9 +20,17 @@ fn offer(address: u64, direction: Direction) -> Offer {
     Offer { address: PhysAddr(address), direction, source: Source(0), due: Cycles::ZERO }
 }
 
-fn drive_all(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
+fn drive_through(
+    memory: &mut impl Target,
+    plan: impl Into<DrivePlan>,
+    offers: &[Offer],
+) -> Result<DrivenParts, DriveError<Infallible>> {
     let mut offers = offers.iter().copied();
-    drive(memory, mode, || Ok::<_, Infallible>(offers.next()), &mut ()).unwrap().whole
+    drive(memory, plan, || Ok(offers.next()), &mut ())
+}
+
+fn drive_all(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
+    drive_through(memory, mode, offers).unwrap().whole
 }
 
 /// The driver's loop as defined, cycle by cycle.
@@ -91,11 +99,10 @@ fn sums_are_held_against_each_other() {
 
 #[test]
 fn a_warm_up_is_served_but_not_measured() {
-    let mut offers = [0, 64, 128].map(|address| offer(address, Direction::Read)).into_iter();
+    let offers = [0, 64, 128].map(|address| offer(address, Direction::Read));
     let plan = DrivePlan { mode: Mode::Pace(1000), warm_up: 1 };
     let mut memory = memory(|_| {});
-    let source = || Ok::<_, Infallible>(offers.next());
-    let driven = drive(&mut memory, plan, source, &mut ()).unwrap();
+    let driven = drive_through(&mut memory, plan, &offers).unwrap();
     // The first read opens the row, and is answered before the second is due.
     let (whole, before) = (&driven.whole, &driven.warm_up.as_ref().unwrap().whole);
     assert_eq!((before.cycles, before.rows.misses, before.reads), (Cycles(1000), 1, 1));
@@ -103,9 +110,7 @@ fn a_warm_up_is_served_but_not_measured() {
     assert_eq!((driven.stats[0].activates, memory.stats().activates), (0, 1));
     assert_eq!(driven.end(), Cycles(2022));
     let plan = DrivePlan { warm_up: 3, ..plan };
-    let mut offers = (0..3).map(|line| offer(line * 64, Direction::Read));
-    let source = || Ok::<_, Infallible>(offers.next());
-    let refused = drive(&mut self::memory(|_| {}), plan, source, &mut ()).unwrap_err();
+    let refused = drive_through(&mut self::memory(|_| {}), plan, &offers).unwrap_err();
     assert!(matches!(refused, DriveError::NothingMeasured { requests: 3 }), "{refused}");
 }
 
@@ -145,9 +150,7 @@ proptest! {
     ) {
         let warm_up = (part * offers.len() as f64) as u64;
         let run = |warm_up| {
-            let mut offers = offers.iter().copied();
-            let source = || Ok::<_, Infallible>(offers.next());
-            drive(&mut memory(|_| {}), DrivePlan { mode, warm_up }, source, &mut ()).unwrap()
+            drive_through(&mut memory(|_| {}), DrivePlan { mode, warm_up }, &offers).unwrap()
         };
         let (plain, warm) = (run(0), run(warm_up));
         prop_assert!(warm.verify(offers.len() as u64).is_ok());
@@ -214,23 +217,12 @@ mod parts {
     }
 
     fn alone(config: &MemoryConfig, offers: &[Offer], mode: Mode) -> (Driven, Stats) {
-        let mut memory = MemorySystem::new(config).unwrap();
-        let mut offers = offers.iter().copied();
-        let source = || Ok::<_, std::convert::Infallible>(offers.next());
-        let driven = drive(&mut memory, mode, source, &mut ()).unwrap().whole;
-        (driven, memory.stats())
+        let driven = drive_through(&mut MemorySystem::new(config).unwrap(), mode, offers).unwrap();
+        (driven.whole, driven.stats[0])
     }
 
-    fn together(
-        parts: &[(PhysAddr, MemoryConfig)],
-        offers: &[Offer],
-        mode: Mode,
-    ) -> (DrivenParts, Vec<Stats>) {
-        let mut memory = Hybrid::new(parts).unwrap();
-        let mut offers = offers.iter().copied();
-        let source = || Ok::<_, std::convert::Infallible>(offers.next());
-        let driven = drive(&mut memory, mode, source, &mut ()).unwrap();
-        (driven, memory.stats())
+    fn together(parts: &[(PhysAddr, MemoryConfig)], offers: &[Offer], mode: Mode) -> DrivenParts {
+        drive_through(&mut Hybrid::new(parts).unwrap(), mode, offers).unwrap()
     }
 
     /// Memories with one clock that share nothing behave side by side as each does alone.
@@ -240,7 +232,7 @@ mod parts {
         let second = configs[0].capacity().0;
         let offers = offers(second, 20_000);
         let parts = [(PhysAddr(0), configs[0].clone()), (PhysAddr(second), configs[1].clone())];
-        let (found, stats) = together(&parts, &offers, Mode::Due);
+        let found = together(&parts, &offers, Mode::Due);
         let mut sum = Driven::default();
         for (part, wanted) in [(0, false), (1, true)] {
             let (mut by_itself, mut counts) =
@@ -250,17 +242,13 @@ mod parts {
             sum.rows = sum.rows.and(by_itself.rows);
             by_itself.cycles = found.whole.cycles;
             // Alone, its refreshes end with its last answer.
-            counts.refreshes = stats[part].refreshes;
-            counts.precharges = stats[part].precharges;
+            counts.refreshes = found.stats[part].refreshes;
+            counts.precharges = found.stats[part].precharges;
             assert_eq!(found.parts[part], by_itself);
-            assert_eq!(stats[part], counts);
+            assert_eq!(found.stats[part], counts);
         }
         let whole = &found.whole;
-        assert_eq!((whole.reads, whole.writes), (sum.reads, sum.writes));
-        assert_eq!(
-            (whole.rows.hits, whole.rows.misses, whole.rows.conflicts),
-            (sum.rows.hits, sum.rows.misses, sum.rows.conflicts)
-        );
+        assert_eq!((whole.reads, whole.writes, whole.rows), (sum.reads, sum.writes, sum.rows));
         assert_eq!(whole.latencies.count(), whole.reads);
     }
 
@@ -273,9 +261,9 @@ mod parts {
         for name in ["pcm-lpddr2", "nvm-2400", "ddr5-4800", "cxl-ddr4"] {
             let parts = [(PhysAddr(0), first.clone()), (PhysAddr(second), shipped(name))];
             for mode in [Mode::Saturate, Mode::Parallel(16), Mode::Pace(50), Mode::Due] {
-                let (found, stats) = together(&parts, &offers, mode);
+                let found = together(&parts, &offers, mode);
                 let (by_itself, counts) = alone(&first, &offers, mode);
-                assert_eq!((&found.whole, stats[0]), (&by_itself, counts), "{name} {mode}");
+                assert_eq!((&found.whole, found.stats[0]), (&by_itself, counts), "{name} {mode}");
                 assert_eq!(found.parts[0], by_itself);
                 assert_eq!(found.parts[1].requests(), 0);
             }
@@ -296,7 +284,7 @@ mod parts {
             due: Cycles(due),
         };
         for due in 0..7 {
-            let (found, _) = together(&parts, &[read(due)], Mode::Due);
+            let found = together(&parts, &[read(due)], Mode::Due);
             let taken = (due * 833).div_ceil(2500);
             let done = ((taken + 48 + 6 + 3 + 8) * 2500).div_ceil(833);
             assert_eq!(found.whole.latencies.max(), Some(done - due), "{due}");
