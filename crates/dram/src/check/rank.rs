@@ -1,11 +1,14 @@
 //! State of a rank and its banks, as the rules need it.
 
+use std::iter::StepBy;
+use std::ops::Range;
+
 use memweir_core::Cycles;
 
 use crate::command::{BankAddress, Command, CommandKind};
 use crate::spec::BankRefresh;
 
-use super::limits::{BankLimits, Limits, Refresh};
+use super::limits::{Limits, Refresh};
 use super::refresh::Covered;
 use super::rule::{Report, Rule};
 
@@ -300,25 +303,35 @@ impl Rank {
         report.distance(Rule::TRfcPb, last, of_bank.busy, command);
         let last = self.last.activate.as_ref();
         report.distance(Rule::TRefsbrd, last, of_bank.from_row, command);
-        let taken = Taken::by(command, of_bank, &self.limits);
-        let counts = of_bank.counts_as_activate;
-        if self.turn & taken.mask() != 0 {
-            report.state(Rule::RefreshTurn, last_of(&self.banks, &taken), command);
+        let (taken, counts) = (self.taken(command, of_bank.kind), of_bank.counts_as_activate);
+        let mask: u64 = taken.clone().fold(0, |mask, number| mask | 1 << number);
+        if self.turn & mask != 0 {
+            let last = self.banks[self.bank_of(command)].refresh.as_ref();
+            report.state(Rule::RefreshTurn, last, command);
             self.turn = 0;
         }
-        for number in taken.banks() {
+        for number in taken {
             let bank = &mut self.banks[number];
             bank.check_idle(report, &self.limits, command);
             bank.covered.refresh(report, limits, of_bank.interval, command);
             bank.refresh = Some(*command);
         }
-        self.turn |= taken.mask();
+        self.turn |= mask;
         if self.turn.count_ones() as usize == self.banks.len() {
             self.turn = 0;
         }
         self.bank_refresh = Some(*command);
         if counts {
             self.check_window(report, command);
+        }
+    }
+
+    /// Returns the banks that a bank refresh covers.
+    fn taken(&self, command: &Command, kind: BankRefresh) -> StepBy<Range<usize>> {
+        let (number, banks) = (self.bank_of(command), usize::from(self.limits.banks));
+        match kind {
+            BankRefresh::SameNumber => (number % banks..self.banks.len()).step_by(banks),
+            _ => (number..number + 1).step_by(1),
         }
     }
 
@@ -392,36 +405,4 @@ impl Bank {
         }
         self.check_precharged(report, limits, command);
     }
-}
-
-/// The banks that a bank refresh covers: `count` of them from `first`, `stride` apart.
-struct Taken {
-    first: usize,
-    stride: usize,
-    count: usize,
-}
-
-impl Taken {
-    fn by(command: &Command, of_bank: &BankLimits, limits: &Limits) -> Self {
-        let (groups, banks) = (usize::from(limits.groups), usize::from(limits.banks));
-        let (group, bank) = (usize::from(command.to.group), usize::from(command.to.bank));
-        if of_bank.kind == BankRefresh::SameNumber {
-            Self { first: bank, stride: banks, count: groups }
-        } else {
-            Self { first: group * banks + bank, stride: banks, count: 1 }
-        }
-    }
-
-    fn banks(&self) -> impl Iterator<Item = usize> + use<> {
-        let (first, stride) = (self.first, self.stride);
-        (0..self.count).map(move |i| first + i * stride)
-    }
-
-    fn mask(&self) -> u64 {
-        self.banks().fold(0, |mask, bank| mask | 1 << bank)
-    }
-}
-
-fn last_of<'a>(banks: &'a [Bank], taken: &Taken) -> Option<&'a Command> {
-    banks[taken.first].refresh.as_ref()
 }
