@@ -255,17 +255,12 @@ fn refresh(
     policy: RefreshPolicy,
     (rrd, rrd_long): (u64, u64),
 ) -> Result<Option<Refresh>, Refusal> {
-    let maybe = |name: &str| spec.timing.get(name).map(|cycles| cycles.0);
-    let Some(all) = maybe("tRFC") else {
-        return match (spec.kind, maybe("tREFI")) {
-            (MediumKind::Nvm, None) => Ok(None),
-            _ => Err(Refusal::new(
-                format!("`{}` has no `tRFC`", spec.name),
-                "the rule checker needs it",
-            )),
-        };
-    };
+    let maybe = |name: &str| maybe(spec, name);
     let interval = maybe("tREFI");
+    if spec.kind == MediumKind::Nvm && interval.is_none() && maybe("tRFC").is_none() {
+        return Ok(None);
+    }
+    let all = need(spec, "tRFC")?;
     let checked = interval.filter(|_| policy != RefreshPolicy::Off);
     let turns = match spec.bank_refresh {
         BankRefresh::None => 0,
@@ -288,12 +283,11 @@ fn refresh(
 }
 
 fn sleep(spec: &MemorySpec) -> Option<Sleep> {
-    let get = |name: &str| spec.timing.get(name).map(|cycles| cycles.0);
-    let (least, exit) = (get("tCKE")?, get("tXP")?);
+    let (least, exit) = (maybe(spec, "tCKE")?, maybe(spec, "tXP")?);
     Some(Sleep {
         least,
         exit,
-        self_refresh: get("tCKESR").unwrap_or(least + 1),
-        self_refresh_exit: get("tXS").unwrap_or(exit),
+        self_refresh: maybe(spec, "tCKESR").unwrap_or(least + 1),
+        self_refresh_exit: maybe(spec, "tXS").unwrap_or(exit),
     })
 }
