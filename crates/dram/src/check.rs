@@ -120,19 +120,19 @@ impl Checker {
     /// Returns the number of violations.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.report.count()
+        self.report.counts.values().sum()
     }
 
     /// Returns the number of violations of each rule that was broken.
     #[must_use]
     pub fn counts(&self) -> &BTreeMap<Rule, u64> {
-        self.report.counts()
+        &self.report.counts
     }
 
     /// Returns the first violations, at most [`Violation::KEPT`].
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
-        self.report.kept()
+        &self.report.kept
     }
 }
 

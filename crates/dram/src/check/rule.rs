@@ -215,23 +215,13 @@ impl fmt::Display for Named<'_> {
 /// Violations found so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
-    kept: Vec<Violation>,
-    counts: BTreeMap<Rule, u64>,
+    /// The first of them, at most [`Violation::KEPT`].
+    pub(super) kept: Vec<Violation>,
+    /// Their number by rule.
+    pub(super) counts: BTreeMap<Rule, u64>,
 }
 
 impl Report {
-    pub(super) fn count(&self) -> u64 {
-        self.counts.values().sum()
-    }
-
-    pub(super) fn counts(&self) -> &BTreeMap<Rule, u64> {
-        &self.counts
-    }
-
-    pub(super) fn kept(&self) -> &[Violation] {
-        &self.kept
-    }
-
     pub(super) fn add(&mut self, violation: Violation) {
         *self.counts.entry(violation.rule).or_default() += 1;
         if self.kept.len() < Violation::KEPT {
