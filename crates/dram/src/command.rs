@@ -65,17 +65,22 @@ impl CommandKind {
     /// Number of commands.
     pub const COUNT: usize = 13;
 
-    /// Returns true if it addresses one bank for a request, and changes the state of no other.
-    pub(crate) fn is_to_bank(self) -> bool {
+    /// Returns true if it addresses a whole rank.
+    pub(crate) fn is_to_rank(self) -> bool {
         matches!(
             self,
-            Self::Activate
-                | Self::Precharge
-                | Self::Read
-                | Self::ReadAutoPrecharge
-                | Self::Write
-                | Self::WriteAutoPrecharge
+            Self::PrechargeAll
+                | Self::Refresh
+                | Self::PowerDownEnter
+                | Self::PowerDownExit
+                | Self::SelfRefreshEnter
+                | Self::SelfRefreshExit
         )
+    }
+
+    /// Returns true if it addresses one bank for a request, and changes the state of no other.
+    pub(crate) fn is_to_bank(self) -> bool {
+        !self.is_to_rank() && self != Self::RefreshBank
     }
 }
 

@@ -346,22 +346,10 @@ enum Target {
 
 impl Target {
     fn of(command: CommandKind, bank_refresh: BankRefresh) -> Self {
-        use CommandKind as C;
-        match command {
-            C::Activate
-            | C::Precharge
-            | C::Read
-            | C::ReadAutoPrecharge
-            | C::Write
-            | C::WriteAutoPrecharge => Self::Bank,
-            C::RefreshBank if bank_refresh == BankRefresh::SameNumber => Self::SameNumber,
-            C::RefreshBank => Self::Bank,
-            C::PrechargeAll
-            | C::Refresh
-            | C::PowerDownEnter
-            | C::PowerDownExit
-            | C::SelfRefreshEnter
-            | C::SelfRefreshExit => Self::Rank,
+        match (command, bank_refresh) {
+            (CommandKind::RefreshBank, BankRefresh::SameNumber) => Self::SameNumber,
+            _ if command.is_to_rank() => Self::Rank,
+            _ => Self::Bank,
         }
     }
 }

@@ -76,15 +76,10 @@ impl Channel {
             _ => (0, 0),
         };
         let banks = self.bus.shape().banks;
-        let (group, number) = match command {
-            CommandKind::PrechargeAll
-            | CommandKind::Refresh
-            | CommandKind::PowerDownEnter
-            | CommandKind::PowerDownExit
-            | CommandKind::SelfRefreshEnter
-            | CommandKind::SelfRefreshExit => (0, 0),
-            // A refresh of banks with the same number addresses the bank in the first group.
-            _ => (bank.bit / banks, bank.bit % banks),
+        // A refresh of banks with the same number addresses the bank in the first group.
+        let (group, number) = match command.is_to_rank() {
+            true => (0, 0),
+            false => (bank.bit / banks, bank.bit % banks),
         };
         let to = BankAddress {
             channel: self.number,

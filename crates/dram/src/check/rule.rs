@@ -193,16 +193,7 @@ impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Command { kind, to, row, .. } = self.0;
         write!(f, "{} of channel {} rank {}", kind.name(), to.channel, to.rank)?;
-        let whole_rank = matches!(
-            kind,
-            CommandKind::PrechargeAll
-                | CommandKind::Refresh
-                | CommandKind::PowerDownEnter
-                | CommandKind::PowerDownExit
-                | CommandKind::SelfRefreshEnter
-                | CommandKind::SelfRefreshExit
-        );
-        if !whole_rank {
+        if !kind.is_to_rank() {
             write!(f, " group {} bank {}", to.group, to.bank)?;
         }
         if *kind == CommandKind::Activate {
