@@ -65,6 +65,16 @@ impl CommandKind {
     /// Number of commands.
     pub const COUNT: usize = 13;
 
+    /// Returns the direction in which it moves data; `None` if it moves none.
+    #[must_use]
+    pub fn direction(self) -> Option<Direction> {
+        match self {
+            Self::Read | Self::ReadAutoPrecharge => Some(Direction::Read),
+            Self::Write | Self::WriteAutoPrecharge => Some(Direction::Write),
+            _ => None,
+        }
+    }
+
     /// Returns true if it addresses a whole rank.
     pub(crate) fn is_to_rank(self) -> bool {
         matches!(

@@ -67,10 +67,7 @@ impl Channel {
     fn describe(&self, command: CommandKind, bank: BankId, slot: u16, now: u64) -> Command {
         let (row, column) = match command {
             CommandKind::Activate => (self.queues.get(slot).row, 0),
-            CommandKind::Read
-            | CommandKind::ReadAutoPrecharge
-            | CommandKind::Write
-            | CommandKind::WriteAutoPrecharge => {
+            _ if command.direction().is_some() => {
                 (self.queues.get(slot).row, self.queues.get(slot).column)
             }
             _ => (0, 0),

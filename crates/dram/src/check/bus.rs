@@ -1,6 +1,8 @@
 //! The two buses that the ranks of a channel share.
 
-use crate::command::{Command, CommandKind};
+use memweir_core::Direction;
+
+use crate::command::Command;
 
 use super::limits::Limits;
 use super::rule::{Report, Rule};
@@ -52,17 +54,18 @@ impl Buses {
     }
 
     fn check_data(&mut self, report: &mut Report, limits: &Limits, command: &Command) {
-        let latency = match command.kind {
-            CommandKind::Read | CommandKind::ReadAutoPrecharge => limits.read_latency,
-            CommandKind::Write | CommandKind::WriteAutoPrecharge => limits.write_latency,
-            _ => return,
+        let latency = match command.kind.direction() {
+            Some(Direction::Read) => limits.read_latency,
+            Some(Direction::Write) => limits.write_latency,
+            None => return,
         };
+        let is_write = |command: &Command| command.kind.direction() == Some(Direction::Write);
         let start = command.at.0 + latency;
         let burst = Burst { command: *command, start, end: start + limits.burst };
         for earlier in self.bursts.iter().flatten() {
             // The controller drives the bus for writes to any rank.
             let changes_driver = earlier.command.to.rank != command.to.rank
-                && !(is_write(earlier.command.kind) && is_write(command.kind));
+                && !(is_write(&earlier.command) && is_write(command));
             let gap = if changes_driver { limits.rank_switch } else { 0 };
             if burst.start < earlier.end + gap && earlier.start < burst.end + gap {
                 let overlap = burst.start < earlier.end && earlier.start < burst.end;
@@ -75,8 +78,4 @@ impl Buses {
         self.bursts[self.next] = Some(burst);
         self.next = (self.next + 1) % ON_THEIR_WAY;
     }
-}
-
-fn is_write(kind: CommandKind) -> bool {
-    matches!(kind, CommandKind::Write | CommandKind::WriteAutoPrecharge)
 }

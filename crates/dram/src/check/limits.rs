@@ -191,10 +191,7 @@ impl Limits {
     pub(super) fn command_cycles(&self, kind: CommandKind) -> u64 {
         use CommandKind as K;
         let told_by_cke = matches!(kind, K::PowerDownEnter | K::PowerDownExit | K::SelfRefreshExit);
-        let with_address = matches!(
-            kind,
-            K::Activate | K::Read | K::ReadAutoPrecharge | K::Write | K::WriteAutoPrecharge
-        );
+        let with_address = kind == K::Activate || kind.direction().is_some();
         match self.standard {
             _ if told_by_cke => 0,
             Standard::Ddr | Standard::Lpddr2 => 1,

@@ -14,12 +14,9 @@ use crate::spec::{MemorySpec, SHIPPED};
 type Line = (u64, K, u16, u16, u16);
 
 fn command((at, kind, rank, group, bank): Line) -> Command {
-    let row = u32::from(matches!(
-        kind,
-        K::Activate | K::Read | K::ReadAutoPrecharge | K::Write | K::WriteAutoPrecharge
-    ));
+    let has_row = kind == K::Activate || kind.direction().is_some();
     let to = BankAddress { channel: 0, rank, group, bank };
-    Command { at: Cycles(at), kind, to, row: row * 7, column: 0 }
+    Command { at: Cycles(at), kind, to, row: if has_row { 7 } else { 0 }, column: 0 }
 }
 
 /// The shipped memory with parameters of its file replaced, and two ranks.

@@ -168,7 +168,7 @@ pub(crate) fn run(config: &MemoryConfig, requests: u64, random: &mut Random) -> 
         now = event.0;
     }
     assert!(system.is_idle(), "requests wait and no event will come");
-    watch.finish(config, &system, now)
+    watch.finish(&system, now)
 }
 
 struct Watch {
@@ -178,7 +178,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn finish(mut self, config: &MemoryConfig, system: &MemorySystem, now: u64) -> Outcome {
+    fn finish(mut self, system: &MemorySystem, now: u64) -> Outcome {
         self.checker.finish(Cycles(now));
         if let Some(first) = self.checker.violations().first() {
             panic!("{} violations, the first: {first}", self.checker.count());
@@ -194,7 +194,6 @@ impl Watch {
         assert_eq!(witness.from_queue, stats.forwarded + stats.coalesced);
         assert!(witness.bursts.is_empty(), "data that nobody asked for: {:?}", witness.bursts);
         assert_eq!(witness.activates, stats.activates);
-        let _ = config;
         Outcome {
             commands: self.checker.commands(),
             requests: stats.requests(),
@@ -248,16 +247,12 @@ impl Witness {
     }
 
     fn command(&mut self, command: &Command) {
-        use CommandKind as K;
+        self.activates += u64::from(command.kind == CommandKind::Activate);
         let spec = &self.config.ranks[usize::from(command.to.rank)];
-        let latency = match command.kind {
-            K::Activate => {
-                self.activates += 1;
-                return;
-            }
-            K::Read | K::ReadAutoPrecharge => spec.read_latency,
-            K::Write | K::WriteAutoPrecharge => spec.write_latency,
-            _ => return,
+        let latency = match command.kind.direction() {
+            Some(Direction::Read) => spec.read_latency,
+            Some(Direction::Write) => spec.write_latency,
+            None => return,
         };
         let end = command.at + latency + spec.burst;
         let before = self.bursts.insert((command.to.channel, end.0), *command);
@@ -284,11 +279,10 @@ impl Witness {
             // The answer came over the link some time after the burst.
             Some(_) => {
                 let place = self.map.decode(request.address);
-                let reads = request.direction == Direction::Read;
                 let is_its = |((of, end), burst): &(&(u16, u64), &Command)| {
                     *of == channel
                         && *end < done.0
-                        && is_read(burst) == reads
+                        && burst.kind.direction() == Some(request.direction)
                         && (u64::from(burst.row), u64::from(burst.column))
                             == (place.row, place.column >> 6)
                         && burst.to.rank == value(Role::Rank)
@@ -305,11 +299,8 @@ impl Witness {
             self.from_queue += 1;
             return;
         };
-        assert_eq!(
-            is_read(&burst),
-            request.direction == Direction::Read,
-            "{completion:?} by {burst:?}"
-        );
+        let direction = burst.kind.direction();
+        assert_eq!(direction, Some(request.direction), "{completion:?} by {burst:?}");
         let to = burst.to;
         let place = (value(Role::Rank), value(Role::BankGroup), value(Role::Bank));
         assert_eq!((to.rank, to.group, to.bank), place, "{completion:?} by {burst:?}");
@@ -319,10 +310,6 @@ impl Witness {
             (location.row, location.column >> 6)
         );
     }
-}
-
-fn is_read(burst: &Command) -> bool {
-    matches!(burst.kind, CommandKind::Read | CommandKind::ReadAutoPrecharge)
 }
 
 /// Distribution of the addresses and times of requests.
