@@ -172,18 +172,13 @@ impl Timer {
                 for (from, to) in columns.iter().flat_map(|from| columns.map(|to| (*from, to))) {
                     let end = latency(first, from) + first.burst.0 + gap;
                     let wait = end.saturating_sub(latency(second, to));
-                    let list = &mut self.effects[rank][from as usize].other_ranks;
-                    match list.iter_mut().find(|(known, _)| *known == to as u8) {
-                        Some((_, known)) => *known = wait.max(*known),
-                        None => list.push((to as u8, wait)),
-                    }
+                    bind(&mut self.effects[rank][from as usize].other_ranks, to, wait);
                 }
             }
         }
     }
 
     fn compile(&mut self, rank: usize, constraint: &Constraint) {
-        let (to, wait) = (constraint.to as u8, constraint.wait.0);
         if constraint.window > 1 {
             self.compile_window(rank, constraint);
             return;
@@ -196,11 +191,7 @@ impl Timer {
             (Level::BankGroup, _) => &mut effects.group,
             (Level::Bank, _) => &mut effects.bank,
         };
-        // Of several constraints on the same pair, the longest binds.
-        match list.iter_mut().find(|(known, _)| *known == to) {
-            Some((_, known)) => *known = wait.max(*known),
-            None => list.push((to, wait)),
-        }
+        bind(list, constraint.to, constraint.wait.0);
     }
 
     fn compile_window(&mut self, rank: usize, constraint: &Constraint) {
@@ -325,6 +316,15 @@ impl Timer {
                 }
             }
         }
+    }
+}
+
+/// Adds the wait of a command to a list. Of several constraints on the same pair, the longest
+/// binds.
+fn bind(list: &mut Vec<(u8, u64)>, to: CommandKind, wait: u64) {
+    match list.iter_mut().find(|(known, _)| *known == to as u8) {
+        Some((_, known)) => *known = wait.max(*known),
+        None => list.push((to as u8, wait)),
     }
 }
 
