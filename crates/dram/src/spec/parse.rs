@@ -103,13 +103,7 @@ fn organization(value: Value<'_>) -> Result<Organization, InputError> {
         columns: count(&section.require("columns")?)?,
         burst_length: count(&section.require("burst_length")?)?,
     };
-    organization.validate().map_err(|refusal| {
-        let error = section.refuse(refusal.reason);
-        match refusal.help {
-            Some(help) => error.help(help),
-            None => error,
-        }
-    })?;
+    section.checked(organization.validate())?;
     Ok(organization)
 }
 
