@@ -159,12 +159,8 @@ impl Plan {
         let point = |load: &f64| {
             let offered = BytesPerSec(saturated.0 * load);
             let DrivenParts { whole, parts, .. } = self.run(site, task, Load::Offered(offered))?;
-            let (bandwidth, latency_ns, p99_ns) = figures(site, &whole);
-            let part = |driven: &Driven| {
-                let (bandwidth, latency_ns, p99_ns) = figures(site, driven);
-                PartPoint { bandwidth, latency_ns, p99_ns }
-            };
-            let parts = parts.iter().map(part).collect();
+            let PartPoint { bandwidth, latency_ns, p99_ns } = figures(site, &whole);
+            let parts = parts.iter().map(|part| figures(site, part)).collect();
             Ok(Point { offered, bandwidth, latency_ns, p99_ns, parts })
         };
         let waiting = |programs: &u32| {
@@ -243,11 +239,14 @@ enum Load {
     Waiting(u32),
 }
 
-/// Returns the bandwidth, and the mean and 99th percentile of the latency in nanoseconds.
-fn figures(site: &Site, driven: &Driven) -> (BytesPerSec, Option<f64>, Option<f64>) {
+/// Returns the figures of a memory or of a part of it.
+fn figures(site: &Site, driven: &Driven) -> PartPoint {
     let nanos = |cycles: f64| cycles * site.clock_ns();
-    let p99 = driven.latencies.percentile(0.99).map(|cycles| nanos(cycles as f64));
-    (bandwidth(site, driven), driven.latencies.mean().map(nanos), p99)
+    PartPoint {
+        bandwidth: bandwidth(site, driven),
+        latency_ns: driven.latencies.mean().map(nanos),
+        p99_ns: driven.latencies.percentile(0.99).map(|cycles| nanos(cycles as f64)),
+    }
 }
 
 fn bandwidth(site: &Site, driven: &Driven) -> BytesPerSec {

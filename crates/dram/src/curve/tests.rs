@@ -107,20 +107,15 @@ fn files_are_refused_with_line_and_key() {
     assert!(Fit::parse("c.toml", "curve = 3\n").unwrap_err().reason.contains("formats 1 to 2"));
 }
 
+/// Returns a line of which a read takes 1 ns per byte, and a write 3.
+fn line(read_share: f64, waiting: Vec<Waiting>) -> Line {
+    let saturated = BytesPerSec(1e9 / (read_share + 3.0 * (1.0 - read_share)));
+    Line { pattern: Pattern::Mixed, read_share, saturated, points: Vec::new(), waiting }
+}
+
 #[test]
 fn costs_are_those_of_the_lines() {
-    let line = |read_share: f64| {
-        // A read takes 1 ns per byte, a write 3.
-        let saturated = BytesPerSec(1e9 / (read_share + 3.0 * (1.0 - read_share)));
-        Line {
-            pattern: Pattern::Mixed,
-            read_share,
-            saturated,
-            points: Vec::new(),
-            waiting: Vec::new(),
-        }
-    };
-    let lines = [line(0.0), line(0.5), line(1.0)];
+    let lines = [0.0, 0.5, 1.0].map(|read_share| line(read_share, Vec::new()));
     let fitted = fit::costs(&lines.iter().collect::<Vec<_>>()).unwrap();
     assert!((fitted.0 - 1e-9).abs() < 1e-15 && (fitted.1 - 3e-9).abs() < 1e-15, "{fitted:?}");
 }
@@ -147,13 +142,9 @@ fn programs_that_wait_get_more_together_and_wait_longer_the_more_they_are() {
 
 #[test]
 fn growth_is_by_what_the_costs_make_of_the_load() {
-    // A read takes 1 ns per byte, a write 3; at half a share a byte takes 2.
+    // At half a share of reads a byte takes 2 ns.
     let waiting =
         |programs, rate: f64, wait_ns| Waiting { programs, bandwidth: BytesPerSec(rate), wait_ns };
-    let line = |read_share: f64, waiting| {
-        let saturated = BytesPerSec(1e9 / (read_share + 3.0 * (1.0 - read_share)));
-        Line { pattern: Pattern::Mixed, read_share, saturated, points: Vec::new(), waiting }
-    };
     let half = vec![waiting(1, 1e8, 44.0), waiting(4, 3e8, 60.0), waiting(64, 5e8, 900.0)];
     let reads = vec![waiting(1, 2e8, 40.0), waiting(4, 8e8, 39.0)];
     let lines = vec![line(1.0, reads), line(0.5, half), line(0.0, Vec::new())];
