@@ -2,15 +2,19 @@
 //! instructions before a load, the load's address, and optionally the address of a store.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
+use memweir_core::Direction;
 use memweir_core::input::InputError;
-use memweir_trace::decompressed;
+use memweir_trace::{Format, Trace};
 
 use crate::packed::{Reader, put, unzigzag, zigzag};
 use crate::stream::{Access, AccessKind, Stream};
+
+/// The only format of these traces: it need not be recognized.
+const FORMAT: Option<Format> = Some(Format::SimpleO3);
 
 /// An instruction trace, packed in memory: a few bytes per access.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +32,8 @@ impl InstructionTrace {
     /// # Errors
     /// Names the file, the line and the field that cannot be used.
     pub fn read(path: &Path) -> Result<Self, InputError> {
-        let mut text = String::new();
-        File::open(path)
-            .and_then(|file| decompressed(Box::new(file)))
-            .and_then(|mut input| input.read_to_string(&mut text))
-            .map_err(|error| InputError::unreadable(path, &error))?;
-        Self::parse(&path.display().to_string(), &text)
+        let file = File::open(path).map_err(|error| InputError::unreadable(path, &error))?;
+        Self::of(Trace::read(&path.display().to_string(), Box::new(file), FORMAT)?)
     }
 
     /// Parses the text of a trace called `name`. Numbers are decimal, or hexadecimal after `0x`.
@@ -41,66 +41,39 @@ impl InstructionTrace {
     /// # Errors
     /// Names the line and the field that cannot be used.
     pub fn parse(name: &str, text: &str) -> Result<Self, InputError> {
-        let mut trace = Self { packed: Vec::with_capacity(text.len() / 2), lines: 0 };
-        let mut before = 0;
-        for (line, content) in text.lines().enumerate() {
-            let content = content.trim();
-            if content.is_empty() || content.starts_with('#') {
-                continue;
-            }
-            before = trace
-                .append(content, before)
-                .map_err(|(field, reason)| {
-                    InputError::new(name, reason).line(line + 1).key(field).help(
-                        "write `INSTRUCTIONS LOAD_ADDRESS` or `INSTRUCTIONS LOAD_ADDRESS STORE_ADDRESS`",
-                    )
-                })?;
-        }
-        if trace.lines == 0 {
-            return Err(InputError::new(name, "the trace has no access"));
-        }
-        Ok(trace)
+        Self::of(Trace::read(name, Box::new(Cursor::new(text.to_owned())), FORMAT)?)
     }
 
-    fn append(&mut self, content: &str, before: u64) -> Result<u64, (&'static str, String)> {
-        const FIELDS: [&str; 3] = ["instructions", "load address", "store address"];
-        let mut values = [0u64; 3];
-        let mut count = 0;
-        for field in content.split_whitespace() {
-            let Some(name) = FIELDS.get(count) else {
-                return Err(("line", "has more than three fields".to_owned()));
-            };
-            values[count] =
-                number(field).ok_or_else(|| (*name, format!("`{field}` is no number")))?;
-            count += 1;
+    /// Packs a trace, in which a read follows its instructions and a write belongs to the read
+    /// before it.
+    fn of(mut trace: Trace) -> Result<Self, InputError> {
+        let mut packed = Vec::new();
+        let (mut lines, mut before) = (0, 0);
+        let mut next = trace.next_access()?;
+        while let Some(load) = next {
+            let instructions = load.gap - 1;
+            if instructions > u64::from(u32::MAX) {
+                let error = trace.refuse(format!("{instructions} is out of range"));
+                return Err(error.key("bubbles"));
+            }
+            next = trace.next_access()?;
+            let store = next.take_if(|access| access.direction == Direction::Write);
+            put(&mut packed, instructions << 1 | u64::from(store.is_some()));
+            put(&mut packed, zigzag(load.address.wrapping_sub(before)));
+            if let Some(store) = store {
+                put(&mut packed, zigzag(store.address.wrapping_sub(load.address)));
+                next = trace.next_access()?;
+            }
+            before = load.address;
+            lines += 1;
         }
-        if count < 2 {
-            return Err(("load address", "is missing".to_owned()));
-        }
-        let [instructions, load, store] = values;
-        if instructions > u64::from(u32::MAX) {
-            return Err(("instructions", format!("{instructions} is out of range")));
-        }
-        put(&mut self.packed, instructions << 1 | u64::from(count == 3));
-        put(&mut self.packed, zigzag(load.wrapping_sub(before)));
-        if count == 3 {
-            put(&mut self.packed, zigzag(store.wrapping_sub(load)));
-        }
-        self.lines += 1;
-        Ok(load)
+        Ok(Self { packed, lines })
     }
 
     /// Returns the number of loads.
     #[must_use]
     pub fn loads(&self) -> u64 {
         self.lines
-    }
-}
-
-fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => u64::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
     }
 }
 
@@ -167,12 +140,12 @@ mod tests {
     #[test]
     fn what_is_no_trace_is_refused_with_line_and_field() {
         for (text, said) in [
-            ("", "t: the trace has no access"),
-            ("1 64\n2", "t:2: load address: is missing"),
-            ("1 64\n2 x", "t:2: load address: `x` is no number"),
-            ("-1 64", "t:1: instructions: `-1` is no number"),
-            ("1 2 3 4", "t:1: line: has more than three fields"),
-            ("99999999999 0", "t:1: instructions: 99999999999 is out of range"),
+            ("", "t: the trace is empty"),
+            ("1 64\n2", "t:2: read address: is missing"),
+            ("1 64\n2 x", "t:2: read address: `x` is no number"),
+            ("-1 64", "t:1: bubbles: `-1` is no number"),
+            ("1 2 3 4", "t:1: end of line: `4` stands behind the last field"),
+            ("99999999999 0", "t:1: bubbles: 99999999999 is out of range"),
         ] {
             let error = InstructionTrace::parse("t", text).unwrap_err().to_string();
             assert!(error.starts_with(said), "{error}");
