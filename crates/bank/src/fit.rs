@@ -37,22 +37,13 @@ pub struct Measured {
     pub blp: f64,
 }
 
-/// Allowed deviation of measured from requested values: relative for intensity and parallelism,
-/// absolute for locality.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tolerance {
-    /// Relative tolerance of the misses per 1,000 instructions.
-    pub mpki: f64,
-    /// Absolute tolerance of the locality.
-    pub rbl: f64,
-    /// Relative tolerance of the parallelism.
-    pub blp: f64,
-}
-
-/// Tolerance at which a fit stops. Some requests cannot be met on a machine: if lines alternate
+/// Deviations of measured from requested values at which a fit stops: relative for intensity and
+/// parallelism, absolute for locality. Some requests cannot be met on a machine: if lines alternate
 /// between channels, one stream keeps two banks busy. The fit then ends outside the tolerance and
 /// reports the measured values.
-pub const TOLERANCE: Tolerance = Tolerance { mpki: 0.02, rbl: 0.01, blp: 0.04 };
+const MPKI_TOLERANCE: f64 = 0.02;
+const RBL_TOLERANCE: f64 = 0.01;
+const BLP_TOLERANCE: f64 = 0.04;
 
 /// A structure and its measured behavior.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,12 +67,11 @@ const BURST_INTENSITY: f64 = 20.0;
 
 impl Measured {
     /// Returns the distance from `asked` in units of the tolerance; at most 1 is within it.
-    #[must_use]
-    pub fn distance(&self, asked: &Characteristics, tolerance: &Tolerance) -> f64 {
+    fn distance(&self, asked: &Characteristics) -> f64 {
         let relative = |measured: f64, asked: f64| (measured / asked - 1.0).abs();
-        (relative(self.mpki, asked.mpki) / tolerance.mpki)
-            .max((self.rbl - asked.rbl).abs() / tolerance.rbl)
-            .max(relative(self.blp, asked.blp) / tolerance.blp)
+        (relative(self.mpki, asked.mpki) / MPKI_TOLERANCE)
+            .max((self.rbl - asked.rbl).abs() / RBL_TOLERANCE)
+            .max(relative(self.blp, asked.blp) / BLP_TOLERANCE)
     }
 }
 
@@ -159,7 +149,7 @@ impl Characteristics {
             for _ in 0..ROUNDS {
                 let structure = knobs.structure(self, base, together);
                 let measured = measure(&structure)?;
-                let distance = measured.distance(self, &TOLERANCE);
+                let distance = measured.distance(self);
                 if best.as_ref().is_none_or(|(nearest, _)| distance < *nearest) {
                     let reached = distance <= 1.0;
                     best = Some((distance, Fitted { structure, measured, reached }));
