@@ -75,9 +75,7 @@ impl<W: Write> Writer<W> {
     /// If it cannot be written.
     pub fn finish(mut self) -> io::Result<(W, Totals)> {
         match self.encoder {
-            Encoder::Compact(encoder) => {
-                encoder.finish(&mut self.out)?;
-            }
+            Encoder::Compact(encoder) => encoder.finish(&mut self.out, &self.totals)?,
             Encoder::SimpleO3(Some(read)) => line_o3(&mut self.out, &read, None)?,
             Encoder::ChampSim(mut encoder) => encoder.flush(&mut self.out)?,
             Encoder::SimpleO3(None) | Encoder::Plain(_) => {}

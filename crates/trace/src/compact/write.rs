@@ -21,7 +21,6 @@ pub(crate) struct Encoder {
     /// The index and the last line of each thread of the block.
     threads: HashMap<ThreadId, (u64, u64)>,
     current: Option<ThreadId>,
-    totals: Totals,
 }
 
 impl Encoder {
@@ -35,7 +34,6 @@ impl Encoder {
             accesses: 0,
             threads: HashMap::new(),
             current: None,
-            totals: Totals::default(),
         };
         out.write_all(&MAGIC)?;
         encoder.content = header_content(header);
@@ -63,7 +61,6 @@ impl Encoder {
         put_varint(&mut self.content, access.gap);
         *last = line;
         self.current = Some(access.thread);
-        self.totals.add(access);
         self.accesses += 1;
         if self.accesses as usize == BLOCK {
             self.block(out, Kind::Data).map(|_| ())
@@ -72,16 +69,15 @@ impl Encoder {
         }
     }
 
-    /// Writes the pending accesses and the end.
-    pub(crate) fn finish(mut self, out: &mut impl Write) -> io::Result<Totals> {
+    /// Writes the pending accesses and the end, with the sums over the trace.
+    pub(crate) fn finish(mut self, out: &mut impl Write, totals: &Totals) -> io::Result<()> {
         if self.accesses > 0 {
             self.block(out, Kind::Data)?;
         }
-        self.content = end_content(&self.totals);
+        self.content = end_content(totals);
         let back = self.block(out, Kind::End)?;
         out.write_all(&(back as u32).to_le_bytes())?;
-        out.write_all(&TAIL)?;
-        Ok(self.totals)
+        out.write_all(&TAIL)
     }
 
     /// Writes the content as a block and begins the next; returns the number of bytes written.
