@@ -42,6 +42,14 @@ fn reductions(reading: &Reading) -> [f64; 3] {
     })
 }
 
+/// No power for any operation.
+const IDLE: OperatingPower = OperatingPower {
+    activate: Watts::ZERO,
+    read: Watts::ZERO,
+    write: Watts::ZERO,
+    drive: Watts::ZERO,
+};
+
 fn close(found: &[f64], expected: &[f64], within: f64) {
     for (found, expected) in found.iter().zip(expected) {
         assert!((found - expected).abs() <= within, "{found} is not {expected}");
@@ -72,14 +80,8 @@ fn write_recovery_of_a_page_in_three_readings() {
     let time = |write_recovery: WriteRecovery| {
         let reading = Reading { write_recovery, ..Reading::MENDED };
         // With power for writing alone, energy over power is time.
-        let mut only_write = pcm();
-        only_write.operating = OperatingPower {
-            activate: Watts::ZERO,
-            read: Watts::ZERO,
-            write: Watts(1.0),
-            drive: Watts::ZERO,
-        };
-        only_write.page_out(&reading).0 * 1e6
+        let operating = OperatingPower { write: Watts(1.0), ..IDLE };
+        BusMemory { operating, ..pcm() }.page_out(&reading).0 * 1e6
     };
     let found = [
         time(WriteRecovery::CyclesEachBurst),
@@ -97,15 +99,9 @@ fn with_eq_14_for_reads_alone_pages_read_in_place_are_driven_all_the_same() {
         let reading = Reading { direct_read, ..Reading::MENDED };
         memory.energy(&direct, &reading, Some(&dram())).moving.0
     };
-    let none = OperatingPower {
-        activate: Watts::ZERO,
-        read: Watts::ZERO,
-        write: Watts::ZERO,
-        drive: Watts::ZERO,
-    };
     let (drive, read) = (Watts(1.0), Watts(1.0));
-    let driving = |direct_read| moving(direct_read, OperatingPower { drive, ..none });
-    let reading = |direct_read| moving(direct_read, OperatingPower { read, ..none });
+    let driving = |direct_read| moving(direct_read, OperatingPower { drive, ..IDLE });
+    let reading = |direct_read| moving(direct_read, OperatingPower { read, ..IDLE });
     // 500 pages are written. Of the reads, 200 are copies and 300 are in place.
     let (all, alone) = (driving(DirectReadTimes::All), driving(DirectReadTimes::ReadAlone));
     close(&[alone / all], &[1_000.0 / 700.0], 1e-9);
@@ -136,6 +132,34 @@ fn background_power_is_drawn_for_as_long_as_the_area_existed() {
 fn the_total_is_the_sum_of_the_parts() {
     let parts = Energy { background: Joules(1.0), moving: Joules(2.0), in_place: Joules(4.0) };
     assert_eq!(parts.total(), Joules(7.0));
+}
+
+#[test]
+fn a_copy_that_was_not_made_costs_nothing() {
+    let (dram, nvm) = (dram(), pcm());
+    let paging = Paging {
+        duration: Seconds(10.0),
+        size: Bytes(128 << 20),
+        evictions: 1000,
+        copies_in: 200,
+        copies_avoided: 300,
+    };
+    let of = |paging| Estimate::new(&paging, &dram, &nvm, ("physical", &Reading::PHYSICAL));
+    let found = of(paging);
+    // A page in is 148.2 mW of reading, 156 mW of activating and 20.3 mW of driving, for 256
+    // bursts of 4 cycles of 5 ns (8 beats of 2 bytes), and 3 cycles of latency. 300 of them.
+    let read = (256.0 * 4.0 + 3.0) * 5e-9;
+    let active = read + 80e-9;
+    let driven = 256.0 * 4.0 * 5e-9;
+    let page = 0.1482 * read + 0.156 * active + 0.0203 * driven;
+    // While pages move the area is in active standby, otherwise powered down: 4.8 over 0.2 mW.
+    let standby = (4.8e-3 - 0.2e-3) * active;
+    let saved = 300.0 * (page + standby);
+    assert!((found.direct_read_saved_j.0 / saved - 1.0).abs() < 1e-9, "{found:?} {saved}");
+    let none = of(Paging { copies_avoided: 0, copies_in: 500, ..paging });
+    assert_eq!(none.direct_read_saved_j, Joules::ZERO);
+    assert_eq!(none.nvm_copying_j, found.nvm_copying_j);
+    assert_eq!(none.dram_backed_j, found.dram_backed_j);
 }
 
 #[test]
