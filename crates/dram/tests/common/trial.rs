@@ -10,7 +10,7 @@ use memweir_core::address_map::{AddressMap, Role, XorFunction};
 use memweir_core::names::Named;
 use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::check::Checker;
-use memweir_dram::command::{Command, CommandKind};
+use memweir_dram::command::{BankAddress, Command, CommandKind};
 use memweir_dram::config::{PagePolicy, PowerPolicy, RefreshPolicy, Scheduler};
 use memweir_dram::request::{Completion, Request, RowOutcome, Source};
 use memweir_dram::spec::{BankRefresh, SHIPPED};
@@ -218,7 +218,6 @@ impl Observer for Watch {
 /// Checks that each request is answered once, by a burst in the right direction at the location
 /// that the address map (not the controller's decoder) gives.
 struct Witness {
-    map: AddressMap,
     config: MemoryConfig,
     outstanding: Vec<Option<(u64, Request)>>,
     /// Bursts by channel and the cycle of their end.
@@ -231,7 +230,6 @@ struct Witness {
 impl Witness {
     fn new(config: &MemoryConfig, requests: u64) -> Self {
         Self {
-            map: config.map.clone(),
             config: config.clone(),
             outstanding: Vec::with_capacity(requests as usize),
             bursts: HashMap::new(),
@@ -265,7 +263,8 @@ impl Witness {
         let (since, sent) = slot.unwrap_or_else(|| panic!("answered twice: {completion:?}"));
         assert_eq!((sent, since), (*request, accepted.0));
         self.longest = self.longest.max(done.0 - accepted.0);
-        let value = |role| self.map.value_of(role, request.address) as u16;
+        let map = &self.config.map;
+        let value = |role| map.value_of(role, request.address) as u16;
         let organization = &self.config.spec().organization;
         let channel =
             value(Role::Channel) * organization.sub_channels as u16 + value(Role::SubChannel);
@@ -274,41 +273,29 @@ impl Witness {
             self.from_queue += 1;
             return;
         }
+        let (rank, group, bank) = (value(Role::Rank), value(Role::BankGroup), value(Role::Bank));
+        let to = BankAddress { channel, rank, group, bank };
+        let place = map.decode(request.address);
+        let is_its = |burst: &Command| {
+            (burst.to, burst.kind.direction()) == (to, Some(request.direction))
+                && (u64::from(burst.row), u64::from(burst.column)) == (place.row, place.column >> 6)
+        };
         let key = match self.config.spec().link {
             None => Some((channel, done.0)),
             // The answer came over the link some time after the burst.
             Some(_) => {
-                let place = self.map.decode(request.address);
-                let is_its = |((of, end), burst): &(&(u16, u64), &Command)| {
-                    *of == channel
-                        && *end < done.0
-                        && burst.kind.direction() == Some(request.direction)
-                        && (u64::from(burst.row), u64::from(burst.column))
-                            == (place.row, place.column >> 6)
-                        && burst.to.rank == value(Role::Rank)
-                        && burst.to.bank == value(Role::Bank)
-                        && burst.to.group == value(Role::BankGroup)
-                };
-                self.bursts.iter().filter(is_its).map(|(key, _)| *key).min()
+                let bursts = self.bursts.iter();
+                let its = bursts.filter(|((_, end), burst)| *end < done.0 && is_its(burst));
+                its.map(|(key, _)| *key).min()
             }
         };
-        let burst = key.and_then(|key| self.bursts.remove(&key));
-        let Some(burst) = burst else {
+        let Some(burst) = key.and_then(|key| self.bursts.remove(&key)) else {
             // The link hides which requests were answered from the queue.
             assert!(self.config.spec().link.is_some(), "no data came for {completion:?}");
             self.from_queue += 1;
             return;
         };
-        let direction = burst.kind.direction();
-        assert_eq!(direction, Some(request.direction), "{completion:?} by {burst:?}");
-        let to = burst.to;
-        let place = (value(Role::Rank), value(Role::BankGroup), value(Role::Bank));
-        assert_eq!((to.rank, to.group, to.bank), place, "{completion:?} by {burst:?}");
-        let location = self.map.decode(request.address);
-        assert_eq!(
-            (u64::from(burst.row), u64::from(burst.column)),
-            (location.row, location.column >> 6)
-        );
+        assert!(is_its(&burst), "{completion:?} by {burst:?}");
     }
 }
 
