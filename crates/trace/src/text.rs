@@ -91,17 +91,15 @@ impl Decoder {
     fn fields(&mut self, line: &[u8], batch: &mut Vec<Access>) -> Result<(), FieldError> {
         let mut fields = Fields::new(line);
         let mut ahead = fields;
-        match ahead.next() {
-            None => return Ok(()),
-            Some([b'#', ..]) => return Ok(()),
-            Some(_) => {}
+        if let None | Some([b'#', ..]) = ahead.next() {
+            return Ok(());
         }
         match self.format {
             Format::Ramulator2 => batch.push(ramulator2(&mut fields)?),
             Format::Ramulator1 => batch.push(ramulator1(&mut fields)?),
             Format::Dramsim3 => batch.push(dramsim3(&mut fields)?),
             Format::Lackey => self.instructions.lackey(&mut fields, batch)?,
-            Format::Drmemtrace => self.instructions.drmemtrace(&mut fields, batch)?,
+            Format::Drmemtrace => return self.instructions.drmemtrace(&mut fields, batch),
             _ => simple_o3(&mut fields, batch)?,
         }
         fields.end()
@@ -148,13 +146,19 @@ fn ramulator1(fields: &mut Fields<'_>) -> Result<Access, FieldError> {
 #[inline]
 fn dramsim3(fields: &mut Fields<'_>) -> Result<Access, FieldError> {
     let address = number(fields.require("address")?, Base::Hexadecimal, "address")?;
-    let direction = match fields.require("operation")? {
-        b"READ" | b"read" | b"P_MEM_RD" | b"P_FETCH" => Direction::Read,
-        b"WRITE" | b"write" | b"P_MEM_WR" | b"BOFF" => Direction::Write,
-        other => return Err(operation(other, "READ or WRITE")),
-    };
+    let given = fields.require("operation")?;
+    let direction = dramsim3_direction(given).ok_or_else(|| operation(given, "READ or WRITE"))?;
     number(fields.require("cycle")?, Base::Decimal, "cycle")?;
     Ok(access(address, direction))
+}
+
+#[inline]
+fn dramsim3_direction(operation: &[u8]) -> Option<Direction> {
+    match operation {
+        b"READ" | b"read" | b"P_MEM_RD" | b"P_FETCH" => Some(Direction::Read),
+        b"WRITE" | b"write" | b"P_MEM_WR" | b"BOFF" => Some(Direction::Write),
+        _ => None,
+    }
 }
 
 #[inline]
@@ -186,7 +190,7 @@ pub(super) fn recognize(bytes: &Bytes) -> Result<Format, InputError> {
             _ if tools::is_record(whole) || tools::is_remark(whole) => Format::Drmemtrace,
             [b"LD" | b"ST" | b"R" | b"W", ..] => Format::Ramulator2,
             [_, b"R" | b"W", ..] => Format::Ramulator1,
-            [_, operation, ..] if dramsim3_operation(operation) => Format::Dramsim3,
+            [_, operation, ..] if dramsim3_direction(operation).is_some() => Format::Dramsim3,
             [a, b] | [a, b, _] if [a, b].iter().all(|field| is_number(field)) => Format::SimpleO3,
             _ => {
                 let known = |format: &Format| format!("{format} ({})", format.form());
@@ -200,13 +204,6 @@ pub(super) fn recognize(bytes: &Bytes) -> Result<Format, InputError> {
         return Ok(format);
     }
     Err(bytes.refuse("the trace is empty: it holds no access"))
-}
-
-fn dramsim3_operation(field: &[u8]) -> bool {
-    let mut line = b"0 ".to_vec();
-    line.extend_from_slice(field);
-    line.extend_from_slice(b" 0");
-    dramsim3(&mut Fields::new(&line)).is_ok()
 }
 
 fn is_number(field: &[u8]) -> bool {

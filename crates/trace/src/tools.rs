@@ -101,17 +101,14 @@ impl Instructions {
     /// gave no instruction number.
     ///
     /// The iterations of a string instruction are fetches with the number of the first, and are one
-    /// instruction.
+    /// instruction. Whatever follows the fields is not read.
     pub(super) fn drmemtrace(
         &mut self,
         fields: &mut Fields<'_>,
         batch: &mut Vec<Access>,
     ) -> Result<(), FieldError> {
-        let ahead = *fields;
-        if !is_record(ahead) {
-            let known = is_remark(ahead);
-            fields.by_ref().for_each(drop);
-            return match known {
+        if !is_record(*fields) {
+            return match is_remark(*fields) {
                 true => Ok(()),
                 false => Err(FieldError::new("record", "is no line of the `view` tool")),
             };
@@ -129,10 +126,7 @@ impl Instructions {
             b"read" => Some(Direction::Read),
             b"write" => Some(Direction::Write),
             // Markers, prefetches, flushes and the rest of a long instruction's bytes.
-            _ => {
-                fields.by_ref().for_each(drop);
-                return Ok(());
-            }
+            _ => return Ok(()),
         };
         self.turn_to(thread);
         match direction {
@@ -152,7 +146,6 @@ impl Instructions {
                 self.access((address, size), direction, batch)?;
             }
         }
-        fields.by_ref().for_each(drop);
         Ok(())
     }
 }
