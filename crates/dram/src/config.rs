@@ -46,6 +46,9 @@ pub struct MemoryConfig {
     pub power: PowerPolicy,
 }
 
+/// The most channels, counting sub-channels.
+const MAX_CHANNELS: u32 = 64;
+
 /// The most reads that a channel can hold if each bank has its own queue.
 const MAX_READS: u32 = 32_768;
 
@@ -74,7 +77,9 @@ impl MemoryConfig {
     /// If there is no rank.
     #[must_use]
     pub fn of_ranks(ranks: Vec<Arc<MemorySpec>>, channels: u32) -> Self {
-        let map = MapLayout::default_for(&ranks[0]).map(&ranks[0], ranks.len() as u32, channels);
+        // A number of channels that is refused later has no map.
+        let mapped = channels.clamp(1, MAX_CHANNELS);
+        let map = MapLayout::default_for(&ranks[0]).map(&ranks[0], ranks.len() as u32, mapped);
         Self {
             ranks,
             channels,
@@ -100,14 +105,15 @@ impl MemoryConfig {
     /// Returns the number of channels, counting sub-channels.
     #[must_use]
     pub fn controllers(&self) -> u32 {
-        self.channels * self.spec().organization.sub_channels
+        self.channels.saturating_mul(self.spec().organization.sub_channels)
     }
 
     /// Returns the bytes of the whole system. Addresses beyond it wrap around.
     #[must_use]
     pub fn capacity(&self) -> Bytes {
         let rank = self.spec().organization.rank_bytes().0;
-        Bytes(rank * self.ranks.len() as u64 * u64::from(self.controllers()))
+        let channel = rank.saturating_mul(self.ranks.len() as u64);
+        Bytes(channel.saturating_mul(u64::from(self.controllers())))
     }
 
     /// Returns the refresh that takes place: none of media that need none.
@@ -159,9 +165,10 @@ impl MemoryConfig {
             );
             return Err((Setting::Devices, refusal));
         }
-        if self.channels == 0 || self.controllers() > 64 {
+        if !(1..=MAX_CHANNELS).contains(&self.controllers()) {
             let reason = format!("{} channels", self.controllers());
-            return Err((Setting::Channels, Refusal::new(reason, "from 1 to 64, halves counted")));
+            let help = format!("from 1 to {MAX_CHANNELS}, halves counted");
+            return Err((Setting::Channels, Refusal::new(reason, help)));
         }
         Ok(())
     }

@@ -144,10 +144,7 @@ fn built(
         }
         (specs, _) => specs.to_vec(),
     };
-    // A number of channels that is refused later has no map.
-    let mut config = MemoryConfig::of_ranks(ranks, channels.max(1));
-    config.channels = channels;
-    Ok(config)
+    Ok(MemoryConfig::of_ranks(ranks, channels))
 }
 
 /// A shipped memory, or that of a file, which `option` names.

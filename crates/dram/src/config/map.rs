@@ -4,7 +4,7 @@ use memweir_core::LINE_BYTES;
 use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
 use memweir_core::input::Refusal;
 
-use super::MemoryConfig;
+use super::{MAX_CHANNELS, MemoryConfig};
 use crate::spec::MemorySpec;
 
 /// Order, from the inside out, in which functions without a role get one.
@@ -77,7 +77,8 @@ impl MemoryConfig {
     /// Returns the same memory with the address map of `layout`.
     #[must_use]
     pub fn with_layout(mut self, layout: MapLayout) -> Self {
-        self.map = layout.map(self.spec(), self.ranks.len() as u32, self.channels.max(1));
+        let channels = self.channels.clamp(1, MAX_CHANNELS);
+        self.map = layout.map(self.spec(), self.ranks.len() as u32, channels);
         self
     }
 
@@ -150,7 +151,6 @@ impl MemoryConfig {
                 function.role = role;
             }
         }
-        let name = Role::name;
         for (role, count) in wanted.into_iter().chain([(Role::Set, 0)]) {
             if has(map, role) != count {
                 return Err(Refusal::new(
@@ -158,7 +158,7 @@ impl MemoryConfig {
                         "the map `{}` has {} functions for `{}`, the memory needs {count}",
                         map.name,
                         has(map, role),
-                        name(role)
+                        role.name()
                     ),
                     "choose channels, ranks and devices to which the map belongs",
                 ));
@@ -189,7 +189,7 @@ mod tests {
     use memweir_core::names::Named;
 
     use super::*;
-    use crate::spec::MemorySpec;
+    use crate::config::Setting;
 
     fn config() -> MemoryConfig {
         MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap())
@@ -234,6 +234,16 @@ mod tests {
         let whole = config.map.clone();
         (config.map.row, config.map.column) = (Vec::new(), Vec::new());
         assert_eq!(config.complete_map().unwrap(), whole);
+    }
+
+    #[test]
+    fn numbers_of_channels_that_cannot_be_are_refused_as_such() {
+        for channels in [0, 33, 1 << 31, u32::MAX] {
+            let spec = MemorySpec::shipped("ddr5-4800").unwrap();
+            let config = MemoryConfig::with_channels(spec, channels).with_layout(MapLayout::Plain);
+            let (setting, refusal) = config.check().unwrap_err();
+            assert_eq!(setting, Setting::Channels, "{channels}: {refusal:?}");
+        }
     }
 
     #[test]
