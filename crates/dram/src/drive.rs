@@ -208,9 +208,9 @@ pub fn drive<E>(
 }
 
 /// Outstanding requests and measurements so far.
-struct Tally<O> {
+struct Tally<'a, O> {
     plan: DrivePlan,
-    observer: O,
+    observer: &'a mut O,
     /// Accepted requests.
     offered: u64,
     outstanding_reads: u32,
@@ -227,10 +227,9 @@ struct Tally<O> {
 /// More requests than any memory system holds: up to 64 controllers with queues of up to 4,096.
 const MOST_OUTSTANDING: usize = 1 << 20;
 
-impl<O> Tally<O> {
+impl<'a, O> Tally<'a, O> {
     /// Begins to measure a memory of this many parts, or one memory alone if there are none.
-    fn new(plan: impl Into<DrivePlan>, parts: usize, observer: O) -> Self {
-        let plan = plan.into();
+    fn new(plan: DrivePlan, parts: usize, observer: &'a mut O) -> Self {
         let starts = if plan.mode == Mode::Due || parts > 0 { MOST_OUTSTANDING } else { 0 };
         Self {
             plan,
@@ -324,7 +323,7 @@ impl<O> Tally<O> {
     }
 }
 
-impl<O: PartObserver> Tally<O> {
+impl<O: PartObserver> Tally<'_, O> {
     /// Begins the measurement with cycle `at`, when the memory has these counts.
     fn begin(&mut self, at: Cycles, stats: Vec<Stats>) {
         let none = vec![Driven::default(); self.parts.len()];
@@ -336,7 +335,7 @@ impl<O: PartObserver> Tally<O> {
     }
 }
 
-impl<O: PartObserver> PartObserver for Tally<O> {
+impl<O: PartObserver> PartObserver for Tally<'_, O> {
     fn completed(&mut self, index: usize, completion: &Completion) {
         let latency = match completion.request.direction {
             Direction::Read => {

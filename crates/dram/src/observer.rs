@@ -18,13 +18,3 @@ pub trait Observer {
 
 /// Ignores all events.
 impl Observer for () {}
-
-impl<O: Observer + ?Sized> Observer for &mut O {
-    fn completed(&mut self, completion: &Completion) {
-        (**self).completed(completion);
-    }
-
-    fn command(&mut self, command: &Command) {
-        (**self).command(command);
-    }
-}

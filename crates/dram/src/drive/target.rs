@@ -97,22 +97,4 @@ impl<O: PartObserver> Observer for OnlyPart<'_, O> {
     }
 }
 
-impl<O: PartObserver + ?Sized> PartObserver for &mut O {
-    fn completed(&mut self, part: usize, completion: &Completion) {
-        (**self).completed(part, completion);
-    }
-
-    fn measured(&mut self, part: usize, completion: &Completion, latency: Option<u64>) {
-        (**self).measured(part, completion, latency);
-    }
-
-    fn begins(&mut self, at: Cycles) {
-        (**self).begins(at);
-    }
-
-    fn command(&mut self, part: usize, command: &Command) {
-        (**self).command(part, command);
-    }
-}
-
 impl PartObserver for () {}

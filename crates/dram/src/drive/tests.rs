@@ -35,7 +35,8 @@ fn drive_all(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven 
 
 /// The driver's loop as defined, cycle by cycle.
 fn naive(memory: &mut MemorySystem, mode: Mode, offers: &[Offer]) -> Driven {
-    let mut tally = Tally::new(mode, 0, ());
+    let mut nobody = ();
+    let mut tally = Tally::new(mode.into(), 0, &mut nobody);
     let mut clock = 0;
     while tally.driven.requests() < offers.len() as u64 {
         if let Some(offer) = offers.get(tally.offered as usize) {
