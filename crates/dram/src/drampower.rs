@@ -12,10 +12,9 @@ use memweir_core::Cycles;
 
 use crate::command::{BankAddress, Command, CommandKind};
 use crate::config::MemoryConfig;
-use crate::observer::Observer;
 
-/// Writes the commands that it observes, channel by channel. It keeps the first error of an output
-/// and writes nothing after it.
+/// Writes commands, channel by channel. It keeps the first error of an output and writes nothing
+/// after it.
 #[derive(Debug)]
 pub struct DrampowerWriter<W> {
     outputs: Vec<W>,
@@ -94,12 +93,6 @@ impl<W: Write> DrampowerWriter<W> {
                 Ok(self.outputs)
             }
         }
-    }
-}
-
-impl<W: Write> Observer for DrampowerWriter<W> {
-    fn command(&mut self, command: &Command) {
-        self.write(command);
     }
 }
 

@@ -17,7 +17,6 @@ use memweir_core::input::InputError;
 use memweir_core::names::Named;
 
 use crate::command::{BankAddress, Command, CommandKind};
-use crate::observer::Observer;
 
 use super::Checker;
 
@@ -27,8 +26,7 @@ const LONGEST: u64 = 4096;
 /// The fields of a line.
 const FIELDS: [&str; 8] = ["cycle", "command", "channel", "rank", "group", "bank", "row", "column"];
 
-/// Writes the commands that it observes. It keeps the first error of the output and writes nothing
-/// after it.
+/// Writes commands. It keeps the first error of the output and writes nothing after it.
 #[derive(Debug)]
 pub struct CommandWriter<W> {
     output: W,
@@ -66,12 +64,6 @@ impl<W: Write> CommandWriter<W> {
             Some(error) => Err(error),
             None => self.output.flush().map(|()| self.output),
         }
-    }
-}
-
-impl<W: Write> Observer for CommandWriter<W> {
-    fn command(&mut self, command: &Command) {
-        self.write(command);
     }
 }
 
