@@ -17,8 +17,8 @@ use crate::machine::{
 use crate::misses::{MissStream, MissTrace};
 use crate::observed::Observed;
 use crate::os::{
-    Exhausted, FaultCosts, Os, OsConfig, OsStats, Palette, ProcessId, Start, ThreadId, VirtualPage,
-    ZoneConfig, ZoneId,
+    Exhausted, FaultCosts, Os, OsConfig, OsStats, ProcessId, Start, ThreadId, VirtualPage,
+    ZoneConfig, ZoneId, uncolored,
 };
 use crate::stream::{Level, Stream};
 use crate::synthetic::{SHARED_BASE, Structure, Synthetic};
@@ -161,13 +161,13 @@ impl Machine {
         self.memories.iter().map(base).collect()
     }
 
-    /// Returns the palette of a memory's pages.
+    /// Returns the coloring of a memory's pages.
     #[must_use]
-    pub fn palette(&self, memory: usize) -> Palette {
+    pub fn coloring(&self, memory: usize) -> Coloring {
         let cache = self.llc.filter(|_| self.colored_by == ColoredBy::Cache);
         match cache {
-            Some(llc) => Palette::caches(&Coloring::of_cache(&llc.geometry, BASE_PAGE_BITS)),
-            None => Palette::banks(&self.memories[memory].config.map.coloring(BASE_PAGE_BITS)),
+            Some(llc) => Coloring::of_cache(&llc.geometry, BASE_PAGE_BITS),
+            None => self.memories[memory].config.map.coloring(BASE_PAGE_BITS),
         }
     }
 
@@ -183,16 +183,16 @@ impl Machine {
         self.cores * self.threads_per_core
     }
 
-    /// Boots the operating system, with the palette of each memory from `palette`.
+    /// Boots the operating system, with the coloring of each memory from `coloring`.
     ///
     /// # Errors
-    /// If a memory cannot be managed in the pages of its palette.
-    pub fn boot(&self, palette: impl Fn(usize) -> Palette) -> Result<Os, Refusal> {
+    /// If a memory cannot be managed in the pages of its coloring.
+    pub fn boot(&self, coloring: impl Fn(usize) -> Coloring) -> Result<Os, Refusal> {
         let zone = |(place, base): (usize, PhysAddr)| ZoneConfig {
             name: self.memories[place].name.clone(),
             base,
             size: self.memories[place].config.capacity(),
-            palette: palette(place),
+            coloring: coloring(place),
             start: self.start,
         };
         let zones = self.bases().into_iter().enumerate().map(zone).collect();
@@ -202,8 +202,8 @@ impl Machine {
     /// Boots the operating system for these programs: without colors if they have none.
     fn boot_for(&self, programs: &[ProgramSpec]) -> Result<Os, Refusal> {
         match programs.iter().any(ProgramSpec::is_colored) {
-            true => self.boot(|memory| self.palette(memory)),
-            false => self.boot(|_| Palette::plain(BASE_PAGE_BITS)),
+            true => self.boot(|memory| self.coloring(memory)),
+            false => self.boot(|_| uncolored(BASE_PAGE_BITS)),
         }
     }
 

@@ -10,7 +10,6 @@
 
 mod buddy;
 mod config;
-mod palette;
 mod process;
 mod start;
 mod stats;
@@ -24,8 +23,7 @@ use memweir_core::input::Refusal;
 use memweir_core::{Nanos, PhysAddr};
 
 pub use buddy::{Buddy, Frame, MAX_ORDER};
-pub use config::{Exhausted, FaultCosts, OsConfig, ZoneConfig};
-pub use palette::Palette;
+pub use config::{Exhausted, FaultCosts, OsConfig, ZoneConfig, uncolored};
 pub use start::{Aging, Start};
 pub use stats::{OsStats, ProcessStats, ZoneStats};
 
@@ -83,7 +81,6 @@ pub struct Os {
 struct Zone {
     name: String,
     base: u64,
-    palette: Palette,
     buddy: Buddy,
     /// Frames held by others that can be reclaimed, by color.
     reclaimable: Vec<Vec<Frame>>,
@@ -113,12 +110,6 @@ impl Os {
         self.page_bits
     }
 
-    /// Returns the colors of a zone; `None` if there is no such zone.
-    #[must_use]
-    pub fn palette(&self, zone: ZoneId) -> Option<&Palette> {
-        self.zones.get(usize::from(zone.0)).map(|zone| &zone.palette)
-    }
-
     /// Starts a process whose pages are in the first zone and may have any color.
     pub fn spawn(&mut self) -> ProcessId {
         let id = ProcessId(self.processes.len() as u16);
@@ -140,7 +131,7 @@ impl Os {
         zone: ZoneId,
         colors: &ColorSet,
     ) -> Result<(), Refusal> {
-        self.zones[usize::from(zone.0)].palette.check(colors)?;
+        self.zones[usize::from(zone.0)].check(colors)?;
         self.processes[usize::from(process.0)].allow(zone, colors);
         Ok(())
     }
@@ -159,7 +150,7 @@ impl Os {
         zone: ZoneId,
         colors: &ColorSet,
     ) -> Result<(), Refusal> {
-        self.zones[usize::from(zone.0)].palette.check(colors)?;
+        self.zones[usize::from(zone.0)].check(colors)?;
         self.processes[usize::from(process.0)].allow_thread(thread, zone, colors);
         Ok(())
     }
@@ -198,7 +189,7 @@ impl Os {
         zone: ZoneId,
         colors: &ColorSet,
     ) -> Result<(), Refusal> {
-        self.zones[usize::from(zone.0)].palette.check(colors)?;
+        self.zones[usize::from(zone.0)].check(colors)?;
         self.processes[usize::from(process.0)].place(pages, zone, colors);
         Ok(())
     }
@@ -320,15 +311,17 @@ impl Os {
 impl Zone {
     fn new(config: &ZoneConfig, page_bits: u32) -> Self {
         let frames = (config.size.0 >> page_bits) as u32;
-        let mut buddy = Buddy::new(config.base, frames, config.palette.coloring());
+        let mut buddy = Buddy::new(config.base, frames, &config.coloring);
         let reclaimable = config.start.apply(&mut buddy);
-        Self {
-            name: config.name.clone(),
-            base: config.base.0,
-            palette: config.palette.clone(),
-            buddy,
-            reclaimable,
+        Self { name: config.name.clone(), base: config.base.0, buddy, reclaimable }
+    }
+
+    /// Refuses a set of colors that no page can have.
+    fn check(&self, colors: &ColorSet) -> Result<(), Refusal> {
+        if colors.is_empty() {
+            return Err(Refusal::new("no color is allowed", "allow at least one"));
         }
+        colors.within(self.buddy.colors())
     }
 }
 

@@ -1,10 +1,10 @@
 //! Configuration of the simulated operating system.
 
+use memweir_core::address_map::{Coloring, Span};
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Nanos, PhysAddr};
 
 use super::buddy::MAX_ORDER;
-use super::palette::Palette;
 use super::start::Start;
 
 /// Policy for a process that has used up the free frames of its colors.
@@ -63,9 +63,16 @@ pub struct ZoneConfig {
     /// Its size; an incomplete last page is not used.
     pub size: Bytes,
     /// Colors of its pages.
-    pub palette: Palette,
+    pub coloring: Coloring,
     /// The pages that are free at the start, and their order.
     pub start: Start,
+}
+
+/// Returns the coloring of a kernel without one: all pages have the same color. `page_bits` is the
+/// number of bits of the offset within a page.
+#[must_use]
+pub fn uncolored(page_bits: u32) -> Coloring {
+    Coloring::of_span(&Span::default(), page_bits, 0)
 }
 
 /// Configuration of the operating system.
@@ -85,7 +92,7 @@ impl OsConfig {
         let first = self.zones.first().ok_or_else(|| {
             Refusal::new("there is no memory", "give the operating system at least one zone")
         })?;
-        let page_bits = first.palette.page_bits();
+        let page_bits = first.coloring.page_bits();
         for zone in &self.zones {
             zone.check(page_bits)?;
         }
@@ -109,7 +116,7 @@ impl ZoneConfig {
         };
         let block = 1_u64 << (page_bits + MAX_ORDER);
         let pages = self.size.0 >> page_bits;
-        if self.palette.page_bits() != page_bits {
+        if self.coloring.page_bits() != page_bits {
             return refuse("pages of another size", format!("all zones use {page_bits} bits"));
         }
         if pages == 0 || pages >= u64::from(u32::MAX) {
@@ -118,9 +125,7 @@ impl ZoneConfig {
                 "a zone holds between one page and four thousand million".to_owned(),
             );
         }
-        if !self.base.0.is_multiple_of(block)
-            || !self.palette.coloring().offset().is_multiple_of(block)
-        {
+        if !self.base.0.is_multiple_of(block) || !self.coloring.offset().is_multiple_of(block) {
             return refuse(
                 "its base, or the offset of its address map, is not aligned",
                 format!("align them to the largest block, {}", Bytes(block)),

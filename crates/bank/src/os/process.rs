@@ -77,8 +77,8 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(zones: &[Zone]) -> Self {
-        let all = |zone: &Zone| Rotation::new((0..zone.palette.colors()).map(Color));
-        let colors = zones.first().map_or(0, |zone| zone.palette.colors());
+        let all = |zone: &Zone| Rotation::new((0..zone.buddy.colors()).map(Color));
+        let colors = zones.first().map_or(0, |zone| zone.buddy.colors());
         Self {
             table: PageTable::default(),
             colors: zones.iter().map(all).collect(),

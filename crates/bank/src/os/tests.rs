@@ -18,18 +18,18 @@ fn i7_860() -> Coloring {
     coloring(&[&[13], &[14], &[15], &[21], &[22]])
 }
 
-fn zone(palette: Palette, pages: u64, start: Start) -> ZoneConfig {
+fn zone(coloring: Coloring, pages: u64, start: Start) -> ZoneConfig {
     ZoneConfig {
         name: "dram".to_owned(),
         base: PhysAddr(0),
         size: Bytes(pages * PAGE),
-        palette,
+        coloring,
         start,
     }
 }
 
-fn boot(palette: Palette, pages: u64, start: Start, exhausted: Exhausted) -> Os {
-    let zones = vec![zone(palette, pages, start)];
+fn boot(coloring: Coloring, pages: u64, start: Start, exhausted: Exhausted) -> Os {
+    let zones = vec![zone(coloring, pages, start)];
     Os::new(&OsConfig { zones, exhausted, costs: FaultCosts::default() }).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn touch(os: &mut Os, process: ProcessId, page: u64) -> PhysAddr {
 
 #[test]
 fn a_fresh_machine_without_colors_hands_out_ascending_pages() {
-    let mut os = boot(Palette::plain(12), 1 << 13, Start::Fresh, Exhausted::Refuse);
+    let mut os = boot(uncolored(12), 1 << 13, Start::Fresh, Exhausted::Refuse);
     let process = os.spawn();
     let pages: Vec<u64> = (0..5000).map(|page| touch(&mut os, process, page).0 / PAGE).collect();
     assert_eq!(pages, (0..5000).collect::<Vec<_>>());
@@ -54,7 +54,7 @@ fn a_fresh_machine_without_colors_hands_out_ascending_pages() {
 
 #[test]
 fn a_colored_process_is_given_its_colors_in_turn() {
-    let mut os = boot(Palette::banks(&i7_860()), 1 << 14, Start::Fresh, Exhausted::Refuse);
+    let mut os = boot(i7_860(), 1 << 14, Start::Fresh, Exhausted::Refuse);
     let process = os.spawn();
     os.allow(process, DRAM, &set("3,17,30")).unwrap();
     let colors: Vec<u32> =
@@ -68,7 +68,7 @@ fn a_colored_process_is_given_its_colors_in_turn() {
 
 #[test]
 fn threads_and_ranges_have_colors_of_their_own() {
-    let mut os = boot(Palette::banks(&i7_860()), 1 << 14, Start::Fresh, Exhausted::Refuse);
+    let mut os = boot(i7_860(), 1 << 14, Start::Fresh, Exhausted::Refuse);
     let process = os.spawn();
     os.allow(process, DRAM, &set("0")).unwrap();
     os.allow_thread(process, ThreadId(1), DRAM, &set("1")).unwrap();
@@ -85,9 +85,9 @@ fn pages_are_spread_over_zones_by_their_shares() {
     let nvm = ZoneConfig {
         name: "nvm".to_owned(),
         base: PhysAddr(1 << 30),
-        ..zone(Palette::plain(12), 1 << 14, Start::Fresh)
+        ..zone(uncolored(12), 1 << 14, Start::Fresh)
     };
-    let zones = vec![zone(Palette::plain(12), 1 << 14, Start::Fresh), nvm];
+    let zones = vec![zone(uncolored(12), 1 << 14, Start::Fresh), nvm];
     let config = OsConfig { zones, exhausted: Exhausted::Refuse, costs: FaultCosts::FREE };
     let mut os = Os::new(&config).unwrap();
     let process = os.spawn();
@@ -103,7 +103,7 @@ fn pages_are_spread_over_zones_by_their_shares() {
 /// Boots a machine with two colors, `pages_each` pages per color, and a process that may use color
 /// 0.
 fn small(pages_each: u64, start: Start, exhausted: Exhausted) -> (Os, ProcessId) {
-    let mut os = boot(Palette::banks(&coloring(&[&[12]])), 2 * pages_each, start, exhausted);
+    let mut os = boot(coloring(&[&[12]]), 2 * pages_each, start, exhausted);
     let process = os.spawn();
     os.allow(process, DRAM, &set("0")).unwrap();
     (os, process)
@@ -146,7 +146,7 @@ fn exhausted_colors_are_refused_spilled_or_reclaimed() {
 fn memory_that_has_been_in_use_is_handed_out_in_no_order_but_reproducibly() {
     let pages = |seed| -> Vec<u64> {
         let start = Start::Aged(Aging { seed, ..Aging::default() });
-        let mut os = boot(Palette::plain(12), 1 << 14, start, Exhausted::Refuse);
+        let mut os = boot(uncolored(12), 1 << 14, start, Exhausted::Refuse);
         let free = os.stats().zones[0].free as f64 / f64::from(1 << 14);
         assert!((free - 0.67).abs() < 0.05, "{free}");
         let process = os.spawn();
@@ -165,21 +165,21 @@ fn zones_that_cannot_be_are_refused() {
         let (exhausted, costs) = (Exhausted::Refuse, FaultCosts::FREE);
         Os::new(&OsConfig { zones, exhausted, costs }).unwrap_err().reason
     };
-    let sound = || zone(Palette::plain(12), 1 << 12, Start::Fresh);
+    let sound = || zone(uncolored(12), 1 << 12, Start::Fresh);
     assert!(boot(vec![]).contains("no memory"));
     assert!(boot(vec![sound(), sound()]).contains("overlap"));
     assert!(boot(vec![ZoneConfig { size: Bytes(5), ..sound() }]).contains("cannot be managed"));
     assert!(boot(vec![ZoneConfig { base: PhysAddr(PAGE), ..sound() }]).contains("not aligned"));
     let shifted = Coloring::of_span(i7_860().span(), 12, 1 << 20);
-    let shifted = ZoneConfig { palette: Palette::banks(&shifted), ..sound() };
+    let shifted = ZoneConfig { coloring: shifted, ..sound() };
     assert!(boot(vec![shifted]).contains("not aligned"));
-    let huge = ZoneConfig { palette: Palette::plain(21), base: PhysAddr(1 << 40), ..sound() };
+    let huge = ZoneConfig { coloring: uncolored(21), base: PhysAddr(1 << 40), ..sound() };
     assert!(boot(vec![sound(), huge]).contains("another size"));
 }
 
 #[test]
 fn colors_that_no_page_has_are_refused() {
-    let mut os = boot(Palette::banks(&i7_860()), 1 << 12, Start::Fresh, Exhausted::Refuse);
+    let mut os = boot(i7_860(), 1 << 12, Start::Fresh, Exhausted::Refuse);
     let process = os.spawn();
     assert!(os.allow(process, DRAM, &ColorSet::default()).is_err());
     assert!(os.allow(process, DRAM, &set("32")).unwrap_err().reason.contains("outside the map"));
@@ -277,7 +277,7 @@ proptest! {
         held in 0.0..0.9f64,
     ) {
         let start = Start::Aged(Aging { held, run: 2.0, seed: 3 });
-        let mut os = boot(Palette::banks(&coloring), 512, start, Exhausted::Refuse);
+        let mut os = boot(coloring.clone(), 512, start, Exhausted::Refuse);
         let moved = |color: &u32, by| Color(color.wrapping_add(by) % coloring.colors());
         let sets: Vec<ColorSet> =
             (0..3).map(|by| chosen.iter().map(|color| moved(color, by)).collect()).collect();

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::machine::{CacheLevel, CoreConfig};
-use crate::os::{FaultCosts, OsConfig, Palette, Start, ZoneConfig};
+use crate::os::{FaultCosts, OsConfig, Start, ZoneConfig, uncolored};
 use crate::stream::{Access, AccessKind, Level, Stream};
 
 /// A memory that answers every request after `latency` cycles and has room for `room` requests.
@@ -97,7 +97,7 @@ fn os() -> Os {
         name: "m".to_owned(),
         base: PhysAddr(0),
         size: Bytes(1 << 30),
-        palette: Palette::plain(12),
+        coloring: uncolored(12),
         start: Start::Fresh,
     };
     let config =

@@ -3,7 +3,7 @@
 use memweir_bank::clock::Clock;
 use memweir_bank::experiment::{ColoredBy, Machine, MemoryUnit};
 use memweir_bank::machine::{CacheLevel, CoreConfig};
-use memweir_bank::os::{Aging, Exhausted, FaultCosts, Os, Palette, Start};
+use memweir_bank::os::{Aging, Exhausted, FaultCosts, Os, Start, uncolored};
 use memweir_core::Bytes;
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, Coloring, XorFunction};
 use memweir_core::cache::CacheGeometry;
@@ -88,9 +88,8 @@ impl Board {
         let refused = |refusal: Refusal| refusal.written_in(MAP.0);
         let memory = memory::config(&Conditions::of_paper(), map).map_err(refused)?;
         let machine = machine(memory, aging);
-        let kernel = |palette: Palette| machine.boot(|_| palette.clone()).map_err(refused);
-        let plain = kernel(Palette::plain(BASE_PAGE_BITS))?;
-        let colored = kernel(Palette::banks(coloring))?;
+        let kernel = |coloring: &Coloring| machine.boot(|_| coloring.clone()).map_err(refused);
+        let (plain, colored) = (kernel(&uncolored(BASE_PAGE_BITS))?, kernel(coloring)?);
         Ok(Self { machine, supply, plain, colored })
     }
 

@@ -261,7 +261,7 @@ impl Reader<'_> {
 
     fn colors(&self, value: &Value<'_>) -> Result<ColorSet, InputError> {
         let colors: ColorSet = value.checked(value.string()?.parse())?;
-        value.checked(colors.within(self.machine.palette(0).colors()))?;
+        value.checked(colors.within(self.machine.coloring(0).colors()))?;
         Ok(colors)
     }
 

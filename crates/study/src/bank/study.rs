@@ -255,7 +255,7 @@ impl BankStudy {
             at: self.grid.at(at),
             machine: scenario.machine_name.clone(),
             seed: scenario.seed,
-            colors: scenario.machine.palette(0).colors(),
+            colors: scenario.machine.coloring(0).colors(),
             alone: ready.iter().map(|(_, alone)| alone.clone()).collect(),
             peak: None,
             partitions: Vec::new(),
@@ -415,7 +415,7 @@ impl BankScenario {
         let traits: Vec<ProgramTraits> =
             ready.iter().map(|(_, alone)| traits(&alone.run)).collect();
         let supply = match self.machine.colored_by {
-            ColoredBy::Cache => Supply::new(self.machine.palette(0).colors(), 1),
+            ColoredBy::Cache => Supply::new(self.machine.coloring(0).colors(), 1),
             ColoredBy::Banks => {
                 let cache = self.machine.llc.map(|llc| llc.geometry);
                 Supply::of_map(self.machine.map(), BASE_PAGE_BITS, cache.as_ref())
