@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring};
 use memweir_core::input::Refusal;
-use memweir_core::{Bytes, Cycles, PhysAddr, Picos, Stop};
+use memweir_core::{Cycles, PhysAddr, Picos, Stop};
 use memweir_dram::config::MemoryConfig;
 use memweir_dram::stats::Stats;
 use memweir_dram::{MemorySystem, Observer};
@@ -445,14 +445,5 @@ impl ProgramSpec {
             }
         }
         Ok(())
-    }
-
-    /// Returns the memory that the program covers, if known in advance.
-    #[must_use]
-    pub fn footprint(&self) -> Option<Bytes> {
-        match &self.source {
-            Source::Synthetic(structure) => Some(structure.footprint),
-            _ => None,
-        }
     }
 }

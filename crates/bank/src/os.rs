@@ -214,16 +214,6 @@ impl Os {
         }
     }
 
-    /// Ends a process and frees its frames. Its number is not used again.
-    ///
-    /// # Panics
-    /// If there is no such process.
-    pub fn exit(&mut self, process: ProcessId) {
-        for resident in self.processes[usize::from(process.0)].vacate() {
-            self.zones[usize::from(resident.zone.0)].buddy.free(resident.frame, 0);
-        }
-    }
-
     /// Returns the counters so far.
     #[must_use]
     pub fn stats(&self) -> OsStats {

@@ -122,11 +122,6 @@ impl Process {
         self.table.set(page, resident);
     }
 
-    /// Empties the page table and returns all frames that it held.
-    pub(super) fn vacate(&mut self) -> impl Iterator<Item = Resident> + use<> {
-        std::mem::take(&mut self.table).into_all()
-    }
-
     /// Returns zone and colors for a page that `thread` touches first: those of the placed range,
     /// else of the thread, else of the process.
     pub(super) fn allowed(
@@ -182,9 +177,5 @@ impl PageTable {
     fn set(&mut self, page: VirtualPage, resident: Resident) {
         let leaf = self.0.entry(page.0 / LEAF).or_insert_with(|| Box::new([None; LEAF as usize]));
         leaf[(page.0 % LEAF) as usize] = Some(resident);
-    }
-
-    fn into_all(self) -> impl Iterator<Item = Resident> {
-        self.0.into_values().flat_map(|leaf| leaf.into_iter().flatten())
     }
 }
