@@ -34,7 +34,7 @@ mod tests;
 
 pub use report::{EnergyKind, EnergyReport};
 
-use memweir_core::{Cycles, Picos};
+use memweir_core::Cycles;
 
 use crate::command::Command;
 use crate::config::MemoryConfig;
@@ -45,9 +45,6 @@ use rank::Rank;
 /// Energy meter: counts the commands of a memory system.
 #[derive(Clone, Debug)]
 pub struct EnergyMeter {
-    clock: Picos,
-    /// Cycle from which energy counts.
-    begin: Cycles,
     ranks: Vec<Rank>,
     of_channel: usize,
 }
@@ -59,17 +56,11 @@ impl EnergyMeter {
     pub fn new(config: &MemoryConfig) -> Self {
         let channels = 0..config.controllers();
         let ranks = channels.flat_map(|_| config.ranks.iter().map(Rank::new));
-        Self {
-            clock: config.spec().clock,
-            begin: Cycles::ZERO,
-            ranks: ranks.collect(),
-            of_channel: config.ranks.len(),
-        }
+        Self { ranks: ranks.collect(), of_channel: config.ranks.len() }
     }
 
     /// Forgets the energy drawn until `at`, which is not before the last command.
     pub fn restart(&mut self, at: Cycles) {
-        self.begin = at;
         self.ranks.iter_mut().for_each(|rank| rank.restart(at.0));
     }
 
@@ -87,7 +78,7 @@ impl EnergyMeter {
     /// their files draw nothing.
     #[must_use]
     pub fn report(&self, until: Cycles) -> EnergyReport {
-        let mut report = EnergyReport::new(Picos((until.0 - self.begin.0) * self.clock.0));
+        let mut report = EnergyReport::default();
         for rank in &self.ranks {
             rank.clone().draw_until(until.0, &mut report);
         }

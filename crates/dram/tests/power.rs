@@ -14,7 +14,9 @@ fn saturated(kind: Kind) -> f64 {
     let config = MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap());
     let mut meter = EnergyMeter::new(&config);
     let run = run(&config, trace(kind).take(REQUESTS), Mode::Saturate, &mut meter);
-    meter.report(run.driven.cycles).average_milliwatts()
+    // pJ / ps = W.
+    let span = config.spec().span(run.driven.cycles);
+    meter.report(run.driven.cycles).total() / span.as_f64() * 1e3
 }
 
 /// DRAMsim3 subtracts from the current of an activate the standby current of a rank with all banks

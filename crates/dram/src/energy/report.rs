@@ -1,6 +1,5 @@
 //! Energies by kind.
 
-use memweir_core::Picos;
 use memweir_core::names::Named;
 
 /// Use of energy.
@@ -60,17 +59,12 @@ impl EnergyKind {
 }
 
 /// Energy that a memory drew in a span of time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EnergyReport {
-    span: Picos,
     picojoules: [f64; EnergyKind::COUNT],
 }
 
 impl EnergyReport {
-    pub(super) fn new(span: Picos) -> Self {
-        Self { span, picojoules: [0.0; EnergyKind::COUNT] }
-    }
-
     pub(super) fn add(&mut self, kind: EnergyKind, picojoules: f64) {
         self.picojoules[kind as usize] += picojoules;
     }
@@ -90,12 +84,5 @@ impl EnergyReport {
     #[must_use]
     pub fn total(&self) -> f64 {
         self.picojoules.iter().sum()
-    }
-
-    /// Returns the average power over the span of time, in mW; zero if the span is empty.
-    #[must_use]
-    pub fn average_milliwatts(&self) -> f64 {
-        // pJ / ps = W.
-        if self.span == Picos::ZERO { 0.0 } else { self.total() / self.span.as_f64() * 1e3 }
     }
 }
