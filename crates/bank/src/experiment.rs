@@ -17,7 +17,7 @@ use crate::machine::{
 use crate::misses::{MissStream, MissTrace};
 use crate::observed::Observed;
 use crate::os::{
-    Exhausted, FaultCosts, Os, OsConfig, OsStats, ProcessId, Start, ThreadId, VirtualPage,
+    Exhausted, FaultCosts, Os, OsConfig, ProcessId, ProcessStats, Start, ThreadId, VirtualPage,
     ZoneConfig, ZoneId, uncolored,
 };
 use crate::stream::{Level, Stream};
@@ -141,8 +141,8 @@ pub struct Execution {
     pub run: MachineRun,
     /// Per memory, the cycles until all requests were answered, and its counters.
     pub memories: Vec<(Cycles, Stats)>,
-    /// Counters of the operating system.
-    pub os: OsStats,
+    /// Counters of the operating system, by program.
+    pub os: Vec<ProcessStats>,
 }
 
 impl Machine {

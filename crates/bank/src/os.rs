@@ -25,7 +25,7 @@ use memweir_core::{Nanos, PhysAddr};
 pub use buddy::{Buddy, Frame, MAX_ORDER};
 pub use config::{Exhausted, FaultCosts, OsConfig, ZoneConfig, uncolored};
 pub use start::{Aging, Start};
-pub use stats::{OsStats, ProcessStats, ZoneStats};
+pub use stats::ProcessStats;
 
 use process::{Process, Resident};
 
@@ -214,13 +214,10 @@ impl Os {
         }
     }
 
-    /// Returns the counters so far.
+    /// Returns the counters so far, by process.
     #[must_use]
-    pub fn stats(&self) -> OsStats {
-        OsStats {
-            processes: self.processes.iter().map(|process| process.stats.clone()).collect(),
-            zones: self.zones.iter().map(Zone::stats).collect(),
-        }
+    pub fn stats(&self) -> Vec<ProcessStats> {
+        self.processes.iter().map(|process| process.stats.clone()).collect()
     }
 
     fn address(&self, resident: Resident) -> PhysAddr {
@@ -248,10 +245,9 @@ impl Os {
             },
         };
         let cost = self.costs.of(searched, kind == Supply::Reclaimed);
-        let color = self.zones[usize::from(resident.zone.0)].buddy.color_of(resident.frame);
         let process = &mut self.processes[usize::from(id.0)];
         process.settle(page, resident);
-        process.stats.count(kind, color, searched, cost);
+        process.stats.count(kind, searched);
         Ok(Touch { at: self.address(resident), fault: cost })
     }
 

@@ -227,8 +227,8 @@ impl Outcome {
             conflicts: together.iter().map(|run| run.conflicts_with.clone()).collect(),
             indicators: Indicators::of(&local),
             memories: memories(execution, names, channels),
-            faults: execution.os.processes.iter().map(|process| process.faults).sum(),
-            spilled: execution.os.processes.iter().map(|process| process.spilled).sum(),
+            faults: execution.os.iter().map(|process| process.faults).sum(),
+            spilled: execution.os.iter().map(|process| process.spilled).sum(),
             time_s: execution.run.end.as_secs_f64(),
             programs: together
                 .into_iter()

@@ -37,9 +37,6 @@ pub struct Buddy {
     links: Vec<Links>,
     /// Order of the free block that begins with this page, or [`USED`].
     state: Vec<u8>,
-    free: u64,
-    splits: u64,
-    merges: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,9 +65,6 @@ impl Buddy {
             lists,
             links: vec![Links { before: NONE, after: NONE }; frames as usize],
             state: vec![USED; frames as usize],
-            free: 0,
-            splits: 0,
-            merges: 0,
         }
     }
 
@@ -84,18 +78,6 @@ impl Buddy {
     #[must_use]
     pub fn colors(&self) -> u32 {
         self.coloring.colors()
-    }
-
-    /// Returns the number of free pages.
-    #[must_use]
-    pub fn free_pages(&self) -> u64 {
-        self.free
-    }
-
-    /// Returns the numbers of splits and of merges so far.
-    #[must_use]
-    pub fn splits_and_merges(&self) -> (u64, u64) {
-        (self.splits, self.merges)
     }
 
     /// Returns the color of a page.
@@ -115,9 +97,7 @@ impl Buddy {
                 continue;
             }
             self.unlink(block);
-            let block = self.split(block, found, order, color);
-            self.free -= 1 << order;
-            return Some(Frame(block));
+            return Some(Frame(self.split(block, found, order, color)));
         }
         None
     }
@@ -132,7 +112,6 @@ impl Buddy {
                 false => (high, low),
             };
             self.link(filed, order);
-            self.splits += 1;
             block = kept;
         }
         block
@@ -146,7 +125,6 @@ impl Buddy {
         let (mut block, mut order) = (frame.0, order);
         assert!(block.is_multiple_of(1 << order), "block {block} is not of order {order}");
         assert_eq!(self.state[block as usize], USED, "block {block} is free already");
-        self.free += 1 << order;
         while order < MAX_ORDER {
             let buddy = block ^ 1 << order;
             let whole = u64::from(block.max(buddy)) + (1 << order) <= u64::from(self.frames());
@@ -154,7 +132,6 @@ impl Buddy {
                 break;
             }
             self.unlink(buddy);
-            self.merges += 1;
             block = block.min(buddy);
             order += 1;
         }
@@ -198,6 +175,11 @@ impl Buddy {
 
 #[cfg(test)]
 impl Buddy {
+    /// Returns the number of pages in free blocks.
+    pub(super) fn free_pages(&self) -> u64 {
+        self.state.iter().filter(|order| **order != USED).map(|order| 1u64 << order).sum()
+    }
+
     /// Returns the number of lists of an order: the number of color sets that its blocks can have.
     pub(super) fn lists_of(&self, order: u32) -> usize {
         self.lists[order as usize].len()

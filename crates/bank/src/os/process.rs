@@ -78,7 +78,6 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn new(zones: &[Zone]) -> Self {
         let all = |zone: &Zone| Rotation::new((0..zone.buddy.colors()).map(Color));
-        let colors = zones.first().map_or(0, |zone| zone.buddy.colors());
         Self {
             table: PageTable::default(),
             colors: zones.iter().map(all).collect(),
@@ -86,7 +85,7 @@ impl Process {
             placed: Vec::new(),
             shares: vec![1.0],
             spill_from: 0,
-            stats: ProcessStats::new(colors),
+            stats: ProcessStats::default(),
         }
     }
 

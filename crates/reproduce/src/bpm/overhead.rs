@@ -88,7 +88,7 @@ fn touch_all(rig: &Rig, entry: &Entry, kernel: Kernel, costs: &Costs) -> Result<
         let touched = os.touch(process, ThreadId(0), VirtualPage(page));
         touched.map_err(|error| Refusal::new(error.to_string(), "a smaller footprint"))?;
     }
-    let stats = &os.stats().processes[0];
+    let stats = &os.stats()[0];
     Ok(Touched {
         share: 100.0 * stats.faults as f64 * costs.seconds(kernel) / entry.run_time().as_secs_f64(),
         faults: stats.faults,

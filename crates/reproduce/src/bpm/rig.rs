@@ -223,8 +223,8 @@ impl Executed {
             let lines = thread.tally.reads + thread.tally.writes;
             bandwidth += (lines * LINE_BYTES) as f64 / time;
         }
-        let spilled = os.processes.iter().map(|process| process.spilled).sum();
-        let pages = os.processes.iter().map(|process| process.faults).sum();
+        let spilled = os.iter().map(|process| process.spilled).sum();
+        let pages = os.iter().map(|process| process.faults).sum();
         Self {
             seconds,
             rows,
