@@ -14,7 +14,7 @@ const EXACT: u64 = 1 << PRECISION;
 /// Steps per doubling of a latency in [`Latencies::buckets`].
 const STEPS: u32 = 3;
 
-/// Distribution of latencies. Count, sum and extremes are exact; percentiles are exact below 4,096
+/// Distribution of latencies. Count, sum and maximum are exact; percentiles are exact below 4,096
 /// cycles and at most 0.05 % too high above.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Latencies {
@@ -22,7 +22,6 @@ pub struct Latencies {
     count: u64,
     sum: u128,
     max: u64,
-    min: u64,
 }
 
 /// Number of latencies in a range of cycles.
@@ -59,7 +58,6 @@ impl Latencies {
             self.counts.resize(place + 1, 0);
         }
         self.counts[place] += 1;
-        self.min = if self.count == 0 { cycles } else { self.min.min(cycles) };
         self.max = self.max.max(cycles);
         self.count += 1;
         self.sum += u128::from(cycles);
@@ -81,12 +79,6 @@ impl Latencies {
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
-    }
-
-    /// Returns the shortest latency; `None` if there are none.
-    #[must_use]
-    pub fn min(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.min)
     }
 
     /// Returns the least latency that at least `share` of all (0 to 1) do not exceed: the nearest
@@ -125,11 +117,6 @@ impl AddAssign<&Self> for Latencies {
             self.counts.resize(other.counts.len(), 0);
         }
         self.counts.iter_mut().zip(&other.counts).for_each(|(own, others)| *own += others);
-        self.min = match (self.count, other.count) {
-            (0, _) => other.min,
-            (_, 0) => self.min,
-            _ => self.min.min(other.min),
-        };
         self.max = self.max.max(other.max);
         self.count += other.count;
         self.sum += other.sum;
@@ -156,8 +143,7 @@ mod tests {
         assert_eq!(latencies.percentile(0.7), Some(38));
         assert_eq!(latencies.percentile(0.9), Some(55));
         assert_eq!(latencies.percentile(1.0), Some(4095));
-        assert_eq!((latencies.min(), latencies.max()), (Some(21), Some(4095)));
-        assert_eq!(latencies.mean(), Some(435.2));
+        assert_eq!((latencies.mean(), latencies.max()), (Some(435.2), Some(4095)));
         let bucket = |from, to, count| Bucket { from, to, count };
         let wanted =
             [bucket(20, 23, 6), bucket(32, 39, 2), bucket(48, 55, 1), bucket(3584, 4095, 1)];

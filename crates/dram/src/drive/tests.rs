@@ -82,7 +82,8 @@ fn an_unloaded_read_takes_what_its_bank_asks_for() {
         (Some(38), Cycles(39), 1)
     );
     let hit = reads(&[0, 64]);
-    assert_eq!((hit.latencies.min(), hit.cycles, hit.rows.hits), (Some(21), Cycles(1022), 1));
+    let faster = hit.latencies.percentile(0.5);
+    assert_eq!((faster, hit.cycles, hit.rows.hits), (Some(21), Cycles(1022), 1));
     let conflict = reads(&[0, row]);
     assert_eq!((conflict.latencies.max(), conflict.rows.conflicts), (Some(55), 1));
 }
