@@ -73,12 +73,6 @@ impl Clock {
         Time(self.period)
     }
 
-    /// Returns the cycles per second.
-    #[must_use]
-    pub fn frequency(self) -> f64 {
-        1e15 / self.period as f64
-    }
-
     /// Returns the first cycle that begins at `time` or later.
     #[must_use]
     pub const fn first_from(self, time: Time) -> Cycles {

@@ -3,14 +3,16 @@
 
 use memweir_core::metrics::{harmonic_speedup, maximum_slowdown, weighted_speedup};
 use memweir_core::units::LINE_BYTES;
-use memweir_core::{BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, Cycles};
+use memweir_dram::Stats;
 use memweir_dram::intervals::Intervals;
 use memweir_dram::request::RowCounts;
 use serde::Serialize;
 
-use crate::clock::{Clock, Time};
+use crate::clock::Clock;
 use crate::experiment::Execution;
 use crate::indicators::Indicators;
+use crate::tally::Tally;
 
 /// Result of one program in one execution, over its measured instructions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,14 +66,14 @@ impl ProgramRun {
         let threads: Vec<_> = run.threads.iter().filter(|t| t.program == program).collect();
         let finished = threads.iter().map(|thread| thread.finished).max().unwrap_or_default();
         let instructions: u64 = threads.iter().map(|thread| thread.instructions).sum();
-        let sum = |count: &dyn Fn(&super::tally::Tally) -> u64| -> u64 {
+        let sum = |count: fn(&Tally) -> u64| -> u64 {
             threads.iter().map(|thread| count(&thread.tally)).sum()
         };
-        let rows = |count: &dyn Fn(&super::tally::Tally) -> RowCounts| {
+        let rows = |count: fn(&Tally) -> RowCounts| {
             threads.iter().fold(RowCounts::default(), |all, thread| all.and(count(&thread.tally)))
         };
-        let (reads, writes) = (sum(&|t| t.reads), sum(&|t| t.writes));
-        let (read_rows, write_rows) = (rows(&|t| t.read_rows), rows(&|t| t.write_rows));
+        let (reads, writes) = (sum(|t| t.reads), sum(|t| t.writes));
+        let (read_rows, write_rows) = (rows(|t| t.read_rows), rows(|t| t.write_rows));
         let all = read_rows.and(write_rows);
         let latency: u128 = threads.iter().map(|thread| thread.tally.read_latency).sum();
         let cycles = finished.0 as f64 / clock.period().0 as f64;
@@ -85,7 +87,7 @@ impl ProgramRun {
             instructions,
             time_s: finished.as_secs_f64(),
             ipc: ratio(instructions as f64, cycles),
-            mpki: ratio(1e3 * sum(&|t| t.llc_misses) as f64, instructions as f64),
+            mpki: ratio(1e3 * sum(|t| t.llc_misses) as f64, instructions as f64),
             row_hit_rate: read_rows.hit_rate(),
             write_row_hit_rate: write_rows.hit_rate(),
             bank_parallelism: (busy > 0.0).then(|| areas / busy),
@@ -244,26 +246,24 @@ impl Outcome {
 }
 
 fn memories(execution: &Execution, names: &[String], channels: &[u32]) -> Vec<MemoryRun> {
+    let of = execution.memories.iter().zip(names.iter().zip(channels));
     let run =
-        |((cycles, stats), (name, channels)): (&(_, memweir_dram::Stats), (&String, &u32))| {
-            let cycles: memweir_core::Cycles = *cycles;
-            MemoryRun {
-                memory: name.clone(),
-                cycles: cycles.0,
-                reads: stats.reads,
-                writes: stats.writes,
-                activates: stats.activates,
-                refreshes: stats.refreshes,
-                row_hits: stats.row_hits,
-                row_misses: stats.row_misses,
-                row_conflicts: stats.row_conflicts,
-                bus_utilization: ratio(
-                    stats.data_cycles as f64,
-                    cycles.0 as f64 * f64::from(*channels),
-                ),
-            }
+        |((cycles, stats), (name, channels)): (&(Cycles, Stats), (&String, &u32))| MemoryRun {
+            memory: name.clone(),
+            cycles: cycles.0,
+            reads: stats.reads,
+            writes: stats.writes,
+            activates: stats.activates,
+            refreshes: stats.refreshes,
+            row_hits: stats.row_hits,
+            row_misses: stats.row_misses,
+            row_conflicts: stats.row_conflicts,
+            bus_utilization: ratio(
+                stats.data_cycles as f64,
+                cycles.0 as f64 * f64::from(*channels),
+            ),
         };
-    execution.memories.iter().zip(names.iter().zip(channels)).map(run).collect()
+    of.map(run).collect()
 }
 
 /// Improvement of one outcome over another, in throughput and in fairness (bpm section 4.3).
@@ -284,13 +284,5 @@ impl Improvement {
             weighted_speedup: relative(baseline.weighted_speedup, other.weighted_speedup),
             maximum_slowdown: -relative(baseline.maximum_slowdown, other.maximum_slowdown),
         }
-    }
-}
-
-impl Time {
-    /// Returns the span in whole nanoseconds, rounded down.
-    #[must_use]
-    pub fn nanos(self) -> Nanos {
-        Nanos(self.0 / 1_000_000)
     }
 }
