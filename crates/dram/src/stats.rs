@@ -20,8 +20,6 @@ pub struct Stats {
     pub row_conflicts: u64,
     /// Activates.
     pub activates: u64,
-    /// Banks closed by a precharge of the bank or of its rank; automatic precharges do not count.
-    pub precharges: u64,
     /// Refreshes of ranks or single banks.
     pub refreshes: u64,
     /// Cycles in which data was on a bus, summed over the channels (or sub-channels).
@@ -46,7 +44,6 @@ impl std::ops::AddAssign for Stats {
         self.row_misses += other.row_misses;
         self.row_conflicts += other.row_conflicts;
         self.activates += other.activates;
-        self.precharges += other.precharges;
         self.refreshes += other.refreshes;
         self.data_cycles += other.data_cycles;
     }
@@ -63,7 +60,6 @@ impl std::ops::SubAssign for Stats {
         self.row_misses -= earlier.row_misses;
         self.row_conflicts -= earlier.row_conflicts;
         self.activates -= earlier.activates;
-        self.precharges -= earlier.precharges;
         self.refreshes -= earlier.refreshes;
         self.data_cycles -= earlier.data_cycles;
     }

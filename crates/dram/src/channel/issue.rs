@@ -101,7 +101,6 @@ impl Channel {
     }
 
     fn precharge(&mut self, bank: BankId, slot: u16) {
-        self.stats.precharges += 1;
         let reason = if slot != NIL {
             self.settle(slot, RowOutcome::Conflict, bank);
             Closing::Conflict
@@ -117,7 +116,6 @@ impl Channel {
     fn precharge_all(&mut self, rank: usize) {
         let first = self.bus.shape().first_bank(rank);
         for bit in super::candidate::bits(self.rows.open_banks(rank)) {
-            self.stats.precharges += 1;
             self.close(self.bus.shape().bank(first + bit));
         }
     }
