@@ -1,6 +1,8 @@
 //! Earliest issue times of commands for every part of a channel. Constraints are compiled once, so
 //! that issuing a command takes a handful of comparisons of numbers.
 
+use std::sync::Arc;
+
 use crate::command::CommandKind;
 use crate::spec::{BankRefresh, Constraint, Level, MemorySpec, Scope};
 
@@ -123,11 +125,8 @@ pub(crate) struct Timer {
 impl Timer {
     /// Builds the timer of a channel with these ranks. Constraints on commands that are not `used`
     /// are left out.
-    pub(crate) fn new(
-        ranks: &[impl AsRef<MemorySpec>],
-        used: impl Fn(CommandKind) -> bool,
-    ) -> Self {
-        let organization = &ranks[0].as_ref().organization;
+    pub(crate) fn new(ranks: &[Arc<MemorySpec>], used: impl Fn(CommandKind) -> bool) -> Self {
+        let organization = &ranks[0].organization;
         let shape = Shape {
             ranks: ranks.len(),
             groups: organization.bank_groups as usize,
@@ -141,11 +140,11 @@ impl Timer {
             banks: vec![[0; 16]; shape.ranks * shape.banks_of_rank()],
             windows: Vec::new(),
             effects: Vec::new(),
-            bank_refresh: ranks.iter().map(|spec| spec.as_ref().bank_refresh).collect(),
+            bank_refresh: ranks.iter().map(|spec| spec.bank_refresh).collect(),
         };
         for (rank, spec) in ranks.iter().enumerate() {
             timer.effects.push(Default::default());
-            for constraint in spec.as_ref().constraints.iter().filter(|c| used(c.to)) {
+            for constraint in spec.constraints.iter().filter(|c| used(c.to)) {
                 timer.compile(rank, constraint);
             }
         }
@@ -155,15 +154,15 @@ impl Timer {
 
     /// Adds constraints between ranks with different latencies. Their bursts meet on the data bus
     /// at other times than the rules of either device assume, which know one latency.
-    fn share_data_bus(&mut self, ranks: &[impl AsRef<MemorySpec>]) {
+    fn share_data_bus(&mut self, ranks: &[Arc<MemorySpec>]) {
         use CommandKind as C;
         let latency = |spec: &MemorySpec, command| match command {
             C::Read | C::ReadAutoPrecharge => spec.read_latency.0,
             _ => spec.write_latency.0,
         };
         let columns = [C::Read, C::ReadAutoPrecharge, C::Write, C::WriteAutoPrecharge];
-        for (rank, first) in ranks.iter().map(AsRef::as_ref).enumerate() {
-            let unlike = ranks.iter().map(AsRef::as_ref).filter(|other| {
+        for (rank, first) in ranks.iter().enumerate() {
+            let unlike = ranks.iter().filter(|other| {
                 (other.read_latency, other.write_latency)
                     != (first.read_latency, first.write_latency)
             });

@@ -54,9 +54,6 @@ pub enum PagePolicy {
 const TIMEOUT: Cycles = Cycles(128);
 
 impl PagePolicy {
-    /// Names of the policies.
-    pub const NAMES: [&'static str; 3] = ["open", "closed", "adaptive"];
-
     pub(super) fn validate(self) -> Result<(), Refusal> {
         match self {
             Self::Closed { accesses: 0 } => {
@@ -99,7 +96,7 @@ impl FromStr for PagePolicy {
             _ => {
                 return Err(Refusal::new(
                     format!("unknown page policy `{name}`"),
-                    suggestion(name, Self::NAMES),
+                    suggestion(name, ["open", "closed", "adaptive"]),
                 ));
             }
         };
