@@ -56,9 +56,8 @@ impl Cache {
     /// `written`, and returns true.
     pub fn touch(&mut self, line: Line, written: bool) -> bool {
         let set = self.set(line);
-        let Some(way) = set.iter().position(|entry| *entry >> (OWNER_BITS + 1) == line) else {
-            return false;
-        };
+        let holds = |entry: &u64| *entry >> (OWNER_BITS + 1) == line && *entry != EMPTY;
+        let Some(way) = set.iter().position(holds) else { return false };
         let entry = set[way] | if written { DIRTY } else { 0 };
         set.copy_within(..way, 1);
         set[0] = entry;
@@ -97,6 +96,15 @@ mod tests {
         assert_eq!(cache.insert(4, 1, false), Some(Victim { line: 2, owner: 1, dirty: true }));
         assert_eq!(cache.insert(6, 2, false), Some(Victim { line: 0, owner: 3, dirty: true }));
         assert!(!cache.touch(1, false));
+    }
+
+    #[test]
+    fn an_empty_cache_does_not_hold_the_last_line_of_all() {
+        let mut cache = Cache::new(&CacheGeometry::new(Bytes(64), 1));
+        let last = EMPTY >> (OWNER_BITS + 1);
+        assert!(!cache.touch(last, true));
+        assert_eq!(cache.insert(last, 0, false), None);
+        assert!(cache.touch(last, false));
     }
 
     proptest! {
