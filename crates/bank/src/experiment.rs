@@ -226,7 +226,6 @@ impl Machine {
     fn bays<O>(&self, observers: Vec<O>) -> Result<Vec<MemorySlot<Observed<O>>>, Refusal> {
         let bay = |((unit, base), observer): ((&MemoryUnit, PhysAddr), O)| {
             Ok(MemorySlot {
-                name: unit.name.clone(),
                 memory: Observed { system: MemorySystem::new(&unit.config)?, observer },
                 base,
                 size: unit.config.capacity(),

@@ -88,8 +88,6 @@ pub trait Memory {
 /// A memory system and its place in the address space of the machine.
 #[derive(Clone, Debug)]
 pub struct MemorySlot<M> {
-    /// Its name: `dram`.
-    pub name: String,
     /// The memory system. Its addresses start at zero.
     pub memory: M,
     /// Its first address in the machine.

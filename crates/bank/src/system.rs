@@ -106,8 +106,6 @@ enum Event {
 pub struct ThreadRun {
     /// Index of its program.
     pub program: usize,
-    /// Its number in the program.
-    pub thread: ThreadId,
     /// Number of measured instructions.
     pub instructions: u64,
     /// Time at which the last of them retired.
@@ -398,7 +396,6 @@ impl<'a, M: Memory> System<'a, M> {
         debug_assert_eq!(self.misses.len(), 0, "every miss comes back");
         let thread = |core: &mut Core| ThreadRun {
             program: core.program,
-            thread: core.thread,
             instructions: core.goal,
             finished: core.finished.unwrap_or(self.now),
             tally: std::mem::take(&mut core.tally),

@@ -86,7 +86,7 @@ fn machine(cores: Vec<CoreConfig>) -> MachineConfig {
 fn bay(memory: Fixed) -> MemorySlot<Fixed> {
     let map = AddressMap::parse("map.toml", MAP).expect("a map");
     let (base, size) = (PhysAddr(0), Bytes(1 << 30));
-    MemorySlot { name: "m".to_owned(), memory, base, size, clock: Clock::gigahertz(0.5), map }
+    MemorySlot { memory, base, size, clock: Clock::gigahertz(0.5), map }
 }
 
 const MAP: &str =
