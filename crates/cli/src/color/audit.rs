@@ -12,6 +12,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Reader};
 use crate::render::text::Table;
 use crate::shared::map;
+use crate::value::parsed;
 
 /// Columns of the longest bar.
 const BAR: u64 = 40;
@@ -26,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     map: Option<PathBuf>,
     /// The colors that it should use; not needed for what `memweir color run` started
-    #[arg(long, value_name = "COLORS", value_parser = super::colors)]
+    #[arg(long, value_name = "COLORS", value_parser = parsed::<ColorSet>)]
     colors: Option<ColorSet>,
     /// Look again every so many seconds until the process ends
     #[arg(long, value_name = "SECONDS", value_parser = interval)]

@@ -5,9 +5,6 @@ pub(crate) mod plan;
 pub(crate) mod run;
 
 use clap::Subcommand;
-use memweir_core::address_map::ColorSet;
-
-use crate::value::refused;
 
 /// The actions of `memweir color`.
 #[derive(Debug, Subcommand)]
@@ -18,9 +15,4 @@ pub(crate) enum Action {
     Audit(audit::Args),
     /// Assign page colors to the jobs of a batch
     Plan(Box<plan::Args>),
-}
-
-/// Colors such as `0-3,8`.
-fn colors(text: &str) -> Result<ColorSet, String> {
-    text.parse::<ColorSet>().map_err(refused)
 }

@@ -23,6 +23,7 @@ use crate::failure::{Failure, Outcome};
 use crate::render::text;
 use crate::shared::coloring::{self, GivenPages, WALK_INTERVAL};
 use crate::shared::map;
+use crate::value::parsed;
 use crate::{foreground, guardian, output};
 
 /// Options of `memweir color run`.
@@ -32,10 +33,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     map: PathBuf,
     /// The bank colors that the program may use, as `0-3,8`
-    #[arg(long, value_name = "COLORS", value_parser = super::colors)]
+    #[arg(long, value_name = "COLORS", value_parser = parsed::<ColorSet>)]
     colors: ColorSet,
     /// The cache colors that it may use; needs --cache
-    #[arg(long, value_name = "COLORS", value_parser = super::colors, requires = "cache")]
+    #[arg(long, value_name = "COLORS", value_parser = parsed::<ColorSet>, requires = "cache")]
     cache_colors: Option<ColorSet>,
     /// The last-level cache, as its size and ways
     #[arg(long, value_name = "SIZE:WAYS", value_parser = crate::value::cache)]

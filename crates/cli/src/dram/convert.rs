@@ -15,7 +15,7 @@ use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::output;
 use crate::render::text::count;
-use crate::value::refused;
+use crate::value::parsed;
 
 /// Options of `memweir dram convert`.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// The format of IN, instead of the one that is recognized
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    #[arg(long, value_name = "FORMAT", value_parser = parsed::<Format>)]
     from: Option<Format>,
     /// The format of OUT: memweir, bin, ramulator2, ramulator1, dramsim3, simple-o3, champsim
     /// [default: by the ending, `.bin` is bin, `.champsim` and `.champsimtrace` are champsim, all
@@ -38,13 +38,9 @@ pub(crate) struct Args {
     caches: CacheArgs,
 }
 
-pub(super) fn format(text: &str) -> Result<Format, String> {
-    text.parse().map_err(refused)
-}
-
 /// Parses a format that memweir writes.
 fn written(text: &str) -> Result<Format, String> {
-    let format = format(text)?;
+    let format: Format = parsed(text)?;
     match format.is_writable() {
         true => Ok(format),
         false => Err(format!("`{text}` is read and not written")),

@@ -17,7 +17,7 @@ use crate::output;
 use crate::render::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
 use crate::render::progress::Counter;
 use crate::render::text::{Table, known, percent, rate};
-use crate::value::{available_cores, refused};
+use crate::value::{available_cores, parsed};
 
 /// Options of `memweir dram curve`.
 #[derive(Debug, clap::Args)]
@@ -35,10 +35,10 @@ pub(crate) struct Args {
         default_value = "streaming,mixed,random",
         value_delimiter = ','
     )]
-    #[arg(value_parser = pattern)]
+    #[arg(value_parser = parsed::<Pattern>)]
     patterns: Vec<Pattern>,
     /// The pattern of the service curve that the flow model reads [default: mixed, or the first]
-    #[arg(long, value_name = "PATTERN", value_parser = pattern, conflicts_with = "nvm")]
+    #[arg(long, value_name = "PATTERN", value_parser = parsed::<Pattern>, conflicts_with = "nvm")]
     service: Option<Pattern>,
     /// Share of the requests that goes to the second memory, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 50, requires = "nvm")]
@@ -65,10 +65,6 @@ pub(crate) struct Args {
     /// Write everything as JSON (`-`: to standard output instead of the table)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     json: Option<PathBuf>,
-}
-
-fn pattern(text: &str) -> Result<Pattern, String> {
-    text.parse().map_err(refused)
 }
 
 /// Output of `--json`.

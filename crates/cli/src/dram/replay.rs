@@ -18,7 +18,6 @@ use memweir_trace::{Format, Loss, Trace, Truncation};
 use serde::Serialize;
 
 use super::caches::{CacheArgs, CacheFigures};
-use super::convert::format;
 use super::memory::MemoryArgs;
 use super::render;
 use super::source::{Beyond, Requests, Space};
@@ -50,7 +49,7 @@ pub(crate) struct Args {
     pub(super) warm_up: u64,
     /// The format of the trace, instead of the one that is recognized: memweir, bin, ramulator2,
     /// ramulator1, dramsim3, simple-o3, champsim, lackey, drmemtrace
-    #[arg(long, value_name = "FORMAT", value_parser = format)]
+    #[arg(long, value_name = "FORMAT", value_parser = parsed::<Format>)]
     pub(super) format: Option<Format>,
     /// Take addresses beyond the memory modulo its size, instead of refusing them
     #[arg(long)]
@@ -62,7 +61,7 @@ pub(crate) struct Args {
     /// Replay with each of these values of an option, `OPTION=A,B,C`; several make a grid, whose
     /// results go into the directory of `--out`
     #[arg(long, value_name = "OPTION=VALUES", help_heading = "Sweeping")]
-    #[arg(value_parser = crate::shared::scenario::sweep)]
+    #[arg(value_parser = parsed::<Sweep>)]
     pub(super) sweep: Vec<Sweep>,
     /// Points to replay at a time [default: one per core]
     #[arg(long, value_name = "N", requires = "sweep", help_heading = "Sweeping")]

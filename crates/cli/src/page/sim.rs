@@ -22,9 +22,9 @@ use crate::render::page as render;
 use crate::render::progress::Counter;
 use crate::shared::help::Names;
 use crate::shared::rows::Rows;
-use crate::shared::scenario::{grid, replacement, sweep};
+use crate::shared::scenario::{grid, replacement};
 use crate::shared::shards::{Output, Shards};
-use crate::value::available_cores;
+use crate::value::{available_cores, parsed};
 
 const USAGE: &str = "memweir page sim [OPTIONS] SCENARIO.toml
        memweir page sim --example > scenario.toml
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE", value_parser = replacement)]
     set: Vec<Replacement>,
     /// Run at each of these values: `KEY=A,B,C` or `KEY=FROM..TO:STEP`; several make a grid
-    #[arg(long, value_name = "KEY=VALUES", value_parser = sweep)]
+    #[arg(long, value_name = "KEY=VALUES", value_parser = parsed::<Sweep>)]
     sweep: Vec<Sweep>,
     /// Threads to run on [default: one per core]
     #[arg(long, value_name = "N")]

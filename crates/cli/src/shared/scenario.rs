@@ -5,11 +5,6 @@ use memweir_study::sweep::{Grid, Sweep};
 
 use crate::value::refused;
 
-/// Keys and values of `--sweep`.
-pub(crate) fn sweep(text: &str) -> Result<Sweep, String> {
-    text.parse().map_err(refused)
-}
-
 /// Returns the grid of all combinations of `--sweep`, none of whose keys `--set` may give.
 pub(crate) fn grid(sweeps: &[Sweep], set: &[Replacement]) -> Result<Grid, InputError> {
     let fixed = sweeps.iter().find(|sweep| set.iter().any(|set| set.path == sweep.path));

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::progress::Counter;
 use crate::render::text::counted;
-use crate::value::{available_cores, refused};
+use crate::value::{available_cores, parsed};
 
 /// The exit code of a command that a second signal ends at once.
 const INTERRUPTED: i32 = 130;
@@ -32,7 +32,7 @@ pub(crate) struct Shards {
     #[arg(long, help_heading = "Sweeping", conflicts_with = "resume")]
     list_points: bool,
     /// Run the I-th of N shards, from 1: every N-th point, into files of the directory of `--out`
-    #[arg(long, value_name = "I/N", help_heading = "Sweeping", value_parser = shard)]
+    #[arg(long, value_name = "I/N", help_heading = "Sweeping", value_parser = parsed::<Shard>)]
     shard: Option<Shard>,
     /// Take the points that the directory of `--out` has already, and run the others
     #[arg(long, help_heading = "Sweeping")]
@@ -42,10 +42,6 @@ pub(crate) struct Shards {
 /// Returns the refusal of an option.
 fn refuse(key: &str, reason: &str, help: &str) -> Result<(), Failure> {
     Err(InputError::new("command line", reason).key(key).help(help).into())
-}
-
-fn shard(text: &str) -> Result<Shard, String> {
-    text.parse().map_err(refused)
 }
 
 /// Options of the command beside those of shards.

@@ -8,8 +8,9 @@ use memweir_core::input::Replacement;
 use memweir_study::sweep::Sweep;
 
 use crate::shared::over_time::interval;
-use crate::shared::scenario::{replacement, sweep};
+use crate::shared::scenario::replacement;
 use crate::shared::shards::{Output, Shards};
+use crate::value::parsed;
 
 const USAGE: &str = "memweir sim [OPTIONS] SCENARIO.toml
        memweir sim --example > scenario.toml
@@ -37,7 +38,8 @@ pub(crate) struct Args {
     pub(super) store: Option<PathBuf>,
 
     /// Run at each of these values: `KEY=A,B,C` or `KEY=FROM..TO:STEP`; several make a grid
-    #[arg(long, value_name = "KEY=VALUES", help_heading = "Sweeping", value_parser = sweep)]
+    #[arg(long, value_name = "KEY=VALUES", help_heading = "Sweeping")]
+    #[arg(value_parser = parsed::<Sweep>)]
     pub(super) sweep: Vec<Sweep>,
     /// Threads to run on [default: one per core]
     #[arg(long, value_name = "N", help_heading = "Sweeping")]
