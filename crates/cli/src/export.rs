@@ -47,15 +47,18 @@ impl ExportArgs {
     pub(crate) fn start(&self, metrics: &Metrics) -> Result<Export, Failure> {
         let textfile = self.metrics_textfile.as_deref();
         output::writable(textfile)?;
-        let textfile = textfile.map(|path| Textfile::start(path, metrics.clone())).transpose()?;
         let server = self.metrics_listen.map(|address| {
-            let server = MetricsServer::start(address, metrics.clone()).map_err(|error| {
+            MetricsServer::start(address, metrics.clone()).map_err(|error| {
                 Failure::Machine(format!("cannot serve metrics at {address}: {error}"))
-            })?;
-            tell!("metrics at http://{}/metrics", server.address());
-            Ok::<_, Failure>(server)
+            })
         });
-        Ok(Export { _server: server.transpose()?, textfile })
+        let server = server.transpose()?;
+        // Behind the server: an export that is refused leaves no file.
+        let textfile = textfile.map(|path| Textfile::start(path, metrics.clone())).transpose()?;
+        if let Some(server) = &server {
+            tell!("metrics at http://{}/metrics", server.address());
+        }
+        Ok(Export { _server: server, textfile })
     }
 }
 

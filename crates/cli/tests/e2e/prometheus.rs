@@ -235,6 +235,9 @@ fn exports_that_cannot_be_are_refused() {
     let both = ["--metrics-listen", &address, "--record", "x.parquet"];
     assert!(watch(&both, 3).contains(&address));
     assert!(!world.has("x.parquet.partial.csv"));
+    let both = ["--metrics-listen", &address, "--metrics-textfile", "x.prom"];
+    assert!(watch(&both, 3).contains(&address));
+    assert!(!world.has("x.prom"));
     let both = ["--metrics-textfile", "x.prom", "--record", "/proc/x.parquet"];
     assert!(watch(&both, 4).contains("/proc/x.parquet"));
     assert!(!world.has("x.prom"));
