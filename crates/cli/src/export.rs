@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use memweir_core::BytesPerSec;
 use memweir_linux::tell;
 use memweir_run::files;
 use memweir_run::platform::Platform;
@@ -125,7 +126,7 @@ fn write(path: &Path, metrics: &Metrics) -> Result<(), Failure> {
     files::write_atomically(path, text.as_bytes()).map_err(|error| Failure::write(path, error))
 }
 
-/// Returns the calibration at `path`, or the user's; `None` where it cannot be used.
-pub(crate) fn calibration(path: Option<&Path>) -> Option<Platform> {
-    Platform::find(path, &mut Vec::new()).ok().flatten()
+/// Returns the peak of the user's calibration; `None` where it has none, or cannot be used.
+pub(crate) fn calibrated_peak() -> Option<BytesPerSec> {
+    Platform::find(None, &mut Vec::new()).ok().flatten()?.peak()
 }

@@ -7,14 +7,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use memweir_core::input::InputError;
-use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_core::{JobId, Nanos};
 use memweir_policy::record::{Call, Record};
 use memweir_policy::{Decision, JobSpec, Observation, Running};
+use memweir_run::decisions;
 use memweir_run::timeline::{self, Follower, Row};
-use memweir_run::{decisions, platform::Platform};
 
 use super::frame::{Frame, Lane, LaneState, Opened, Source};
-use crate::export;
+use crate::export::calibrated_peak;
 use crate::failure::Failure;
 use crate::render::text::{rate, seconds};
 
@@ -96,10 +96,6 @@ impl Source for Followed {
     fn interval(&self) -> Duration {
         self.interval
     }
-}
-
-fn calibrated_peak() -> Option<BytesPerSec> {
-    export::calibration(None).as_ref().and_then(Platform::peak)
 }
 
 /// Returns the frames of a timeline.
@@ -246,7 +242,7 @@ impl Scene<'_> {
 
 #[cfg(test)]
 mod tests {
-    use memweir_core::{Counts, Lines};
+    use memweir_core::{BytesPerSec, Counts, Lines};
     use memweir_policy::record::Header;
     use memweir_policy::{QuantumSummary, SchedulerConfig};
 

@@ -22,9 +22,8 @@ struct Watched {
 pub(super) fn open(args: &SubjectArgs, interval: Nanos) -> Result<Opened, Failure> {
     let (watch, meter) = subjects::open(args)?;
     let title = format!("memweir top: watch, {meter}");
-    let peak = export::calibration(None).and_then(|platform| platform.peak());
     let source = Box::new(Watched { watch, interval: interval.into(), start: Instant::now() });
-    Ok(Opened { title, peak: peak.map(|peak| peak.0), source })
+    Ok(Opened { title, peak: export::calibrated_peak().map(|peak| peak.0), source })
 }
 
 impl Source for Watched {

@@ -79,7 +79,7 @@ fn metrics(watch: &Watch) -> Metrics {
     if let Some(meter) = watch.meter() {
         metrics.set_meter(meter);
     }
-    if let Some(peak) = export::calibration(None).and_then(|platform| platform.peak()) {
+    if let Some(peak) = export::calibrated_peak() {
         metrics.set_peak(peak);
     }
     metrics
