@@ -2,12 +2,8 @@
 
 use memweir_core::JobId;
 
-/// A range of job numbers, both ends included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Range(pub(crate) JobId, pub(crate) JobId);
-
-/// Parses a job number or a range of them.
-pub(crate) fn range(text: &str) -> Result<Range, String> {
+/// Parses a job number, or a range of them with both ends included.
+pub(crate) fn range(text: &str) -> Result<(JobId, JobId), String> {
     let number = |part: &str| {
         let help = "write the number of a job, such as `3`, or a range, such as `3-7`";
         part.parse().map(JobId).map_err(|_| format!("`{text}` is no job: {help}"))
@@ -19,12 +15,7 @@ pub(crate) fn range(text: &str) -> Result<Range, String> {
     if first > last {
         return Err(format!("`{text}` is empty: write `{last}-{first}`"));
     }
-    Ok(Range(first, last))
-}
-
-/// The ranges as the protocol has them.
-pub(crate) fn ids(ranges: &[Range]) -> Vec<(JobId, JobId)> {
-    ranges.iter().map(|Range(first, last)| (*first, *last)).collect()
+    Ok((first, last))
 }
 
 /// A range as it is written.
@@ -38,8 +29,8 @@ mod tests {
 
     #[test]
     fn numbers_and_ranges_are_read_and_written() {
-        assert_eq!(range("3"), Ok(Range(JobId(3), JobId(3))));
-        assert_eq!(range("3-7"), Ok(Range(JobId(3), JobId(7))));
+        assert_eq!(range("3"), Ok((JobId(3), JobId(3))));
+        assert_eq!(range("3-7"), Ok((JobId(3), JobId(7))));
         assert_eq!(shown(JobId(3), JobId(7)), "3-7");
         for wrong in ["", "-", "3-", "-7", "7-3", "x", "4294967296", "1-2-3"] {
             assert!(range(wrong).is_err(), "{wrong}");

@@ -2,12 +2,11 @@
 
 use std::ffi::OsString;
 
-use memweir_core::{BytesPerSec, Nanos};
+use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_daemon::protocol::{Array, Initial, Reply, Request, Submission, Text, Work};
 use memweir_run::options;
 
-use super::ending;
-use super::ids::{self, Range};
+use super::{ending, ids};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::shared::connection::Connection;
@@ -27,7 +26,7 @@ pub(crate) struct Args {
     cores: u32,
     /// Start once this job, or all jobs of this range, have succeeded
     #[arg(long, value_name = "ID", value_parser = ids::range)]
-    after: Vec<Range>,
+    after: Vec<(JobId, JobId)>,
     /// Jobs of a higher priority start first; only root raises one above 0
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     priority: i32,
@@ -81,7 +80,7 @@ impl Args {
             name: self.name.clone(),
             cores: self.cores,
             priority: self.priority,
-            after: ids::ids(&self.after),
+            after: self.after.clone(),
             initial: if self.hold { Initial::Held } else { Initial::Ready },
             array: self.array,
             expected_time_ns: self.expect_time.map(|time| time.0),

@@ -1,9 +1,9 @@
 //! `memweir wait`, `hold`, `release`, `cancel`, `requeue` and `drain`.
 
+use memweir_core::JobId;
 use memweir_daemon::protocol::{Drain, Ids, Request};
 
-use super::ending;
-use super::ids::{self, Range};
+use super::{ending, ids};
 use crate::failure::{Failure, Outcome};
 use crate::shared::connection::Connection;
 
@@ -12,7 +12,7 @@ use crate::shared::connection::Connection;
 pub(crate) struct Args {
     /// The jobs, by number (3) or range (3-7)
     #[arg(value_name = "ID", required = true, value_parser = ids::range)]
-    ids: Vec<Range>,
+    ids: Vec<(JobId, JobId)>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -29,13 +29,13 @@ pub(crate) struct DrainArgs {
 
 /// Waits for the jobs' end, and ends as they did.
 pub(crate) fn wait(args: &Args) -> Result<Outcome, Failure> {
-    let jobs = args.connection.open()?.wait(&ids::ids(&args.ids))?;
+    let jobs = args.connection.open()?.wait(&args.ids)?;
     Ok(ending(&jobs))
 }
 
 /// Changes the jobs.
 pub(crate) fn change(args: &Args, request: fn(Ids) -> Request) -> Result<Outcome, Failure> {
-    args.connection.open()?.request(&request(ids::ids(&args.ids)))?;
+    args.connection.open()?.request(&request(args.ids.clone()))?;
     Ok(Outcome::Success)
 }
 
