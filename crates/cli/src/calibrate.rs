@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use indicatif::ProgressBar;
+use memweir_core::Bytes;
 use memweir_core::input::InputError;
-use memweir_core::{Bytes, BytesPerSec};
 use memweir_linux::hog::Kernel;
 use memweir_linux::tell;
 use memweir_run::calibrate::{
@@ -226,10 +226,8 @@ fn text(platform: &Platform) -> String {
         Target::Measured { coefficients: [constant, linear, quadratic], from, to, r_squared } => {
             let _ = writeln!(
                 text,
-                "scheduling target     {constant:.3} {linear:+.4} x {quadratic:+.6} x^2 GB/s for {} to \
-                 {}, R^2 {r_squared:.3}, {} combinations",
-                rounded(*from),
-                rounded(*to),
+                "scheduling target     {constant:.3} {linear:+.4} x {quadratic:+.6} x^2 GB/s for \
+                 {from} to {to}, R^2 {r_squared:.3}, {} combinations",
                 platform.combinations.len()
             );
         }
@@ -238,10 +236,6 @@ fn text(platform: &Platform) -> String {
         }
     }
     text
-}
-
-fn rounded(rate: BytesPerSec) -> String {
-    rate.to_string()
 }
 
 #[cfg(test)]

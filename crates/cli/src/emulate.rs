@@ -2,9 +2,11 @@
 
 mod args;
 
-use memweir_emulate::{EmulateOptions, Emulation, EmulationReport, emulate, emulate_each};
+use memweir_emulate::{
+    EmulateOptions, Emulation, EmulationReport, MachineReport, emulate, emulate_each,
+};
 use memweir_linux::stderr;
-use memweir_run::jobs::Batch;
+use memweir_run::compare::CompareOptions;
 use memweir_run::options::RunOptions;
 
 pub(crate) use args::Args;
@@ -24,7 +26,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     interrupt::block()?;
     match &plan.compare {
         None => once(args, &plan),
-        Some(_) => several(args, &plan),
+        Some(options) => several(args, &plan, options),
     }
 }
 
@@ -34,7 +36,7 @@ fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     let (notes, mut timelines) = watcher.finish();
     let report = report?;
     let shown = output::report(args.results.json.as_deref(), &report, || {
-        with_notes(&notes, &show(&report))
+        with_notes(&notes, &(machine(&report.machine) + &render::report(&report.batch)))
     });
     let plot = args.results.plot.as_ref().zip(timelines.pop());
     let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report.batch, rows, path));
@@ -47,8 +49,7 @@ fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     ended(outcome, written)
 }
 
-fn several(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
-    let Some(options) = &plan.compare else { return Ok(Outcome::Success) };
+fn several(args: &Args, plan: &Plan, options: &CompareOptions) -> Result<Outcome, Failure> {
     let mut watcher = Watcher::new(args.results.plot.as_deref());
     let emulation = emulate_each(&plan.batch, &plan.options, options, &mut watcher);
     let (notes, timelines) = watcher.finish();
@@ -75,7 +76,10 @@ fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, 
         },
         ..plan.options.clone()
     };
-    let second = again(&plan.batch, &options)?;
+    let mut watcher = Watcher::new(None);
+    let second = emulate(&plan.batch, &options, &mut watcher);
+    watcher.finish();
+    let second = second?;
     let again = outcome(&second.batch)?;
     let differences = first.differences(&second);
     let verdict = match differences.as_slice() {
@@ -91,18 +95,7 @@ fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, 
     Ok(if differences.is_empty() { again } else { Outcome::Different })
 }
 
-fn again(batch: &Batch, options: &EmulateOptions) -> Result<EmulationReport, Failure> {
-    let mut watcher = Watcher::new(None);
-    let report = emulate(batch, options, &mut watcher);
-    watcher.finish();
-    Ok(report?)
-}
-
-fn show(report: &EmulationReport) -> String {
-    machine(&report.machine) + &render::report(&report.batch)
-}
-
-fn machine(machine: &memweir_emulate::MachineReport) -> String {
+fn machine(machine: &MachineReport) -> String {
     format!(
         "emulated machine {}: {}, {}; times are virtual\n",
         machine.name,

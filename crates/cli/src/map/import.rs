@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use memweir_linux::tell;
 use memweir_map::import::{Format, import};
+use memweir_run::files;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::shared::map;
 use crate::value::{named, toml};
 
 /// Options of `memweir map import`.
@@ -44,7 +44,7 @@ struct Summary<'a> {
 /// Imports the map.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.json, &args.output], [&*args.file])?;
-    let text = map::text_of(&args.file)?;
+    let text = files::text(&args.file)?;
     let mut imported = import(&args.file.display().to_string(), &text, args.format)?;
     if let Some(name) = &args.name {
         imported.map.name.clone_from(name);

@@ -110,8 +110,7 @@ fn group(text: &str) -> Result<UserGroup, String> {
 
 impl Args {
     fn options(&self) -> Result<DaemonOptions, Failure> {
-        let no_place = |what: &str| {
-            let option = what.to_owned();
+        let no_place = |option: &'static str| {
             move |error: std::io::Error| {
                 Failure::Machine(format!("no default place: {error}; name one with {option}"))
             }

@@ -112,9 +112,7 @@ impl Screen {
     fn draws(&self, drawing: Drawing) -> bool {
         self.painter.as_ref().is_some_and(|painter| painter.draws(drawing))
     }
-}
 
-impl Screen {
     /// Shows the first job of a comparison that ends with this code.
     fn first_failure(&mut self, name: &str, code: i32) {
         if self.painter.is_some() && self.failures.insert(code) {

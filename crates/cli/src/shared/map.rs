@@ -9,23 +9,15 @@ use memweir_run::platform::Machine;
 
 /// Reads the map of `path`.
 pub(crate) fn read(path: &Path) -> Result<AddressMap, InputError> {
-    AddressMap::parse(&path.display().to_string(), &text_of(path)?)
-}
-
-/// Reads the text of a file with a map.
-pub(crate) fn text_of(path: &Path) -> Result<String, InputError> {
-    files::text(path)
+    AddressMap::parse(&path.display().to_string(), &files::text(path)?)
 }
 
 /// The warning that a map may not hold here, if this is a virtual machine.
 pub(crate) fn virtual_machine() -> Option<String> {
-    Machine::here().hypervisor.map(|name| in_guest(&name))
-}
-
-fn in_guest(hypervisor: &str) -> String {
-    format!(
+    let hypervisor = Machine::here().hypervisor?;
+    Some(format!(
         "this is a virtual machine (on {hypervisor}): guest-physical addresses are not DRAM \
          addresses, so programs of different colors share banks unless the host backs this guest \
          with contiguous memory"
-    )
+    ))
 }
