@@ -75,7 +75,7 @@ fn a_program_that_stops_deciding_leaves_no_job_blocked() {
         assert!(said.contains("memweir: policy `program` failed in quantum "), "{said}");
         let table = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
         assert!(table.contains("143 (signal 15)"), "{table}");
-        let report: Value = serde_json::from_str(&world.read("r.json")).expect("JSON");
+        let report = world.json("r.json");
         assert_eq!(report["outcome"], "policy-failed");
         assert_eq!(report["policy_failure"]["policy"], "program");
         assert_eq!(report["jobs"][0]["exit_code"], 143);
@@ -352,7 +352,7 @@ fn a_comparison_pairs_the_rounds_and_says_what_may_be_concluded() {
     for needle in ["against os", "95 % interval", "round-robin", "2 rounds"] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }
-    let comparison: Value = serde_json::from_str(&world.read("comparison.json")).expect("JSON");
+    let comparison = world.json("comparison.json");
     let order: Vec<_> = comparison["runs"]
         .as_array()
         .expect("runs")

@@ -61,7 +61,7 @@ fn same_delivered(world: &World, way: &str, command: &[&str]) -> bool {
     let (plain, colored) = (run(plain), run(colored));
     let stderr = String::from_utf8_lossy(&colored.2).into_owned();
     assert!(plain.1 == colored.1, "{command:?}: {stderr}");
-    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    let report = world.json("run.json");
     assert_eq!(report["exit_code"].as_i64(), plain.0.map(i64::from), "{command:?}: {stderr}");
     assert_eq!(report["delivery"], way);
     assert_eq!(stderr.contains("were recycled into place"), way == "recycle", "{stderr}");
@@ -228,7 +228,7 @@ fn programs_that_run_uncolored_are_named() {
     let output = run.args(["--", "sh", "-c", both]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("2 processes could not be placed and ran as ever ("), "{said}");
-    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    let report = world.json("run.json");
     let uncolored = report["uncolored"].as_array().expect("a list");
     let is_named = |name: &str| {
         uncolored.iter().any(|program| {

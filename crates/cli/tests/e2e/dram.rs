@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{MEMWEIR, Rows, World, json, refusal};
+use crate::support::{MEMWEIR, Rows, World, json, refusal, stderr_of, stdout_of};
 
 /// `lines` lines in order, every `writes`th a write, in Ramulator 2's format.
 fn stream(lines: u64, writes: u64) -> String {
@@ -13,14 +13,11 @@ fn stream(lines: u64, writes: u64) -> String {
     (0..lines).map(line).collect()
 }
 
+const REPLAY: [&str; 5] = ["dram", "replay", "t.txt", "--memory", "ddr4-2400"];
+
 fn replayed(world: &World, arguments: &[&str]) -> Value {
-    let output = world
-        .memweir()
-        .args(["dram", "replay", "--memory", "ddr4-2400", "--json", "-"])
-        .args(arguments)
-        .assert()
-        .success();
-    serde_json::from_slice(&output.get_output().stdout).expect("JSON on standard output")
+    let replay = ["dram", "replay", "--memory", "ddr4-2400", "--json", "-"];
+    json(world.memweir().args(replay).args(arguments), 0)
 }
 
 fn number(value: &Value, key: &str) -> u64 {
@@ -110,10 +107,8 @@ fn a_timeline_has_all_requests_interval_by_interval() {
     assert!((all - 2.0 * time).abs() < 1e-9, "{all} of {time}");
     assert!(rows.numbers("length_s").all(|length| length < 501e-9));
     assert!(world.read("t.svg").contains("read latency"));
-    for (interval, needle) in [("50ns", "too short"), ("5", "not a time")] {
-        let arguments =
-            ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--interval", interval];
-        let message = refusal(world.memweir().args(arguments), 2);
+    for (interval, needle) in [("50ns", "from 100ns"), ("5", "not a time")] {
+        let message = refusal(world.memweir().args(REPLAY).args(["--interval", interval]), 2);
         assert!(message.contains(needle), "{message}");
     }
 }
@@ -129,12 +124,7 @@ fn wrong_traces_are_refused_with_line_and_field() {
         ("LD 99999999999999999999999\n", "does not fit into 64 bits"),
     ] {
         world.file("t.txt", content);
-        let output = world
-            .memweir()
-            .args(["dram", "replay", "t.txt", "--memory", "ddr4-2400"])
-            .assert()
-            .code(2);
-        let stderr = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        let stderr = stderr_of(world.memweir().args(REPLAY), 2);
         assert!(stderr.contains(needle), "{content:?}: {stderr}");
     }
     world.file("t.txt", "LD 0x200000040\n");
@@ -157,8 +147,7 @@ fn wrong_options_name_the_valid_ones() {
         if arguments[0] != "--memory" {
             command.args(["--memory", "ddr4-2400"]);
         }
-        let output = command.assert().code(2);
-        let stderr = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        let stderr = stderr_of(&mut command, 2);
         assert!(stderr.contains(needle), "{arguments:?}: {stderr}");
     }
 }
@@ -167,12 +156,7 @@ fn wrong_options_name_the_valid_ones() {
 fn a_report_shows_the_map_the_results_and_the_latencies() {
     let world = World::new();
     world.file("t.txt", &stream(1_000, 5));
-    let output = world
-        .memweir()
-        .args(["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--commands", "c.txt"])
-        .assert()
-        .success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let text = stdout_of(world.memweir().args(REPLAY).args(["--commands", "c.txt"]), 0);
     for needle in ["bank-group    bits 6-7", "row hits", "read latency in cycles: mean", "█"] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }
@@ -183,13 +167,11 @@ fn a_report_shows_the_map_the_results_and_the_latencies() {
 #[test]
 fn every_shipped_memory_is_listed_and_shown() {
     let world = World::new();
-    let output = world.memweir().args(["dram", "list"]).assert().success();
-    let list = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let list = stdout_of(world.memweir().args(["dram", "list"]), 0);
     let names: Vec<&str> =
         list.lines().skip(2).filter_map(|l| l.split_whitespace().next()).collect();
     assert!(names.contains(&"ddr4-2400") && names.len() > 1, "{list}");
-    let output = world.memweir().args(["dram", "show", "ddr4-2400"]).assert().success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let text = stdout_of(world.memweir().args(["dram", "show", "ddr4-2400"]), 0);
     for needle in ["tRCD", "row hit 21 cycles", "idd4r", "source: "] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }
@@ -208,18 +190,15 @@ fn every_shipped_memory_is_listed_and_shown() {
 fn one_of_a_thing_is_singular() {
     let world = World::new();
     world.file("t.txt", "LD 64\n");
-    let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--check"];
-    let output = world.memweir().args(replay).args(["--commands", "c.txt"]).assert().success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let checked = ["--check", "--commands", "c.txt"];
+    let text = stdout_of(world.memweir().args(REPLAY).args(checked), 0);
     assert!(text.contains("1: 1 read, 0 writes"), "{text}");
     let first: String = world.read("c.txt").split_inclusive('\n').take(2).collect();
     world.file("c.txt", &first);
     let check = ["dram", "check", "c.txt", "--memory", "ddr4-2400"];
-    let output = world.memweir().args(check).assert().success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let text = stdout_of(world.memweir().args(check), 0);
     assert!(text.starts_with("1 command up to") && text.contains("keeps all rules"), "{text}");
-    let output = world.memweir().args(["dram", "show", "ddr3-1066"]).assert().success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let text = stdout_of(world.memweir().args(["dram", "show", "ddr3-1066"]), 0);
     assert!(text.contains("1 sub-channel, 1 rank\n"), "{text}");
     assert!(text.contains("1 bank group of 8 banks,"), "{text}");
 }
@@ -227,26 +206,10 @@ fn one_of_a_thing_is_singular() {
 #[test]
 fn a_curve_becomes_the_memory_of_a_simulated_machine() {
     let world = World::new();
-    let arguments = [
-        "dram",
-        "curve",
-        "--memory",
-        "ddr4-2400",
-        "--read-shares",
-        "50,100",
-        "--patterns",
-        "random",
-        "--requests",
-        "5000",
-        "--out",
-        "curve.toml",
-        "--svg",
-        "curve.svg",
-        "--json",
-        "-",
-    ];
-    let output = world.memweir().args(arguments).assert().success();
-    let result: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    let curve = ["dram", "curve", "--memory", "ddr4-2400", "--requests", "5000"];
+    let lines = ["--read-shares", "50,100", "--patterns", "random"];
+    let results = ["--out", "curve.toml", "--svg", "curve.svg", "--json", "-"];
+    let result = json(world.memweir().args(curve).args(lines).args(results), 0);
     assert_eq!(result["lines"].as_array().map(Vec::len), Some(2));
     assert!(world.read("curve.svg").contains("latency"));
     assert_eq!(result["service"]["growth"][0]["read_share"], 0.5);
@@ -256,13 +219,10 @@ fn a_curve_becomes_the_memory_of_a_simulated_machine() {
     let machine = "name = \"m\"\nsource = \"test\"\ncore_peak = 5e9\nnodes = [{ cores = 2 }]\n\
                    memories = [{ medium = \"dram\", curve = \"curve.toml\" }]\n";
     world.file("m.toml", machine);
-    let example = world.memweir().args(["sim", "--example"]).assert().success();
-    let scenario = String::from_utf8_lossy(&example.get_output().stdout).into_owned();
-    world.file("s.toml", &scenario);
+    world.file("s.toml", &stdout_of(world.memweir().args(["sim", "--example"]), 0));
     let simulated =
         ["sim", "s.toml", "--set", "machine=\"m.toml\"", "--set", "cores=2", "--json", "-"];
-    let output = world.memweir().args(simulated).assert().success();
-    let report: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    let report = json(world.memweir().args(simulated), 0);
     let peak = report["points"][0]["peak_bandwidth"].as_f64().expect("a peak");
     let capacity = result["service"]["capacity"].as_f64().expect("a capacity");
     assert!((peak / capacity - 1.0).abs() < 1e-3, "{peak} {capacity}");
@@ -294,8 +254,7 @@ fn a_real_program_is_recorded_and_replayed() {
     assert_eq!(number(&result, "reads"), counted, "{report}");
     assert_eq!(number(&result, "writes"), number(&report, "memory_writes"));
     let refused = ["dram", "replay", "sort.mwt", "--memory", "ddr4-2400"];
-    let output = world.memweir().args(refused).assert().code(2);
-    let stderr = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    let stderr = stderr_of(world.memweir().args(refused), 2);
     assert!(stderr.contains("virtual addresses; `--wrap`"), "{stderr}");
 }
 
@@ -342,9 +301,8 @@ fn a_warm_up_is_left_out_of_all_figures() {
     // The timeline shows the warm-up, too.
     let rows = Rows::of(&world.read("t.csv"));
     assert_eq!(rows.sum("reads") + rows.sum("writes"), 11_000.0);
-    let all =
-        ["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--json", "-", "--warm-up", "11000"];
-    let message = refusal(world.memweir().args(all), 2);
+    let all = ["--json", "-", "--warm-up", "11000"];
+    let message = refusal(world.memweir().args(REPLAY).args(all), 2);
     assert!(message.contains("--warm-up") && message.contains("below 11000"), "{message}");
 }
 
@@ -398,10 +356,8 @@ fn a_failed_replay_leaves_the_files_of_commands_as_they_were() {
         [("new.txt", "memweir"), ("kept.txt", "memweir"), ("new.csv", "drampower")]
     {
         let replay = ["dram", "replay", "bad.txt", "--memory", "ddr4-2400", "--channels", "2"];
-        let mut command = world.memweir();
-        command.args(replay).args(["--commands", commands, "--commands-format", format]);
-        let output = command.assert().code(2);
-        let message = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        let files = ["--commands", commands, "--commands-format", format];
+        let message = stderr_of(world.memweir().args(replay).args(files), 2);
         assert!(message.contains("bad.txt:3"), "{message}");
     }
     assert_eq!(world.read("kept.txt"), "# cycle\n");

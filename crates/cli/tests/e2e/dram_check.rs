@@ -1,13 +1,14 @@
 //! `memweir dram check` from outside: command traces in, verdicts out.
 
+use assert_cmd::Command;
 use serde_json::Value;
 
-use crate::support::World;
+use crate::support::{World, json, refusal, stdout_of};
 
-fn checked(world: &World, arguments: &[&str], code: i32) -> (String, String) {
-    let output = world.memweir().args(["dram", "check"]).args(arguments).assert().code(code);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (text(&output.get_output().stdout), text(&output.get_output().stderr))
+fn check(world: &World, arguments: &[&str]) -> Command {
+    let mut command = world.memweir();
+    command.args(["dram", "check"]).args(arguments);
+    command
 }
 
 #[test]
@@ -18,17 +19,12 @@ fn the_commands_of_a_replay_keep_the_rules_and_a_hurried_one_does_not() {
     for (memory, options) in [("ddr4-2400", vec![]), ("lpddr2-1066", vec!["--refresh", "per-bank"])]
     {
         let memory = ["--memory", memory];
-        world
-            .memweir()
-            .args(["dram", "replay", "t.txt", "--commands", "c.txt", "--json", "r.json"])
-            .args(memory)
-            .args(&options)
-            .assert()
-            .success();
-        let (told, _) = checked(&world, &[&["c.txt"], &memory[..], &options].concat(), 0);
+        let replay = ["dram", "replay", "t.txt", "--commands", "c.txt", "--json", "r.json"];
+        world.memweir().args(replay).args(memory).args(&options).assert().success();
+        let told = stdout_of(check(&world, &["c.txt"]).args(memory).args(&options), 0);
         assert!(told.contains("keep all rules"), "{told}");
     }
-    let commands = std::fs::read_to_string(world.path().join("c.txt")).expect("just written");
+    let commands = world.read("c.txt");
     // A read that comes a cycle after the row was opened.
     let row = commands.lines().position(|line| line.contains(" activate ")).expect("a row");
     let mut lines: Vec<String> = commands.lines().map(str::to_owned).collect();
@@ -37,15 +33,14 @@ fn the_commands_of_a_replay_keep_the_rules_and_a_hurried_one_does_not() {
     lines.insert(row + 1, format!("{} read {} 0", at + 1, words[2..7].join(" ")));
     world.file("c.txt", &(lines.join("\n") + "\n"));
     let arguments = ["c.txt", "--memory", "lpddr2-1066", "--json", "--show", "3"];
-    let (json, _) = checked(&world, &arguments, 1);
-    let report: Value = serde_json::from_str(&json).expect("JSON");
-    assert_eq!(report["by_rule"]["tRCD"], 1, "{json}");
+    let report = json(&mut check(&world, &arguments), 1);
+    assert_eq!(report["by_rule"]["tRCD"], 1, "{report}");
     let first = &report["first"][0];
-    assert_eq!((&first["rule"], &first["required_cycles"]), (&"tRCD".into(), &10.into()), "{json}");
+    assert_eq!((&first["rule"], &first["required_cycles"]), (&"tRCD".into(), &10.into()));
     assert_eq!((&first["actual_cycles"], &first["after"]["name"]), (&1.into(), &"activate".into()));
     let counted: u64 =
         report["by_rule"].as_object().expect("rules").values().filter_map(Value::as_u64).sum();
-    assert_eq!(report["violations"], counted, "{json}");
+    assert_eq!(report["violations"], counted, "{report}");
 }
 
 #[test]
@@ -55,17 +50,13 @@ fn a_violation_is_told_with_both_commands_and_the_distance() {
         "c.txt",
         "# by hand\n0 activate 0 0 0 0 7 0\n16 read 0 0 0 0 7 0\n20 activate 0 0 9 0 7 0\n",
     );
-    let (told, _) = checked(&world, &["c.txt", "--memory", "ddr4-2400"], 1);
+    let told = stdout_of(&mut check(&world, &["c.txt", "--memory", "ddr4-2400"]), 1);
     assert!(told.starts_with("2 violations in 3 commands up to cycle 20"), "{told}");
     assert!(told.contains("tRCD: 16 cycles after activate of channel 0 rank 0"), "{told}");
     assert!(told.contains("groups 0 to 3"), "{told}");
-    let output = world
-        .memweir()
-        .args(["dram", "check", "-", "--memory", "ddr4-2400"])
-        .write_stdin("0 activate 0 0 0 0 7 0\n17 read 0 0 0 0 7 0\n")
-        .assert()
-        .success();
-    assert!(String::from_utf8_lossy(&output.get_output().stdout).starts_with("2 commands"));
+    let mut piped = check(&world, &["-", "--memory", "ddr4-2400"]);
+    let told = stdout_of(piped.write_stdin("0 activate 0 0 0 0 7 0\n17 read 0 0 0 0 7 0\n"), 0);
+    assert!(told.starts_with("2 commands"), "{told}");
 }
 
 #[test]
@@ -87,18 +78,17 @@ fn what_is_no_command_trace_is_refused_with_line_and_field() {
         ("\u{0}\u{1}\n", vec![], "c.txt:1"),
     ] {
         world.file("c.txt", content);
-        let arguments = [&["c.txt", "--memory", "ddr4-2400"], arguments.as_slice()].concat();
-        let (_, told) = checked(&world, &arguments, 2);
+        let mut wrong = check(&world, &["c.txt", "--memory", "ddr4-2400"]);
+        let told = refusal(wrong.args(&arguments), 2);
         assert!(told.contains(needle), "{content:?}: {told}");
     }
-    let (_, told) = checked(&world, &["no.txt", "--memory", "ddr4-2400"], 2);
+    let told = refusal(&mut check(&world, &["no.txt", "--memory", "ddr4-2400"]), 2);
     assert!(told.contains("no.txt"), "{told}");
     // An idle memory whose refreshes never come: nine intervals are the most.
     world.file("c.txt", "");
-    let idle = ["c.txt", "--memory", "ddr4-2400", "--end"];
-    checked(&world, &[idle.as_slice(), &["84240"]].concat(), 0);
-    let (told, _) = checked(&world, &[idle.as_slice(), &["84241"]].concat(), 1);
+    let idle = || check(&world, &["c.txt", "--memory", "ddr4-2400"]);
+    stdout_of(idle().args(["--end", "84240"]), 0);
+    let told = stdout_of(idle().args(["--end", "84241"]), 1);
     assert!(told.contains("tREFI") && told.contains("and 6 more"), "{told}");
-    let off = [idle.as_slice(), &["84241", "--refresh", "off"]].concat();
-    checked(&world, &off, 0);
+    stdout_of(idle().args(["--end", "84241", "--refresh", "off"]), 0);
 }

@@ -2,20 +2,17 @@
 
 use serde_json::Value;
 
-use crate::support::World;
+use crate::support::{World, stderr_of};
 
 /// End of DDR4-2400.
 const SECOND: u64 = 8 << 30;
 
 fn json(world: &World, arguments: &[&str]) -> Value {
-    let output =
-        world.memweir().arg("dram").args(arguments).args(["--json", "-"]).assert().success();
-    serde_json::from_slice(&output.get_output().stdout).expect("JSON on standard output")
+    crate::support::json(world.memweir().arg("dram").args(arguments).args(["--json", "-"]), 0)
 }
 
 fn refused(world: &World, arguments: &[&str]) -> String {
-    let output = world.memweir().arg("dram").args(arguments).assert().code(2);
-    String::from_utf8_lossy(&output.get_output().stderr).into_owned()
+    stderr_of(world.memweir().arg("dram").args(arguments), 2)
 }
 
 /// A line of a trace: reads, every third a write.

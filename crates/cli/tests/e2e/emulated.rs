@@ -163,7 +163,7 @@ fn a_suspended_emulation_stands_still_and_its_times_do_not_change() {
         }
         assert!(memweir.wait().expect("it ends").success(), "{}", world.read("stderr"));
         assert_eq!(beats(), 4000);
-        serde_json::from_str(&world.read("e.json")).expect("JSON")
+        world.json("e.json")
     });
     assert_eq!(of_the_machine(first), of_the_machine(second));
 }

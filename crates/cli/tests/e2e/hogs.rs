@@ -45,7 +45,7 @@ fn an_interrupted_hog_tells_what_it_moved() {
     assert_eq!(interrupt_at_work(memweir), Some(130));
     let said = world.read("stdout");
     assert!(said.contains("a signal ended it early"), "{said}");
-    let report: Value = serde_json::from_str(&world.read("hog.json")).expect("JSON");
+    let report = world.json("hog.json");
     assert_eq!(report["interrupted"], true);
     assert!(report["bytes"].as_u64() > Some(0), "{report}");
 }
@@ -65,7 +65,7 @@ fn an_interrupted_detection_says_so_and_writes_no_map() {
     let said = world.read("stdout");
     assert!(said.contains("a signal ended the measurements"), "{said}");
     assert!(!world.has("found.toml"));
-    let report: Value = serde_json::from_str(&world.read("detect.json")).expect("JSON");
+    let report = world.json("detect.json");
     assert_eq!(report["verdict"], "refused");
 }
 

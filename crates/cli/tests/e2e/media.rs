@@ -288,7 +288,7 @@ fn profiles_tell_media_apart_and_runs_follow_them() {
         "write",
     ]);
     assert!(profile.wait().expect("it ends").success(), "{}", world.read("stderr"));
-    let profiled: Value = serde_json::from_str(&world.read("stdout")).expect("JSON");
+    let profiled = world.json("stdout");
     let (reads, writes) = lines_of(&profiled["media"], "pram");
     for (part, whole) in [(reads, "memory_reads"), (writes, "memory_writes")] {
         let share = part as f64 / profiled[whole].as_f64().expect("counted");

@@ -233,7 +233,7 @@ fn a_merge_that_loses_its_table_keeps_its_points() {
     let both = ["--out", "full/r.csv", "--json", "j.json"];
     let merged = output(&world, &[&["sweep", "merge", "points"], &both[..]].concat());
     assert_eq!(merged.status.code(), Some(4), "{merged:?}");
-    let kept: Value = serde_json::from_str(&world.read("j.json")).expect("JSON");
+    let kept = world.json("j.json");
     assert_eq!(kept["points"].as_array().map(Vec::len), Some(2));
 }
 
@@ -288,7 +288,7 @@ fn an_interrupted_comparison_shows_no_figures() {
     let printed = world.read("stdout");
     assert!(printed.contains("No round was completed"), "{printed}");
     assert!(!printed.contains("0.000 s") && !printed.contains("one round"), "{printed}");
-    let report: Value = serde_json::from_str(&world.read("c.json")).expect("JSON");
+    let report = world.json("c.json");
     assert_eq!(report["rounds"], 0);
     assert_eq!(report["variants"][0]["mean_s"], Value::Null, "{report}");
 }
@@ -306,7 +306,7 @@ fn a_job_that_fails_under_one_policy_makes_the_comparison_void() {
     let reason = "sh ended with 0 under os in round 1 and with 1 under round-robin in round 1";
     assert!(printed.contains(reason), "{printed}");
     assert!(!printed.contains("faster than") && !printed.contains("slower than"), "{printed}");
-    let report: Value = serde_json::from_str(&world.read("c.json")).expect("JSON");
+    let report = world.json("c.json");
     assert_eq!(
         (&report["void"], &report["variants"][1]["verdict"]),
         (&reason.into(), &"void".into())
@@ -390,7 +390,7 @@ fn a_batch_that_ends_early_says_so() {
     let shown = text(&output.stdout);
     assert!(shown.contains("a job failed, which ended the batch"), "{shown}");
     assert!(shown.contains("not started"), "{shown}");
-    let report: Value = serde_json::from_str(&world.read("r.json")).expect("JSON");
+    let report = world.json("r.json");
     assert_eq!(report["jobs"][2]["never_started"], true);
     assert!(report["jobs"][0].get("never_started").is_none());
 }

@@ -228,7 +228,7 @@ fn a_database_under_load_keeps_what_it_was_given() {
     let paged = served(&world, "paged", &prefix);
     assert_eq!(plain.trim().len(), 40, "{plain}");
     assert_eq!(plain, paged);
-    let report: Value = serde_json::from_str(&world.read("run.json")).unwrap();
+    let report = world.json("run.json");
     assert!(number(&report, "evictions") > 0, "{report}");
     assert!(number(&report["counters"], "fork_pauses") > 0, "{report}");
 }
@@ -439,7 +439,7 @@ fn a_full_nvm_ends_the_largest() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "child -9\n", "{said}");
     assert!(said.contains("ended process"), "{said}");
-    let report: Value = serde_json::from_str(&world.read("run.json")).unwrap();
+    let report = world.json("run.json");
     assert_eq!(report["ended_processes"].as_array().map(Vec::len), Some(1), "{report}");
     assert_eq!(report["exit_code"], 0, "{report}");
 }
@@ -626,7 +626,7 @@ fn a_full_nvm_holds_no_writers() {
     assert!(said.contains("above the budget of 16 MiB: the NVM was full"), "{said}");
     // Only requested tables stand beside the result.
     assert!(!said.contains("estimated") && !said.contains("half of"), "{said}");
-    let report: Value = serde_json::from_str(&world.read("run.json")).unwrap();
+    let report = world.json("run.json");
     let counters = &report["counters"];
     assert!(number(counters, "nvm_full") > 0, "{report}");
     let held = number(counters, "hold_ns") as f64 / 1e9;

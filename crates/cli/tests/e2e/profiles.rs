@@ -67,7 +67,7 @@ fn the_first_example_of_the_readme_does_its_work_and_stores_what_it_says() {
     let world = readme_world();
     let run = ["run", "--profile-first", "--sample", "all", "--json", "r.json"];
     world.memweir().args(run).args(JOBS).assert().code(0);
-    let report: Value = serde_json::from_str(&world.read("r.json")).expect("JSON");
+    let report = world.json("r.json");
     assert_eq!(exit_codes(&report), [Some(0); 3]);
     let twins: [(&[&str], &[&str]); 3] = [
         (&["gzip", "-9", "-k", "a"], &["gzip", "-9", "-c", "a"]),

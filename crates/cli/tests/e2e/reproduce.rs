@@ -1,7 +1,5 @@
 //! `memweir reproduce`: its files and its refusals.
 
-use serde_json::Value;
-
 use crate::support::{World, refusal};
 
 #[test]
@@ -16,7 +14,7 @@ fn writes_a_report_and_the_results() {
     // The paper's constants, and what follows from them: nothing that could have failed.
     assert!(text.starts_with("0 of 0 judged comparisons agree"), "{text}");
     assert!(text.contains("9 match without being evidence"), "{text}");
-    let results: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
+    let results = world.json("results/results.json");
     assert_eq!(results["memweir"]["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(results["memweir"]["arguments"][1], "hmmsched");
     assert_eq!(results["score"]["input"]["no_evidence"], 6);
@@ -52,7 +50,7 @@ fn a_figure_of_the_bank_level_machine() {
     let output = world.memweir().args(figure).assert().code(0).get_output().clone();
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.contains("4 threads: less time"), "{text}");
-    let results: Value = serde_json::from_str(&world.read("results/results.json")).expect("JSON");
+    let results = world.json("results/results.json");
     let lines = results["comparisons"].as_array().expect("an array");
     assert!(lines.iter().all(|line| line["item"] == "B8" && line["ours"].is_number()), "{lines:?}");
     assert!(world.read("results/report.html").contains("Streamcluster"));

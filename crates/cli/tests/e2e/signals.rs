@@ -52,7 +52,7 @@ fn one_interrupt_ends_the_batch_and_still_reports() {
     let mut memweir = reporting(&world, FOREVER);
     send(&memweir, Signal::SIGINT);
     assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
-    let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
+    let report = world.json("report.json");
     assert_eq!(report["outcome"], "interrupted");
     assert_eq!(report["jobs"][0]["exit_code"], 143);
     wait_until("nothing is left", || world.processes().is_empty());
@@ -119,7 +119,7 @@ fn a_suspended_batch_stands_still() {
         send(&memweir, Signal::SIGCONT);
         assert_eq!(code(memweir.wait().expect("it ends")), Some(0), "{options:?}");
         assert_eq!(beats().map(|beats| beats.map(|lines| lines.len())), [Some(60); 2]);
-        let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+        let report = world.json("run.json");
         let turnaround = Duration::from_secs_f64(report["turnaround_s"].as_f64().expect("seconds"));
         assert!(turnaround + SUSPENDED <= began.elapsed(), "{options:?}: {turnaround:?}");
     }
@@ -152,7 +152,7 @@ fn a_suspended_profile_stands_still() {
     }
     assert_eq!(code(memweir.wait().expect("it ends")), Some(0), "{}", world.read("stderr"));
     assert_eq!(lines(&world, "beats"), 120);
-    let report: Value = serde_json::from_str(&world.read("profile.json")).expect("JSON");
+    let report = world.json("profile.json");
     let wall = Duration::from_secs_f64(report["wall_s"].as_f64().expect("seconds"));
     assert!(wall + SUSPENDED <= ends[0], "{wall:?}: {ends:?}");
 
@@ -170,7 +170,7 @@ fn a_job_that_ignores_the_request_is_killed() {
     let mut memweir = reporting(&world, STUBBORN);
     send(&memweir, Signal::SIGTERM);
     assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
-    let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
+    let report = world.json("report.json");
     assert_eq!(report["jobs"][0]["exit_code"], 137);
     wait_until("nothing is left", || world.processes().is_empty());
 }
@@ -190,7 +190,7 @@ fn an_interrupt_does_not_wait_for_a_policy_program() {
         ended.is_some()
     });
     assert_eq!(ended.and_then(code), Some(130), "{}", world.read("stderr"));
-    let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
+    let report = world.json("report.json");
     assert_eq!(report["outcome"], "interrupted");
     wait_until("nothing is left", || world.processes().is_empty());
 }
@@ -232,7 +232,7 @@ fn released_jobs_run_on() {
     let job = job_of(&world, &mut memweir);
     send(&memweir, Signal::SIGINT);
     assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));
-    let report: Value = serde_json::from_str(&world.read("report.json")).expect("JSON");
+    let report = world.json("report.json");
     assert_eq!(report["jobs"][0]["exit_code"], Value::Null);
     kill(job, None).expect("the job is still there");
     world.file("go", "");

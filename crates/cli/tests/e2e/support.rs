@@ -94,6 +94,11 @@ impl World {
         std::fs::read_to_string(self.path().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
+    /// The JSON of a file.
+    pub(crate) fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.read(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
     pub(crate) fn has(&self, name: &str) -> bool {
         self.path().join(name).exists()
     }
@@ -182,6 +187,18 @@ pub(crate) fn send(child: &Child, signal: Signal) {
 pub(crate) fn refusal(command: &mut Command, code: i32) -> String {
     let output = command.assert().code(code).get_output().clone();
     assert!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).expect("messages are UTF-8")
+}
+
+/// Standard output of a command that must end with this code.
+pub(crate) fn stdout_of(command: &mut Command, code: i32) -> String {
+    let output = command.assert().code(code).get_output().clone();
+    String::from_utf8(output.stdout).expect("results are UTF-8")
+}
+
+/// Standard error of a command that must end with this code, whatever it prints.
+pub(crate) fn stderr_of(command: &mut Command, code: i32) -> String {
+    let output = command.assert().code(code).get_output().clone();
     String::from_utf8(output.stderr).expect("messages are UTF-8")
 }
 

@@ -113,8 +113,7 @@ fn shards_are_merged_to_the_table_of_one_process() {
 
     stdout(world.memweir().args(["sweep", "merge", "points", "--json", "all.json"]));
     stdout(sim(&world, &SWEEP).args(["--json", "one.json"]));
-    let [all, one] = ["all.json", "one.json"]
-        .map(|name| serde_json::from_str::<Value>(&world.read(name)).expect("JSON"));
+    let [all, one] = ["all.json", "one.json"].map(|name| world.json(name));
     assert_eq!((&all["points"], &all["missing"]), (&one["points"], &serde_json::json!([])));
 
     stdout(world.memweir().args(["sweep", "merge", "points"]));

@@ -104,7 +104,7 @@ fn moved_back(way: &str) {
     drop(run.stdin.take());
     let output = run.wait_with_output().expect("memweir ends");
     assert_eq!(output.stdout, b"67108864\n");
-    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    let report = world.json("run.json");
     let moved = report["counters"]["mended_drift"].as_u64().expect("a count");
     if moved == 0 {
         memweir_test_support::skip!(

@@ -86,7 +86,7 @@ fn a_signal_goes_on_to_the_program() {
     assert_eq!(world.read("stdout"), "[]\n", "no signal is blocked");
     send(&run, Signal::SIGINT);
     assert_eq!(run.wait().expect("memweir ends").code(), Some(130));
-    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    let report = world.json("run.json");
     // Python raises KeyboardInterrupt, then ends by the signal as the shell expects it.
     assert_eq!(report["signal"], 2, "{report}");
 }

@@ -35,7 +35,7 @@ fn the_kernel_may_hold_pages_of_a_program() {
     same(&world, &[&program]);
     let counted_unseen = || {
         same(&world, &[&program, "unseen"]);
-        let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+        let report = world.json("run.json");
         ["busy", "unmoved_us"].map(|counter| report["counters"][counter].as_u64().expect("a count"))
     };
     // Pages that are found before the kernel holds them are in their colors in time.
@@ -232,7 +232,7 @@ fn serves_inside(world: &World, way: &str, plain: &str) {
     assert_eq!(audit["asked"], "8-11");
     assert!(audit["own"]["pages"].as_u64().unwrap() > 2000, "{audit}");
     drop(redis);
-    let report: Value = serde_json::from_str(&world.read("run.json")).expect("JSON");
+    let report = world.json("run.json");
     for none in ["spilled", "waited", "refused", "failed"] {
         assert_eq!(report["counters"][none], 0, "{none}: {report}");
     }
