@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, refusal, root, send, wait_until};
+use crate::support::{SPIN, World, json, refusal, root, send, stderr_of, stdout_of, wait_until};
 
 /// Two jobs that work, two that print, all with declared figures, as every policy can use them.
 fn declared_jobs() -> String {
@@ -196,13 +196,10 @@ fn perf_events_of_a_file_drive_a_policy_that_decides_by_bandwidth() {
     }
     let world = World::new();
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/tests/data/software-events.toml");
-    let report = json(
-        world
-            .memweir()
-            .args(["run", "--policy", "ideal-average", "--meter", "perf", "--events", events])
-            .args(["--quantum", "20ms", "--json", "-", "--each", "3", "--", "sh", "-c", SPIN]),
-        0,
-    );
+    let mut run = world.memweir();
+    run.args(["run", "--policy", "ideal-average", "--meter", "perf", "--events", events]);
+    run.args(["--quantum", "20ms", "--json", "-", "--each", "3", "--", "sh", "-c", SPIN]);
+    let report = json(&mut run, 0);
     assert_eq!(report["meter"], "perf");
     assert!(report["predictor"].as_str().is_some_and(|name| name.starts_with("phase")));
     assert!(report["target"].as_f64() > Some(0.0), "{report}");
@@ -215,33 +212,10 @@ fn perf_events_of_a_file_drive_a_policy_that_decides_by_bandwidth() {
 #[test]
 fn the_report_has_the_fields_that_others_rely_on() {
     let world = World::new();
-    let report = json(
-        world.memweir().args([
-            "run",
-            "--policy",
-            "round-robin",
-            "--quantum",
-            "50ms",
-            "--json",
-            "-",
-            "--",
-            "sh",
-            "-c",
-            SPIN,
-        ]),
-        0,
-    );
-    for field in [
-        "policy",
-        "predictor",
-        "meter",
-        "mechanism",
-        "cores",
-        "quantum_ms",
-        "turnaround_s",
-        "quanta",
-        "jobs",
-    ] {
+    let run = ["run", "--policy", "round-robin", "--quantum", "50ms", "--json", "-"];
+    let report = json(world.memweir().args(run).args(["--", "sh", "-c", SPIN]), 0);
+    let fields = "policy predictor meter mechanism cores quantum_ms turnaround_s quanta jobs";
+    for field in fields.split(' ') {
         assert!(!report[field].is_null(), "{field} is missing in {report}");
     }
     // Null on a machine without a meter.
@@ -251,17 +225,9 @@ fn the_report_has_the_fields_that_others_rely_on() {
     assert_eq!(report["quantum_ms"], 50);
     let job = &report["jobs"][0];
     let fields = job.as_object().expect("an object");
-    for field in [
-        "name",
-        "command",
-        "exit_code",
-        "wall_s",
-        "running_s",
-        "quanta",
-        "instructions",
-        "memory_reads",
-        "memory_writes",
-    ] {
+    let names = "name command exit_code wall_s running_s quanta instructions memory_reads \
+                 memory_writes";
+    for field in names.split(' ') {
         assert!(fields.contains_key(field), "{field} is missing in {job}");
     }
     assert_eq!(job["command"], serde_json::json!(["sh", "-c", SPIN]));
@@ -287,27 +253,9 @@ fn the_tables_show_jobs_and_batch_and_nothing_is_said_on_a_pipe() {
 #[test]
 fn a_failing_job_does_not_end_the_batch() {
     let world = World::new();
-    let report = json(
-        world
-            .memweir()
-            .args([
-                "run",
-                "--policy",
-                "round-robin",
-                "--json",
-                "-",
-                "--",
-                "sh",
-                "-c",
-                "exit 7",
-                ":::",
-                "sh",
-                "-c",
-                SPIN,
-            ])
-            .args([":::", "sh", "-c", "kill -9 $$"]),
-        1,
-    );
+    let run = ["run", "--policy", "round-robin", "--json", "-", "--", "sh", "-c", "exit 7"];
+    let others = [":::", "sh", "-c", SPIN, ":::", "sh", "-c", "kill -9 $$"];
+    let report = json(world.memweir().args(run).args(others), 1);
     let codes: Vec<&Value> =
         report["jobs"].as_array().expect("jobs").iter().map(|job| &job["exit_code"]).collect();
     assert_eq!(codes, [7, 0, 137]);
@@ -317,22 +265,9 @@ fn a_failing_job_does_not_end_the_batch() {
 #[test]
 fn fail_fast_ends_the_batch_at_the_first_failure() {
     let world = World::new();
-    let report = json(
-        world.memweir().args([
-            "run",
-            "--policy",
-            "os",
-            "--fail-fast",
-            "--json",
-            "-",
-            "--",
-            "sleep",
-            "600",
-            ":::",
-            "false",
-        ]),
-        1,
-    );
+    let run = ["run", "--policy", "os", "--fail-fast", "--json", "-"];
+    let jobs = ["--", "sleep", "600", ":::", "false"];
+    let report = json(world.memweir().args(run).args(jobs), 1);
     assert_eq!(report["outcome"], "failed-fast");
     assert_eq!(report["jobs"][1]["exit_code"], 1);
     assert_ne!(report["jobs"][0]["exit_code"], 0);
@@ -341,14 +276,10 @@ fn fail_fast_ends_the_batch_at_the_first_failure() {
 #[test]
 fn a_comparison_pairs_the_rounds_and_says_what_may_be_concluded() {
     let world = World::new();
-    let output = world
-        .memweir()
-        .args(["run", "--compare", "os,round-robin", "--repeat", "2", "--quantum", "20ms"])
-        .args(["--json", "comparison.json", "--results", "runs.jsonl", "--plot", "plot.svg"])
-        .args(["--", "sh", "-c", SPIN, ":::", "sh", "-c", SPIN])
-        .assert()
-        .success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let mut run = world.memweir();
+    run.args(["run", "--compare", "os,round-robin", "--repeat", "2", "--quantum", "20ms"]);
+    run.args(["--json", "comparison.json", "--results", "runs.jsonl", "--plot", "plot.svg"]);
+    let text = stdout_of(run.args(["--", "sh", "-c", SPIN, ":::", "sh", "-c", SPIN]), 0);
     for needle in ["against os", "95 % interval", "round-robin", "2 rounds"] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }
@@ -370,14 +301,10 @@ fn a_comparison_pairs_the_rounds_and_says_what_may_be_concluded() {
 fn a_timeline_has_a_row_per_job_and_quantum() {
     let world = World::new();
     let run = |timeline: &str| {
-        let report = json(
-            world
-                .memweir()
-                .args(["run", "--policy", "round-robin", "--quantum", "20ms", "--cores", "1"])
-                .args(["--timeline", timeline, "--plot", "plot.svg", "--json", "-"])
-                .args(["--", "sh", "-c", SPIN, ":::", "sh", "-c", SPIN]),
-            0,
-        );
+        let mut run = world.memweir();
+        run.args(["run", "--policy", "round-robin", "--quantum", "20ms", "--cores", "1"]);
+        run.args(["--timeline", timeline, "--plot", "plot.svg", "--json", "-"]);
+        let report = json(run.args(["--", "sh", "-c", SPIN, ":::", "sh", "-c", SPIN]), 0);
         report["quanta"].as_u64().expect("quanta")
     };
     run("t.csv");
@@ -386,7 +313,6 @@ fn a_timeline_has_a_row_per_job_and_quantum() {
     assert!(head.starts_with("quantum,t_start_s,span_s,job,name,chosen,cpu_s"), "{head}");
     let rows = text.lines().count() - 1;
     assert!(rows >= 4, "{text}");
-    // One core: in no quantum were both chosen from its start.
     let plot = world.read("plot.svg");
     assert!(plot.contains("which jobs ran") && plot.contains("sh.2"));
     run("t.parquet");
@@ -428,30 +354,16 @@ fn a_meter_that_is_not_there_is_refused_with_the_reason() {
 #[test]
 fn without_a_meter_a_policy_that_needs_one_says_what_would_help() {
     let world = World::new();
-    let message = refusal(
-        world.memweir().args([
-            "run",
-            "--meter",
-            "declared",
-            "--policy",
-            "ideal-average",
-            "--",
-            "true",
-        ]),
-        3,
-    );
+    let run = ["run", "--meter", "declared", "--policy", "ideal-average", "--", "true"];
+    let message = refusal(world.memweir().args(run), 3);
     assert!(message.contains("nothing is known of true"), "{message}");
 }
 
 #[test]
 fn a_full_disk_under_the_report_is_told() {
     let world = World::new();
-    let output = world
-        .memweir()
-        .args(["run", "--policy", "os", "--json", "/dev/full", "--", "true"])
-        .assert()
-        .code(4);
-    let message = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    let run = ["run", "--policy", "os", "--json", "/dev/full", "--", "true"];
+    let message = stderr_of(world.memweir().args(run), 4);
     assert!(message.contains("/dev/full"), "{message}");
 }
 

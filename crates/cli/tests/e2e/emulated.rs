@@ -5,7 +5,9 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{MARK, World, exists, json, no_emulator, refusal, root, send, wait_until};
+use crate::support::{
+    MARK, World, exists, json, no_emulator, refusal, root, send, stdout_of, wait_until,
+};
 
 /// Two cores on a bus of 2 GB/s, with small caches.
 const MACHINE: &str = r#"
@@ -80,28 +82,10 @@ fn programs_do_what_they_do_and_two_runs_are_equal() {
     let world = world();
     let text: String = (0..20_000).map(|n| format!("{n:x} ")).collect();
     world.file("text", &text);
-    let jobs = [
-        "--policy",
-        "round-robin",
-        "--cores",
-        "1",
-        "--quantum",
-        "10ms",
-        "--timeline",
-        "t.csv",
-        "--",
-        "gzip",
-        "-c",
-        "text",
-        ":::",
-        "sh",
-        "-c",
-        STREAM,
-        ":::",
-        "sh",
-        "-c",
-        "seq 1 3000 | sort -rn | tail -n 2; exit 0",
-    ];
+    let options = ["--policy", "round-robin", "--cores", "1", "--quantum", "10ms"];
+    let pipe = "seq 1 3000 | sort -rn | tail -n 2; exit 0";
+    let jobs = ["gzip", "-c", "text", ":::", "sh", "-c", STREAM, ":::", "sh", "-c", pipe];
+    let jobs = [&options[..], &["--timeline", "t.csv", "--"], &jobs].concat();
     let run = || (emulate(&world, &jobs), world.read("t.csv"));
     let [(first, timeline), (second, again)] = twice(run);
     assert_eq!(first["machine"]["name"], "trial");
@@ -174,12 +158,8 @@ fn verify_says_so() {
         return;
     }
     let world = world();
-    let output = world
-        .memweir()
-        .args(["emulate", "--machine", "m.toml", "--verify", "--", "seq", "1", "2000"])
-        .assert()
-        .success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let verify = ["emulate", "--machine", "m.toml", "--verify", "--", "seq", "1", "2000"];
+    let text = stdout_of(world.memweir().args(verify), 0);
     assert!(text.contains("verified: a second run gave the same result"), "{text}");
     assert!(text.contains("emulated machine trial: 2 cores, dram"), "{text}");
 }

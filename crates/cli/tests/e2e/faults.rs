@@ -10,13 +10,10 @@ use crate::support::{MEMWEIR, SPIN, SmallDisk, World, json, root, wait_until};
 
 /// Two jobs that must take turns on one core cannot use more CPU time than passes.
 fn takes_turns(world: &World, script: &str) {
-    let report = json(
-        world
-            .memweir()
-            .args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "20ms"])
-            .args(["--json", "-", "--", "sh", "-c", script, ":::", "sh", "-c", script]),
-        0,
-    );
+    let mut run = world.memweir();
+    run.args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "20ms"]);
+    run.args(["--json", "-", "--", "sh", "-c", script, ":::", "sh", "-c", script]);
+    let report = json(&mut run, 0);
     let jobs = report["jobs"].as_array().expect("jobs");
     let used: f64 = jobs.iter().filter_map(|job| job["running_s"].as_f64()).sum();
     let wall = report["turnaround_s"].as_f64().expect("a turnaround");
@@ -35,13 +32,10 @@ fn jobs_that_leave_their_session_take_turns_too() {
 fn a_thousand_children_are_counted_and_waited_for() {
     let world = World::new();
     let forks = "i=0; while [ $i -lt 1000 ]; do /bin/true & i=$((i+1)); done; wait; echo all";
-    let report = json(
-        world
-            .memweir()
-            .args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "10ms"])
-            .args(["--json", "-", "--", "sh", "-c", forks, ":::", "sh", "-c", SPIN]),
-        0,
-    );
+    let mut run = world.memweir();
+    run.args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "10ms"]);
+    run.args(["--json", "-", "--", "sh", "-c", forks, ":::", "sh", "-c", SPIN]);
+    let report = json(&mut run, 0);
     let log = report["jobs"][0]["stdout"].as_str().expect("a log").to_owned();
     assert_eq!(world.read(&log), "all\n");
 }
@@ -52,15 +46,11 @@ fn a_job_that_is_killed_while_it_is_blocked_ends_at_once() {
     // With one core, one of the two jobs is blocked when the second is killed.
     let memweir = std::thread::scope(|scope| {
         let run = scope.spawn(|| {
-            json(
-                world
-                    .memweir()
-                    .args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "200ms"])
-                    .args(["--json", "-", "--"])
-                    .args(["sh", "-c", "until [ -e go ]; do :; done"])
-                    .args([":::", "sh", "-c", "echo $$ > victim; while :; do :; done"]),
-                1,
-            )
+            let mut run = world.memweir();
+            run.args(["run", "--policy", "round-robin", "--cores", "1", "--quantum", "200ms"]);
+            run.args(["--json", "-", "--", "sh", "-c", "until [ -e go ]; do :; done"]);
+            run.args([":::", "sh", "-c", "echo $$ > victim; while :; do :; done"]);
+            json(&mut run, 1)
         });
         wait_until("the victim runs", || world.has("victim") && !world.read("victim").is_empty());
         let victim = Pid::from_raw(world.read("victim").trim().parse().expect("a number"));
@@ -79,20 +69,8 @@ fn a_job_that_is_killed_while_it_is_blocked_ends_at_once() {
 #[test]
 fn five_hundred_jobs_are_one_batch() {
     let world = World::new();
-    let report = json(
-        world.memweir().args([
-            "run",
-            "--policy",
-            "round-robin",
-            "--each",
-            "500",
-            "--json",
-            "-",
-            "--",
-            "true",
-        ]),
-        0,
-    );
+    let run = ["run", "--policy", "round-robin", "--each", "500", "--json", "-", "--", "true"];
+    let report = json(world.memweir().args(run), 0);
     let jobs = report["jobs"].as_array().expect("jobs");
     assert_eq!(jobs.len(), 500);
     assert!(jobs.iter().all(|job| job["exit_code"] == 0));
@@ -141,14 +119,10 @@ fn without_permission_for_cgroups_signals_block_the_jobs() {
 fn a_full_disk_for_logs_fails_the_job_that_writes_and_no_other() {
     let world = World::new();
     let Some(_logs) = SmallDisk::mount(&world, "logs", "size=64k") else { return };
-    let report = json(
-        world
-            .memweir()
-            .args(["run", "--policy", "round-robin", "--logs", "logs", "--json", "-", "--"])
-            .args(["dd", "if=/dev/zero", "bs=64k", "count=64"])
-            .args([":::", "sh", "-c", SPIN]),
-        1,
-    );
+    let mut run = world.memweir();
+    run.args(["run", "--policy", "round-robin", "--logs", "logs", "--json", "-", "--"]);
+    run.args(["dd", "if=/dev/zero", "bs=64k", "count=64", ":::", "sh", "-c", SPIN]);
+    let report = json(&mut run, 1);
     assert_ne!(report["jobs"][0]["exit_code"], 0, "{report}");
     assert_eq!(report["jobs"][1]["exit_code"], 0, "{report}");
 }

@@ -27,30 +27,9 @@ fn moment(kill: u32) -> Duration {
 
 fn kill_once(number: u32) {
     let world = World::new();
-    let mut memweir = world.start(&[
-        "run",
-        "--policy",
-        "round-robin",
-        "--quantum",
-        "10ms",
-        "--cores",
-        "1",
-        "--",
-        "sh",
-        "-c",
-        JOB,
-        "1",
-        ":::",
-        "sh",
-        "-c",
-        JOB,
-        "2",
-        ":::",
-        "sh",
-        "-c",
-        JOB,
-        "3",
-    ]);
+    let run = ["run", "--policy", "round-robin", "--quantum", "10ms", "--cores", "1", "--"];
+    let [one, two, three] = ["1", "2", "3"].map(|name| ["sh", "-c", JOB, name]);
+    let mut memweir = world.start(&[&run[..], &one, &[":::"], &two, &[":::"], &three].concat());
     std::thread::sleep(moment(number));
     send(&memweir, Signal::SIGKILL);
     memweir.wait().expect("memweir is over");
@@ -82,11 +61,8 @@ fn no_job_stays_frozen_and_no_group_stays_behind() {
         }
     });
     let before: Vec<PathBuf> = groups().into_iter().filter(|path| is_dead(path)).collect();
-    World::new()
-        .memweir()
-        .args(["run", "--policy", "round-robin", "--", "true"])
-        .assert()
-        .success();
+    let run = ["run", "--policy", "round-robin", "--", "true"];
+    World::new().memweir().args(run).assert().success();
     let left: Vec<PathBuf> = groups().into_iter().filter(|path| before.contains(path)).collect();
     assert!(left.is_empty(), "the next start left {left:?}");
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, no_emulator, refusal, root, send, wait_until};
+use crate::support::{SPIN, World, json, no_emulator, refusal, root, send, stdout_of, wait_until};
 
 /// Reads, or with a third argument writes, one word of every line of 8 MiB, as often as its first
 /// argument says.
@@ -81,14 +81,9 @@ fn hmmsched_runs_real_programs_on_pram_and_its_record_replays() {
     }
     let world = world_with_stream();
     let file = world.file("jobs.toml", &placed_jobs());
-    let report = json(
-        world
-            .memweir()
-            .args(["run", "--caches", "caches.toml", "--json", "-"])
-            .args(["--timeline", "t.csv", "--record", "decisions.jsonl"])
-            .arg(file),
-        0,
-    );
+    let mut run = world.memweir();
+    run.args(["run", "--caches", "caches.toml", "--json", "-"]).arg(file);
+    let report = json(run.args(["--timeline", "t.csv", "--record", "decisions.jsonl"]), 0);
     assert_eq!((&report["policy"], &report["meter"]), (&"hmmsched".into(), &"software".into()));
     let pram = &report["media"][1];
     assert_eq!((&pram["name"], &pram["kind"]), (&"pram".into(), &"nvm".into()));
@@ -148,8 +143,7 @@ fn replays(world: &World) {
         1,
     );
     world.file("tampered.jsonl", &tampered);
-    let output = world.memweir().args(["replay", "tampered.jsonl"]).assert().code(1);
-    let shown = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let shown = stdout_of(world.memweir().args(["replay", "tampered.jsonl"]), 1);
     assert!(shown.contains("1 differs under hmmsched"), "{shown}");
 
     world.file("cut.jsonl", &text[..text.len() - 10]);
@@ -170,23 +164,9 @@ fn replays(world: &World) {
 fn a_killed_memweir_leaves_a_record_that_replays() {
     let world = World::new();
     let endless = "while [ ! -e stop ]; do :; done";
-    let mut memweir = world.start(&[
-        "run",
-        "--policy",
-        "random",
-        "--quantum",
-        "10ms",
-        "--record",
-        "d.jsonl",
-        "--cores",
-        "1",
-        "--each",
-        "3",
-        "--",
-        "sh",
-        "-c",
-        endless,
-    ]);
+    let run = ["run", "--policy", "random", "--quantum", "10ms", "--record", "d.jsonl"];
+    let jobs = ["--cores", "1", "--each", "3", "--", "sh", "-c", endless];
+    let mut memweir = world.start(&[&run[..], &jobs].concat());
     wait_until("decisions are recorded", || {
         world.has("d.jsonl") && world.read("d.jsonl").matches("\"select\"").count() > 5
     });
@@ -270,23 +250,9 @@ fn profiles_tell_media_apart_and_runs_follow_them() {
     }
     let world = world_with_stream();
     // In the background, because standard input must be nothing: the program runs twice.
-    let mut profile = world.start(&[
-        "profile",
-        "--meter",
-        "software",
-        "--caches",
-        "caches.toml",
-        "--media",
-        "pram",
-        "--placement",
-        "pram=40%",
-        "--json",
-        "-",
-        "--",
-        "./stream",
-        "10",
-        "write",
-    ]);
+    let metered = ["profile", "--meter", "software", "--caches", "caches.toml", "--json", "-"];
+    let placed = ["--media", "pram", "--placement", "pram=40%", "--", "./stream", "10", "write"];
+    let mut profile = world.start(&[&metered[..], &placed].concat());
     assert!(profile.wait().expect("it ends").success(), "{}", world.read("stderr"));
     let profiled = world.json("stdout");
     let (reads, writes) = lines_of(&profiled["media"], "pram");

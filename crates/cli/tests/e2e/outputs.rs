@@ -271,17 +271,8 @@ fn what_was_not_measured_is_null() {
 fn an_interrupted_comparison_shows_no_figures() {
     let world = World::new();
     let script = "touch started; sleep 1000";
-    let mut memweir = world.start(&[
-        "run",
-        "--compare",
-        "os,round-robin",
-        "--json",
-        "c.json",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ]);
+    let run = ["run", "--compare", "os,round-robin", "--json", "c.json"];
+    let mut memweir = world.start(&[&run[..], &["--", "sh", "-c", script]].concat());
     wait_until("the first run is on", || world.has("started"));
     send(&memweir, Signal::SIGINT);
     assert_eq!(memweir.wait().expect("it ends").code(), Some(130));

@@ -400,18 +400,8 @@ fn a_signal_to_memweir_reaches_the_program() {
                   while :; do sleep 0.02; done";
     for (signal, status) in [(Signal::SIGINT, 130), (Signal::SIGQUIT, 131), (Signal::SIGHUP, 129)] {
         let world = World::new();
-        let mut run = world.start(&[
-            "page",
-            "run",
-            "--dram",
-            "8M",
-            "--nvm",
-            "memfd:64M",
-            "--",
-            "sh",
-            "-c",
-            script,
-        ]);
+        let run = ["page", "run", "--dram", "8M", "--nvm", "memfd:64M", "--", "sh", "-c", script];
+        let mut run = world.start(&run);
         wait_until("the program runs", || world.has("started"));
         send(&run, Signal::SIGUSR1);
         wait_until("the handler ran", || world.read("stdout").contains("got usr1"));

@@ -134,16 +134,9 @@ fn address(world: &World) -> String {
 fn batch(world: &World) -> Child {
     world.calibrated(PLATFORM);
     world.file("jobs.toml", JOBS);
-    world.start(&[
-        "run",
-        "--platform",
-        "platform.toml",
-        "--metrics-listen",
-        "127.0.0.1:0",
-        "--metrics-textfile",
-        "batch.prom",
-        "jobs.toml",
-    ])
+    let run = ["run", "--platform", "platform.toml", "jobs.toml"];
+    let metrics = ["--metrics-listen", "127.0.0.1:0", "--metrics-textfile", "batch.prom"];
+    world.start(&[&run[..], &metrics].concat())
 }
 
 /// The expressions of the dashboard with its variables replaced.
@@ -165,15 +158,8 @@ fn prometheus_reads_the_metrics_and_answers_every_query_of_the_dashboard() {
     }
     let (world, watching) = (World::new(), World::new());
     let mut batch = batch(&world);
-    let mut watch = watching.start(&[
-        "watch",
-        "--interval",
-        "500ms",
-        "--metrics-listen",
-        "127.0.0.1:0",
-        "--events",
-        SOFTWARE_EVENTS,
-    ]);
+    let watch = ["watch", "--interval", "500ms", "--metrics-listen", "127.0.0.1:0"];
+    let mut watch = watching.start(&[&watch[..], &["--events", SOFTWARE_EVENTS]].concat());
     let targets = [address(&world), address(&watching)];
     let prometheus = Prometheus::start(&world, &targets);
     for query in queries() {

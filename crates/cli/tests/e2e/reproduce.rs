@@ -1,13 +1,12 @@
 //! `memweir reproduce`: its files and its refusals.
 
-use crate::support::{World, refusal};
+use crate::support::{World, refusal, stdout_of};
 
 #[test]
 fn writes_a_report_and_the_results() {
     let world = World::new();
     let figures = ["reproduce", "hmmsched", "--figure", "table1,3", "--out", "results"];
-    let output = world.memweir().args(figures).assert().code(0).get_output().clone();
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = stdout_of(world.memweir().args(figures), 0);
     assert!(text.contains("written to results/report.html"), "{text}");
     let page = world.read("results/report.html");
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("Figure 3"), "{page}");
@@ -22,22 +21,9 @@ fn writes_a_report_and_the_results() {
     assert_eq!((&results["paper"], &results["effort"]), (&"hmmsched".into(), &"full".into()));
     let lines = results["comparisons"].as_array().expect("an array");
     assert_eq!(lines.len(), 9);
-    let fields = [
-        "item",
-        "figure",
-        "quantity",
-        "paper",
-        "ours",
-        "unit",
-        "kind",
-        "decided_by",
-        "ratio",
-        "band",
-        "verdict",
-        "note",
-    ];
+    let fields = "item figure quantity paper ours unit kind decided_by ratio band verdict note";
     for line in lines {
-        for field in fields {
+        for field in fields.split(' ') {
             assert!(line.get(field).is_some(), "{field} is missing in {line}");
         }
     }
@@ -47,8 +33,7 @@ fn writes_a_report_and_the_results() {
 fn a_figure_of_the_bank_level_machine() {
     let world = World::new();
     let figure = ["reproduce", "bpm", "--figure", "streamcluster", "--quick", "--out", "results"];
-    let output = world.memweir().args(figure).assert().code(0).get_output().clone();
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = stdout_of(world.memweir().args(figure), 0);
     assert!(text.contains("4 threads: less time"), "{text}");
     let results = world.json("results/results.json");
     let lines = results["comparisons"].as_array().expect("an array");
@@ -59,9 +44,7 @@ fn a_figure_of_the_bank_level_machine() {
 #[test]
 fn lists_the_figures() {
     let world = World::new();
-    let output =
-        world.memweir().args(["reproduce", "iabw", "--list"]).assert().code(0).get_output().clone();
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = stdout_of(world.memweir().args(["reproduce", "iabw", "--list"]), 0);
     for figure in ["1b", "table1", "9", "15"] {
         assert!(text.lines().any(|line| line.split_whitespace().next() == Some(figure)), "{text}");
     }

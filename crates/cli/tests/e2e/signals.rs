@@ -27,17 +27,8 @@ fn job_of(world: &World, memweir: &mut Child) -> Pid {
 
 /// A memweir that will write `report.json`, after its one job has started.
 fn reporting(world: &World, script: &str) -> Child {
-    let mut memweir = world.start(&[
-        "run",
-        "--policy",
-        "round-robin",
-        "--json",
-        "report.json",
-        "--",
-        "sh",
-        "-c",
-        script,
-    ]);
+    let run = ["run", "--policy", "round-robin", "--json", "report.json"];
+    let mut memweir = world.start(&[&run[..], &["--", "sh", "-c", script]].concat());
     job_of(world, &mut memweir);
     memweir
 }
@@ -210,25 +201,10 @@ fn a_second_interrupt_does_not_wait() {
 fn released_jobs_run_on() {
     let world = World::new();
     let script = "echo $$ > started; until [ -e go ]; do sleep 0.01; done; echo yes > finished";
-    let mut memweir = world.start(&[
-        "run",
-        "--on-exit",
-        "release",
-        "--policy",
-        "round-robin",
-        "--cores",
-        "1",
-        "--json",
-        "report.json",
-        "--",
-        "sh",
-        "-c",
-        script,
-        ":::",
-        "sh",
-        "-c",
-        "while [ ! -e go ]; do :; done",
-    ]);
+    let run = ["run", "--on-exit", "release", "--policy", "round-robin", "--cores", "1"];
+    let other = "while [ ! -e go ]; do :; done";
+    let jobs = ["--json", "report.json", "--", "sh", "-c", script, ":::", "sh", "-c", other];
+    let mut memweir = world.start(&[&run[..], &jobs].concat());
     let job = job_of(&world, &mut memweir);
     send(&memweir, Signal::SIGINT);
     assert_eq!(code(memweir.wait().expect("memweir ends")), Some(130));

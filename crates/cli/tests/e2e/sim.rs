@@ -44,7 +44,6 @@ fn the_example_is_commented_and_runs() {
     }
 }
 
-/// The page of the manual, which this test rewrites if `UPDATE_MANUAL` is set.
 #[test]
 fn a_seed_below_zero_is_refused_as_a_value() {
     for command in [&["run"][..], &["emulate", "--machine", "iabw"]] {
@@ -112,14 +111,9 @@ fn equal_scenarios_give_equal_results_whatever_the_threads() {
     let world = World::new();
     let file = world.file("mix.toml", MIX);
     let run = |threads: &str| {
-        result(
-            world
-                .memweir()
-                .args(["sim", "--json", "-", "--threads", threads, "--sweep", "cores=1..4"])
-                .args(["--set", "repetitions=2"])
-                .arg(&file),
-            0,
-        )
+        let mut sim = world.memweir();
+        sim.args(["sim", "--json", "-", "--threads", threads, "--sweep", "cores=1..4"]);
+        result(sim.args(["--set", "repetitions=2"]).arg(&file), 0)
     };
     assert_eq!(run("1"), run("5"));
 }
@@ -128,14 +122,10 @@ fn equal_scenarios_give_equal_results_whatever_the_threads() {
 fn a_sweep_writes_a_row_per_run_in_order() {
     let world = World::new();
     let file = world.file("mix.toml", MIX);
-    let text = stdout(
-        world
-            .memweir()
-            .args(["sim", "--sweep", "cores=2,4", "--sweep", "policies=[os],[os,random]"])
-            .args(["--sweep", "machine.memories[0].capacity=4e9..6e9:2e9", "--out", "runs.csv"])
-            .args(["--svg", "sweep.svg"])
-            .arg(&file),
-    );
+    let mut sim = world.memweir();
+    sim.args(["sim", "--sweep", "cores=2,4", "--sweep", "policies=[os],[os,random]"]);
+    sim.args(["--sweep", "machine.memories[0].capacity=4e9..6e9:2e9", "--out", "runs.csv"]);
+    let text = stdout(sim.args(["--svg", "sweep.svg"]).arg(&file));
     assert_eq!(text.lines().filter(|line| line.contains(" os ")).count(), 8, "{text}");
     let rows = world.read("runs.csv");
     let lines: Vec<&str> = rows.lines().collect();
@@ -157,20 +147,8 @@ fn a_sweep_writes_a_row_per_run_in_order() {
 fn results_can_be_parquet() {
     let world = World::new();
     let file = world.file("mix.toml", MIX);
-    stdout(
-        world
-            .memweir()
-            .args([
-                "sim",
-                "--out",
-                "runs.parquet",
-                "--timeline",
-                "t.parquet",
-                "--set",
-                "policies=os",
-            ])
-            .arg(&file),
-    );
+    let files = ["--out", "runs.parquet", "--timeline", "t.parquet"];
+    stdout(world.memweir().args(["sim", "--set", "policies=os"]).args(files).arg(&file));
     for name in ["runs.parquet", "t.parquet"] {
         let bytes = std::fs::read(world.path().join(name)).expect(name);
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{name}");
@@ -210,16 +188,8 @@ fn a_sweep_that_is_killed_keeps_the_rows_it_has() {
     let world = World::new();
     let file = world.file("mix.toml", MIX);
     let file = file.to_str().expect("a path");
-    let mut child = world.start(&[
-        "sim",
-        "--set",
-        "repetitions=100000",
-        "--sweep",
-        "cores=1..4",
-        "--out",
-        "runs.csv",
-        file,
-    ]);
+    let sweep = ["sim", "--set", "repetitions=100000", "--sweep", "cores=1..4"];
+    let mut child = world.start(&[&sweep[..], &["--out", "runs.csv", file]].concat());
     let journal = || {
         let path = world.path().join("runs.csv.partial.csv");
         std::fs::read_to_string(path).unwrap_or_default()

@@ -7,7 +7,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, refusal, root, send, wait_until};
+use crate::support::{World, json, refusal, root, send, stderr_of, stdout_of, wait_until};
 
 /// Two tasks that share two cores: a point takes milliseconds.
 const SHORT: &str = r#"
@@ -44,8 +44,7 @@ fn world(text: &str) -> World {
 }
 
 fn stdout(command: &mut assert_cmd::Command) -> String {
-    let output = command.assert().success().get_output().clone();
-    String::from_utf8(output.stdout).expect("UTF-8")
+    stdout_of(command, 0)
 }
 
 fn sim(world: &World, more: &[&str]) -> assert_cmd::Command {
@@ -56,8 +55,7 @@ fn sim(world: &World, more: &[&str]) -> assert_cmd::Command {
 
 /// The points of the list with their state.
 fn points(world: &World, sweep: &[&str], out: &str) -> Vec<Value> {
-    let listed = stdout(sim(world, sweep).args(["--list-points", "--json", "-", "--out", out]));
-    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    let listed = json(sim(world, sweep).args(["--list-points", "--json", "-", "--out", out]), 0);
     assert_eq!(listed["memweir"]["version"], env!("CARGO_PKG_VERSION"));
     listed["points"].as_array().expect("points").clone()
 }
@@ -170,9 +168,8 @@ fn a_killed_shard_keeps_whole_points_and_runs_no_point_twice() {
 fn missing_points_are_told() {
     let world = world(SHORT);
     stdout(sim(&world, &SWEEP).args(["--shard", "1/2", "--out", "points"]));
-    let assert = world.memweir().args(["sweep", "merge", "points", "--out", "h.parquet"]).assert();
-    let output = assert.code(1).get_output().clone();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let merge = ["sweep", "merge", "points", "--out", "h.parquet"];
+    let told = stderr_of(world.memweir().args(merge), 1);
     assert!(
         told.contains("4 points are missing") && told.contains("cores=1 quantum_ms=100"),
         "{told}"
@@ -199,8 +196,7 @@ fn a_full_disk_costs_no_point_that_was_saved() {
     let filling = disk.join("filling");
     // The rest of the disk, to the last page.
     let _ = std::fs::write(&filling, vec![0; 1 << 20]);
-    let refused = sim(&world, &SWEEP).args(["--shard", "2/2", "--out", "disk/points"]).assert();
-    let told = String::from_utf8_lossy(&refused.code(4).get_output().stderr).into_owned();
+    let told = stderr_of(sim(&world, &SWEEP).args(["--shard", "2/2", "--out", "disk/points"]), 4);
     assert!(told.contains("No space left"), "{told}");
     assert_eq!(done(&points(&world, &SWEEP, "disk/points")), 4);
     assert_eq!(files(&disk.join("points")).len(), 2, "no part of a file stays");
@@ -277,13 +273,8 @@ fn options_of_a_replay_are_swept() {
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!((&rows[0][..4], rows.len()), (&["page", "mode", "memory", "requests"][..], 5));
     for row in &rows[1..] {
-        let alone = world
-            .memweir()
-            .args(["dram", "replay", "t.txt", "--memory", "ddr4-2400", "--json", "-"])
-            .args(["--page", row[0], "--mode", row[1]])
-            .assert()
-            .success();
-        let alone: Value = serde_json::from_slice(&alone.get_output().stdout).expect("JSON");
+        let options = ["--json", "-", "--page", row[0], "--mode", row[1]];
+        let alone = json(world.memweir().args(replay).args(options), 0);
         assert_eq!((row[3], row[6]), ("2000", &*alone["cycles"].to_string()), "{row:?}");
     }
     // The content of the trace is part of the keys.
@@ -314,13 +305,11 @@ fn a_sweep_over_a_truncated_trace_says_so() {
     for (kept, code, out) in [(whole.len() / 2, 1, "half"), (whole.len() - 13, 0, "all")] {
         std::fs::write(world.path().join("t.mwt"), &whole[..kept]).expect("a file");
         let replay = ["dram", "replay", "t.mwt", "--memory", "ddr4-2400", "--out", out];
-        let mut command = world.memweir();
-        let ran = command.args(replay).args(["--sweep", "page=open,closed"]).assert().code(code);
-        let said = String::from_utf8_lossy(&ran.get_output().stderr).into_owned();
+        let sweep = ["--sweep", "page=open,closed"];
+        let said = stderr_of(world.memweir().args(replay).args(sweep), code);
         assert_eq!(said.matches("t.mwt: the file was cut").count(), 1, "{said}");
         let table = format!("{out}.csv");
-        let merged = world.memweir().args(["sweep", "merge", out, "--out", &table]).assert();
-        let said = String::from_utf8_lossy(&merged.code(code).get_output().stderr).into_owned();
+        let said = stderr_of(world.memweir().args(["sweep", "merge", out, "--out", &table]), code);
         assert_eq!(said.contains("2 points are of a truncated trace"), code == 1, "{said}");
         let (table, last) = (world.read(&table), if code == 1 { ",true" } else { ",false" });
         assert!(table.lines().next().is_some_and(|head| head.ends_with(",truncated")), "{table}");
@@ -339,18 +328,8 @@ fn figures_are_reproduced_in_shards() {
     assert!(text.contains("0 points simulated, 1 was there"), "{text}");
     stdout(world.memweir().args(["sweep", "merge", "points", "--out", "all.csv"]));
     assert!(world.read("all.csv").starts_with("figure,item,quantity,paper,ours,"));
-    let text = refusal(
-        world.memweir().args([
-            "reproduce",
-            "bpm",
-            "--figure",
-            "stream",
-            "--resume",
-            "--out",
-            "points",
-        ]),
-        2,
-    );
+    let unknown = ["reproduce", "bpm", "--figure", "stream", "--resume", "--out", "points"];
+    let text = refusal(world.memweir().args(unknown), 2);
     assert!(text.contains("unknown figure `stream`"), "{text}");
 }
 

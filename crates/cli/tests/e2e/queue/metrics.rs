@@ -17,21 +17,10 @@ fn sample(text: &str, name: &str) -> Option<f64> {
 
 #[test]
 fn the_daemon_counts_its_jobs_by_state_and_their_traffic() {
-    let options = [
-        "--events",
-        SOFTWARE_EVENTS,
-        "--policy",
-        "round-robin",
-        "--admit",
-        "2",
-        "--quantum",
-        "50ms",
-        "--metrics-textfile",
-        "queue.prom",
-        "--metrics-listen",
-        "127.0.0.1:0",
-    ];
-    let mut daemon = Daemon::start(&options);
+    let turns = ["--policy", "round-robin", "--admit", "2", "--quantum", "50ms"];
+    let metered = ["--events", SOFTWARE_EVENTS];
+    let metrics = ["--metrics-textfile", "queue.prom", "--metrics-listen", "127.0.0.1:0"];
+    let mut daemon = Daemon::start(&[&turns[..], &metered, &metrics].concat());
     let turns = [(); 2].map(|()| daemon.submit(&[], "while [ ! -e go ]; do :; done"));
     daemon.submit(&["--hold"], "true");
     let state =
