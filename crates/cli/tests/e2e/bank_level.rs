@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Rows, World, json, refusal};
+use crate::support::{Rows, World, json, refusal, stdout_of};
 
 const MIX: &str = r#"
 fidelity = "bank"
@@ -49,11 +49,8 @@ fn the_report_has_programs_conflicts_and_partitions() {
 fn a_person_reads_tables_and_a_sweep_has_a_row_per_point() {
     let world = World::new();
     let file = mix(&world);
-    let text = |arguments: &[&str]| {
-        let output = world.memweir().arg("sim").args(arguments).arg(&file).output().expect("runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("UTF-8")
-    };
+    let text =
+        |arguments: &[&str]| stdout_of(world.memweir().arg("sim").args(arguments).arg(&file), 0);
     let one = text(&[]);
     for needle in ["partition uniform", "row conflicts, by who", "weighted speedup", "Sum(BW)"] {
         assert!(one.contains(needle), "{needle} is missing in\n{one}");
@@ -75,8 +72,7 @@ programs = [{ instances = 3, time_us = 30, synthetic = { mpki = 5, rbl = 0.8, bl
 fn a_batch_has_a_row_per_policy_and_one_per_job() {
     let world = World::new();
     let file = world.file("batch.toml", BATCH);
-    let output = world.memweir().arg("sim").arg(&file).output().expect("runs");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let text = stdout_of(world.memweir().arg("sim").arg(&file), 0);
     for needle in ["policy max-weight", "on cores", "turnaround", "memory carries", "3 programs"] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{World, json, refusal, send, wait_until};
+use crate::support::{World, json, refusal, send, stdout_of, wait_until};
 
 /// A calibration with a peak of 10 GB/s.
 const PLATFORM: &str = r#"
@@ -37,11 +37,7 @@ const CALIBRATED: [&str; 5] = ["fit", "--platform", "platform.toml", "--cores", 
 #[test]
 fn one_number_for_one_command_and_a_line_for_each_of_several() {
     let world = world();
-    let said = |file: &str| {
-        let output = world.memweir().args(CALIBRATED).arg(file).output().expect("runs");
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).expect("text")
-    };
+    let said = |file: &str| stdout_of(world.memweir().args(CALIBRATED).arg(file), 0);
     assert_eq!(said("heavy.toml"), "4\n");
     world.file("three.toml", &format!("{HEAVY}instances = 3\n"));
     assert_eq!(said("three.toml"), "4\n", "instances are copies");

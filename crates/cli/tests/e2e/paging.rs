@@ -1,12 +1,12 @@
 //! `memweir page energy`: the figures of the paper and of one's own numbers.
 
-use crate::support::{World, json, refusal, result};
+use crate::support::{World, json, refusal, result, stdout_of};
 
 #[test]
 fn the_mended_equations_give_the_claims_of_the_paper() {
     let world = World::new();
-    let mut energy = world.memweir();
-    let report = json(energy.args(["page", "energy", "--reading", "mended", "--json", "-"]), 0);
+    let energy = ["page", "energy", "--reading", "mended", "--json", "-"];
+    let report = json(world.memweir().args(energy), 0);
     let areas = report["areas"].as_array().expect("an array");
     assert_eq!(areas.len(), 3);
     for area in areas {
@@ -20,19 +20,17 @@ fn the_mended_equations_give_the_claims_of_the_paper() {
 fn the_claims_of_the_paper_stand_beside_its_own_inputs_alone() {
     let world = World::new();
     let claims = |more: &[&str]| {
-        let mut energy = world.memweir();
-        let report = json(energy.args(["page", "energy", "--json", "-"]).args(more), 0);
-        let areas = report["areas"].as_array().expect("an array").clone();
+        let energy = ["page", "energy", "--json", "-"];
+        let report = json(world.memweir().args(energy).args(more), 0);
+        let areas = report["areas"].as_array().expect("an array");
         areas.iter().filter(|area| !area["paper_percent"].is_null()).count()
     };
     assert_eq!(claims(&[]), 3);
     assert_eq!(claims(&["--swap", "256M", "--swap-ins", "20000"]), 0);
     assert_eq!(claims(&["--duration", "10m"]), 0);
     assert_eq!(claims(&["--lines-in-place", "5"]), 0);
-    let mut energy = world.memweir();
-    let energy = energy.args(["page", "energy", "--swap", "256M", "--swap-ins", "20000"]);
-    let output = energy.assert().code(0).get_output().clone();
-    assert!(!String::from_utf8_lossy(&output.stdout).contains("paper"));
+    let own = ["page", "energy", "--swap", "256M", "--swap-ins", "20000"];
+    assert!(!stdout_of(world.memweir().args(own), 0).contains("paper"));
 }
 
 #[test]
@@ -57,8 +55,8 @@ const SMALL: &str = "swaps = [\"dram\", \"flash\", \"nvm-copy\", \"nvm\"]\ndram_
 fn applications_take_turns_on_every_swap_area() {
     let world = World::new();
     world.file("phone.toml", SMALL);
-    let mut sim = world.memweir();
-    let report = json(sim.args(["page", "sim", "phone.toml", "--json", "-", "--threads", "2"]), 0);
+    let sim = ["page", "sim", "phone.toml", "--json", "-", "--threads", "2"];
+    let report = json(world.memweir().args(sim), 0);
     let swaps = report["points"][0]["swaps"].as_array().expect("an array");
     let number = |swap: usize, key: &str| swaps[swap]["mean"][key].as_f64().expect("a number");
     assert_eq!(swaps.len(), 4);
@@ -81,11 +79,10 @@ fn a_scenario_is_swept_and_the_same_on_any_number_of_threads() {
     let world = World::new();
     world.file("phone.toml", SMALL);
     let run = |threads: &str| {
-        let mut sim = world.memweir();
+        let sim = ["page", "sim", "phone.toml", "--json", "--threads", threads];
         let sweep = ["--sweep", "policy=fifo,clock,scan", "--sweep", "swap_mib=0,128"];
         let files = ["--out", "rows.csv", "--svg", "lines.svg"];
-        let sim = sim.args(["page", "sim", "phone.toml", "--json", "--threads", threads]);
-        result(sim.args(sweep).args(files), 0)
+        result(world.memweir().args(sim).args(sweep).args(files), 0)
     };
     let report = run("1");
     let points = report["points"].as_array().expect("an array");
@@ -94,12 +91,12 @@ fn a_scenario_is_swept_and_the_same_on_any_number_of_threads() {
         (&points[5]["at"]["policy"], &points[5]["policy"]),
         (&"scan".into(), &"scan".into())
     );
-    let rows = std::fs::read_to_string(world.path().join("rows.csv")).expect("written");
+    let rows = world.read("rows.csv");
     let runs: usize = points.iter().map(|p| p["swaps"][0]["runs"].as_array().unwrap().len()).sum();
     let swaps = points[0]["swaps"].as_array().expect("an array").len();
     assert_eq!(rows.lines().count(), 1 + runs * swaps);
     assert!(rows.starts_with("policy,swap_mib,swap,repetition,"), "{rows}");
-    let figure = std::fs::read_to_string(world.path().join("lines.svg")).expect("drawn");
+    let figure = world.read("lines.svg");
     assert!(figure.contains("swap_mib = 128") && figure.contains("processes killed"));
     // Without a swap area processes are killed.
     assert!(points[0]["swaps"][0]["mean"]["killed"].as_f64() > Some(0.0));
@@ -109,15 +106,11 @@ fn a_scenario_is_swept_and_the_same_on_any_number_of_threads() {
 #[test]
 fn the_example_and_the_list_can_be_used() {
     let world = World::new();
-    let printed = |args: &[&str]| {
-        let mut page = world.memweir();
-        let output = page.args(["page", "sim"]).args(args).assert().code(0).get_output().clone();
-        String::from_utf8(output.stdout).expect("text")
-    };
+    let printed = |args: &[&str]| stdout_of(world.memweir().args(["page", "sim"]).args(args), 0);
     world.file("phone.toml", &printed(&["--example"]));
     let few = ["--set", "repetitions=1", "--set", "assumed.references=20000"];
     let text = printed(&[&["phone.toml", "--svg", "bars.svg"][..], &few[..]].concat());
-    let figure = std::fs::read_to_string(world.path().join("bars.svg")).expect("drawn");
+    let figure = world.read("bars.svg");
     assert!(figure.contains("read in place, never written"), "{figure}");
     assert!(text.contains("nvm-copy") && text.contains("were not written afterwards"), "{text}");
     let list = printed(&["--list"]);
@@ -145,14 +138,12 @@ fn what_a_program_did_to_its_pages_is_simulated() {
     // Three pages, the second of which is written: its line goes back later.
     let lines = "0x1000 R\n0x2000 W\n0x3000 R\n0x1000 R\n";
     world.file("program.txt", lines);
-    let mut refs = world.memweir();
-    let refs = refs.args(["page", "refs", "program.txt", "program.mwt", "--json", "-"]);
-    let sums = json(refs, 0);
+    let refs = ["page", "refs", "program.txt", "program.mwt", "--json", "-"];
+    let sums = json(world.memweir().args(refs), 0);
     assert_eq!((&sums["pages"], &sums["written_pages"]), (&3.into(), &1.into()));
     world
         .file("program.toml", "swaps = \"nvm\"\ndram_mib = 1\n[[apps]]\ntrace = \"program.mwt\"\n");
-    let mut sim = world.memweir();
-    let report = json(sim.args(["page", "sim", "program.toml", "--json"]), 0);
+    let report = json(world.memweir().args(["page", "sim", "program.toml", "--json"]), 0);
     let point = &report["points"][0];
     assert_eq!((&point["apps"][0], &point["footprint"]), (&"program".into(), &12288.into()));
 }

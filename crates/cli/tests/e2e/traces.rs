@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use crate::support::{World, exists, refusal};
+use crate::support::{World, exists, json, refusal, stdout_of};
 
 /// A log of Valgrind's lackey: `lackey.s` beside it is the program.
 const LACKEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data/lackey.txt");
 
 fn stdout(world: &World, arguments: &[&str]) -> String {
-    let output = world.memweir().args(arguments).assert().success().get_output().clone();
-    String::from_utf8(output.stdout).expect("UTF-8")
+    stdout_of(world.memweir().args(arguments), 0)
 }
 
 #[test]
@@ -33,9 +32,9 @@ fn loads_and_stores_go_through_caches_unless_told_otherwise() {
     assert_eq!(convert("t.champsim", &[]), "64 accesses, 24 of them writes, as champsim\n");
     let size = std::fs::metadata(world.path().join("t.champsim")).expect("written").len();
     assert_eq!(size, 71 * 64);
-    let replayed = |trace: &str, more: &[&str]| -> Value {
+    let replayed = |trace: &str, more: &[&str]| {
         let replay = ["dram", "replay", trace, "--memory", "ddr4-2400", "--wrap", "--json", "-"];
-        serde_json::from_str(&stdout(&world, &[&replay[..], more].concat())).expect("JSON")
+        json(world.memweir().args(replay).args(more), 0)
     };
     for trace in [LACKEY, "raw.mwt", "t.champsim"] {
         let result = replayed(trace, &[]);
@@ -141,8 +140,7 @@ fn a_job_log_is_simulated_and_told_in_terms_of_queueing() {
     }
     let rows = world.read("rows.csv");
     assert!(rows.lines().next().is_some_and(|head| head.ends_with(",utilization")), "{rows}");
-    let result: Value =
-        serde_json::from_str(&stdout(&world, &["sim", "s.toml", "--json", "-"])).expect("JSON");
+    let result = json(world.memweir().args(["sim", "s.toml", "--json", "-"]), 0);
     let point = &result["points"][0];
     assert_eq!(point["log"]["left_out"]["cancelled"], 10);
     for policy in point["policies"].as_array().expect("policies") {

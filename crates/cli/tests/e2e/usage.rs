@@ -1,7 +1,7 @@
 //! Wrong usage and wrong input are refused before anything starts; help, completions and manual
 //! pages say what the command can do.
 
-use crate::support::{World, refusal};
+use crate::support::{World, refusal, stdout_of};
 
 /// A jobs file whose first job leaves a trace if it is started.
 fn refused_file(world: &World, text: &str) -> String {
@@ -162,11 +162,9 @@ fn refusals_say_what_would_be_right() {
         assert!(message.contains(said), "{said} is missing in {message}");
     }
     assert!(!world.has("-"));
-    let list = world.memweir().args(["dram", "list"]).assert().success();
-    let list = String::from_utf8_lossy(&list.get_output().stdout).into_owned();
+    let list = stdout_of(world.memweir().args(["dram", "list"]), 0);
     assert!(!list.contains("see below"), "{list}");
-    let run = world.memweir().args(["run", "--policy", "os", "--", "true"]).assert().success();
-    let said = String::from_utf8_lossy(&run.get_output().stdout).into_owned();
+    let said = stdout_of(world.memweir().args(["run", "--policy", "os", "--", "true"]), 0);
     assert!(!said.contains("no meter serves"), "{said}");
 }
 
@@ -308,8 +306,7 @@ fn plots_are_svg_and_options_of_commands_stand_behind_dashes() {
 
 #[test]
 fn help_teaches_policies_meters_and_exit_codes() {
-    let output = World::new().memweir().args(["run", "--help"]).assert().success();
-    let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let text = stdout_of(World::new().memweir().args(["run", "--help"]), 0);
     for needle in [
         "ideal-average",
         "peak-bandwidth",
@@ -332,8 +329,7 @@ fn help_teaches_policies_meters_and_exit_codes() {
 #[test]
 fn every_shell_gets_completions_that_know_the_options() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let output = World::new().memweir().args(["completions", shell]).assert().success();
-        let script = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        let script = stdout_of(World::new().memweir().args(["completions", shell]), 0);
         assert!(script.contains("profile-first"), "{shell}");
         if ["bash", "zsh", "fish"].contains(&shell) {
             for value in ["long-job-first", "hmmsched", "cgroup-v2", "resctrl", "slowdown"] {
@@ -351,12 +347,10 @@ fn there_is_a_manual_page_per_command() {
     let world = World::new();
     world.memweir().args(["man", "pages"]).assert().success();
     for page in ["memweir.1", "memweir-run.1", "memweir-profile.1", "memweir-doctor.1"] {
-        let text = std::fs::read_to_string(world.path().join("pages").join(page)).expect(page);
-        assert!(text.contains(".TH"), "{page}");
+        assert!(world.read(&format!("pages/{page}")).contains(".TH"), "{page}");
     }
-    assert!(!world.path().join("pages/memweir-guardian.1").exists());
-    assert!(!world.path().join("pages/memweir-help.1").exists());
-    let page = std::fs::read_to_string(world.path().join("pages/memweir-page-run.1")).unwrap();
+    assert!(!world.has("pages/memweir-guardian.1") && !world.has("pages/memweir-help.1"));
+    let page = world.read("pages/memweir-page-run.1");
     let synopsis = page.split(".SH SYNOPSIS").nth(1).and_then(|rest| rest.split(".SH").next());
     let synopsis = synopsis.expect("a synopsis").replace("\\-", "-");
     for part in ["--dram <SIZE>", "--nvm <SPEC>", "<CMD>"] {
