@@ -9,7 +9,7 @@ use super::{Area, Arrangement, Bars, Drawn, FAINT, FONT, INK, draw_error, text, 
 const FILLED: f64 = 0.78;
 
 /// Draws `bars` with title, legend, axes, names and values.
-pub(super) fn draw(bars: &Bars, area: &Area<'_, '_>) -> Drawn {
+pub(super) fn draw(bars: &Bars, area: &Area<'_>) -> Drawn {
     let sets =
         bars.sets.iter().map(|set| Entry { name: &set.name, color: set.color, mark: Mark::Box });
     let entries: Vec<_> = sets.chain(bars.levels.iter().map(Entry::level)).collect();
@@ -100,7 +100,7 @@ fn extent(bars: &Bars) -> (f64, f64) {
 
 /// Draws the names of the categories below the axis: smaller if there are many; in two alternating
 /// rows if they still do not fit; and with some left out if two rows do not suffice.
-fn names(bars: &Bars, area: &Area<'_, '_>) -> Drawn {
+fn names(bars: &Bars, area: &Area<'_>) -> Drawn {
     let (width, height) = area.dim_in_pixel();
     let room = f64::from(width - LEFT - RIGHT) / bars.categories.len().max(1) as f64;
     let longest = |size| {

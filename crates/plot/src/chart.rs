@@ -22,7 +22,7 @@ type Context<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Draws `chart` with its title, legend, axes and data.
-pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
+pub(super) fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     let heading = heading(&chart.title, &entries(chart), area)?;
     vertical_label(&chart.y_label, heading, area)?;
     let (x_end, y_start, y_end) = extent(chart);
@@ -60,7 +60,7 @@ pub(super) fn draw(chart: &Chart, area: &Area<'_, '_>) -> Drawn {
 }
 
 fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Drawn {
-    let color = series.color;
+    let (color, line) = (series.color, series.color.stroke_width(2));
     // A line through a single point has no length; a step goes on to the end of the axis.
     let is_lone = series.points.len() == 1 && series.style != Style::Steps;
     match if is_lone { Style::Dots } else { series.style } {
@@ -68,39 +68,29 @@ fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Dr
             let radius = if series.points.len() > FEW_DOTS { 2 } else { 4 };
             let fill = color.mix(0.55).filled();
             let dots = series.points.iter().map(|point| Circle::new(*point, radius, fill));
-            context.draw_series(dots).map(|_| ())
+            context.draw_series(dots)
         }
-        Style::Line => context
-            .draw_series(LineSeries::new(envelope(&series.points), color.stroke_width(2)))
-            .map(|_| ()),
+        Style::Line => context.draw_series(LineSeries::new(envelope(&series.points), line)),
         Style::StepLine => {
             let corners = steps(&envelope(&series.points), f64::NEG_INFINITY);
-            context.draw_series(LineSeries::new(corners, color.stroke_width(2))).map(|_| ())
+            context.draw_series(LineSeries::new(corners, line))
         }
-        Style::Dashes => context
-            .draw_series(DashedLineSeries::new(
-                envelope(&series.points),
-                7,
-                4,
-                color.stroke_width(2),
-            ))
-            .map(|_| ()),
+        Style::Dashes => {
+            context.draw_series(DashedLineSeries::new(envelope(&series.points), 7, 4, line))
+        }
         Style::Steps => {
             let corners = steps(&envelope(&series.points), x_end);
-            context
-                .draw_series(
-                    AreaSeries::new(corners, 0.0, color.mix(0.18))
-                        .border_style(color.stroke_width(1)),
-                )
-                .map(|_| ())
+            let below = AreaSeries::new(corners, 0.0, color.mix(0.18));
+            context.draw_series(below.border_style(color.stroke_width(1)))
         }
     }
+    .map(|_| ())
     .map_err(draw_error)
 }
 
 /// Draws the name of the vertical axis beside the middle of the axis, below a heading of this
 /// height.
-pub(super) fn vertical_label(label: &str, heading: u32, area: &Area<'_, '_>) -> Drawn {
+pub(super) fn vertical_label(label: &str, heading: u32, area: &Area<'_>) -> Drawn {
     let (_, height) = area.dim_in_pixel();
     let style = (FONT, 13)
         .into_font()
@@ -164,7 +154,7 @@ const NAME: u32 = 12;
 pub(super) fn heading(
     title: &str,
     entries: &[Entry<'_>],
-    area: &Area<'_, '_>,
+    area: &Area<'_>,
 ) -> Result<u32, PlotError> {
     const TITLE: u32 = 15;
     text(area, title, (20, 6), TITLE, INK)?;
@@ -203,7 +193,7 @@ fn rows<'a, 'b>(entries: &'b [&'a Entry<'a>], room: i32) -> Vec<&'b [&'a Entry<'
 }
 
 /// Draws entries beside each other, right-aligned, this far below the top.
-fn legend(entries: &[&Entry<'_>], top: i32, area: &Area<'_, '_>) -> Drawn {
+fn legend(entries: &[&Entry<'_>], top: i32, area: &Area<'_>) -> Drawn {
     let mut x = WIDTH as i32 - RIGHT as i32;
     for Entry { name, color, mark } in entries.iter().rev() {
         x -= text_width(name, NAME);

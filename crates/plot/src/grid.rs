@@ -3,6 +3,7 @@
 use plotters::prelude::*;
 
 use super::chart::RIGHT;
+use super::lanes::opacity;
 use super::{Area, Drawn, FAINT, Grid, INK, PALETTE, WIDTH, draw_error, text, text_width};
 
 /// Height above the first row, for the title and the columns' labels.
@@ -32,7 +33,7 @@ pub(super) fn height(grid: &Grid) -> u32 {
 }
 
 /// Draws labels, cells and the border.
-pub(super) fn draw(grid: &Grid, area: &Area<'_, '_>) -> Drawn {
+pub(super) fn draw(grid: &Grid, area: &Area<'_>) -> Drawn {
     text(area, &grid.title, (20, 6), 15, INK)?;
     let (left, side) = (label_room(grid), side(grid));
     let size = if side >= 20 { 12 } else { 9 };
@@ -58,11 +59,11 @@ pub(super) fn draw(grid: &Grid, area: &Area<'_, '_>) -> Drawn {
     Ok(())
 }
 
-fn cell(area: &Area<'_, '_>, (x, y): (i32, i32), side: i32, shade: f64) -> Drawn {
+fn cell(area: &Area<'_>, (x, y): (i32, i32), side: i32, shade: f64) -> Drawn {
     let corners = [(x + 1, y + 1), (x + side - 1, y + side - 1)];
     // Any nonzero shade must be visible beside an empty cell.
     let style = match shade {
-        shade if shade > 0.0 => PALETTE[0].mix(0.15 + 0.85 * shade.min(1.0)).filled(),
+        shade if shade > 0.0 => PALETTE[0].mix(opacity(shade.min(1.0))).filled(),
         _ => FAINT.mix(0.6).filled(),
     };
     area.draw(&Rectangle::new(corners, style)).map_err(draw_error)

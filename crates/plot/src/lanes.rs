@@ -5,9 +5,7 @@ use std::ops::Range;
 use plotters::prelude::*;
 
 use super::chart::{LEFT, RIGHT, tick};
-use super::{
-    Area, Drawn, FAINT, FONT, INK, Lanes, PALETTE, Span, WIDTH, draw_error, text, text_width,
-};
+use super::{Area, Drawn, FAINT, INK, Lanes, PALETTE, Span, WIDTH, draw_error, text, text_width};
 
 /// Height above the first row.
 const TOP: i32 = 32;
@@ -30,7 +28,7 @@ pub(super) fn height(lanes: &Lanes) -> u32 {
 }
 
 /// Draws the rows with their labels, the shade's legend and the axis.
-pub(super) fn draw(lanes: &Lanes, area: &Area<'_, '_>) -> Drawn {
+pub(super) fn draw(lanes: &Lanes, area: &Area<'_>) -> Drawn {
     text(area, &lanes.title, (20, 6), 15, INK)?;
     shade_legend(lanes, area)?;
     let x_end = if lanes.x_end > 0.0 { lanes.x_end } else { 1.0 };
@@ -56,8 +54,13 @@ pub(super) fn draw(lanes: &Lanes, area: &Area<'_, '_>) -> Drawn {
     Ok(())
 }
 
-/// Opacity of a span with shade zero, and the least of a pixel column that a span touches.
+/// Opacity of shade zero, and the least of a pixel column that a span touches.
 const FAINTEST: f64 = 0.15;
+
+/// Returns the opacity of a shade from 0 to 1.
+pub(super) fn opacity(shade: f64) -> f64 {
+    FAINTEST + (1.0 - FAINTEST) * shade
+}
 
 /// Opacity up to which a column counts as empty: rounding.
 const TOUCH: f64 = 1e-6;
@@ -67,7 +70,7 @@ const TOUCH: f64 = 1e-6;
 fn opacities(spans: &[Span], x_end: f64, width: usize) -> Vec<f64> {
     let mut opacities = vec![0.0; width];
     for span in spans {
-        let opacity = FAINTEST + (1.0 - FAINTEST) * span.shade.clamp(0.0, 1.0);
+        let opacity = opacity(span.shade.clamp(0.0, 1.0));
         let [from, to] = [span.from, span.to].map(|x| x.clamp(0.0, x_end) / x_end * width as f64);
         let last = (to.ceil() as usize).min(width);
         for (column, sum) in opacities.iter_mut().enumerate().take(last).skip(from as usize) {
@@ -94,7 +97,7 @@ fn runs(opacities: &[f64]) -> Vec<(Range<usize>, f64)> {
 }
 
 /// Draws a name, truncated if it would run into the rows.
-fn row_label(label: &str, area: &Area<'_, '_>, y: i32, row: i32) -> Drawn {
+fn row_label(label: &str, area: &Area<'_>, y: i32, row: i32) -> Drawn {
     let size = if row >= 20 { 12 } else { 10 };
     let room = LEFT as i32 - 16;
     let mut shown = label.to_owned();
@@ -108,7 +111,7 @@ fn row_label(label: &str, area: &Area<'_, '_>, y: i32, row: i32) -> Drawn {
 
 fn axis(
     lanes: &Lanes,
-    area: &Area<'_, '_>,
+    area: &Area<'_>,
     x_end: f64,
     bottom: i32,
     x_of: &impl Fn(f64) -> i32,
@@ -124,12 +127,7 @@ fn axis(
     let (left, right) = (x_of(0.0), x_of(x_end));
     area.draw(&PathElement::new([(left, bottom), (right, bottom)], INK)).map_err(draw_error)?;
     let middle = (left + right) / 2 - text_width(&lanes.x_label, 13) / 2;
-    area.draw(&Text::new(
-        lanes.x_label.clone(),
-        (middle, bottom + 24),
-        (FONT, 13).into_font().color(&INK),
-    ))
-    .map_err(draw_error)
+    text(area, &lanes.x_label, (middle, bottom + 24), 13, INK)
 }
 
 /// Distance of ticks: 1, 2 or 5 times a power of ten, at least a tenth of the axis.
@@ -141,14 +139,14 @@ fn round_step(x_end: f64) -> f64 {
 }
 
 /// Draws a strip from light to dark with the meaning of full dark beside it.
-fn shade_legend(lanes: &Lanes, area: &Area<'_, '_>) -> Drawn {
+fn shade_legend(lanes: &Lanes, area: &Area<'_>) -> Drawn {
     if lanes.shade_label.is_empty() {
         return Ok(());
     }
     let x = WIDTH as i32 - RIGHT as i32 - text_width(&lanes.shade_label, 12);
     text(area, &lanes.shade_label, (x, 8), 12, INK)?;
     for step in 0..6 {
-        let color = PALETTE[0].mix(0.15 + 0.85 * f64::from(step) / 5.0);
+        let color = PALETTE[0].mix(opacity(f64::from(step) / 5.0));
         let from = x - 68 + step * 10;
         area.draw(&Rectangle::new([(from, 8), (from + 10, 20)], color.filled()))
             .map_err(draw_error)?;

@@ -279,15 +279,9 @@ impl Figure {
 }
 
 /// An area of the SVG backend.
-type Area<'a, 'b> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn text(
-    area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-    what: &str,
-    at: (i32, i32),
-    size: u32,
-    color: RGBColor,
-) -> Drawn {
+fn text(area: &Area<'_>, what: &str, at: (i32, i32), size: u32, color: RGBColor) -> Drawn {
     area.draw(&Text::new(what.to_owned(), at, (FONT, size).into_font().color(&color)))
         .map_err(draw_error)
 }
