@@ -10,7 +10,6 @@ mod shortage;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use memweir_abi::preload::Delivery;
 use memweir_core::names::Named;
@@ -179,25 +178,27 @@ fn all_inside(world: &World, program: &[&str]) {
             .spawn()
             .expect("memweir starts");
         wait_until("the program has its memory", || world.has("ready"));
-        let pid = world.read("ready");
-        let audit = || {
-            let arguments = ["color", "audit", &pid, "--json", "-"];
-            let output = world.memweir().args(arguments).output().unwrap();
-            serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
-        };
-        // A frame that came out wrong, or that another test's compaction moved, is exchanged soon.
-        let since = Instant::now();
-        let mut audited = audit();
-        while audited["inside_share"] != 1.0 {
-            assert!(since.elapsed() < Duration::from_secs(60), "not all are inside: {audited}");
-            audited = audit();
-        }
+        let audited = inside(world, &world.read("ready"));
         drop(run.stdin.take());
         assert!(run.wait().unwrap().success());
         assert_eq!(audited["asked"], "4-7");
         assert!(audited["own"]["pages"].as_u64().unwrap() > 500, "{audited}");
         std::fs::remove_file(world.path().join("ready")).unwrap();
     }
+}
+
+/// The audit of a process once all of its pages are inside: those of a fork, and those that came
+/// out wrong or that another test's compaction moved, are exchanged soon.
+fn inside(world: &World, pid: &str) -> Value {
+    let mut audit = Value::Null;
+    wait_until("all pages are inside", || {
+        let output = world.memweir().args(["color", "audit", pid, "--json"]).output().unwrap();
+        audit = serde_json::from_slice(&output.stdout).expect("JSON");
+        // Shown if the wait is in vain.
+        eprintln!("inside: {} of {}", audit["own"]["inside"], audit["own"]["pages"]);
+        audit["inside_share"] == 1.0
+    });
+    audit
 }
 
 /// A static program that a colored one starts, and one that may not use userfaultfd.

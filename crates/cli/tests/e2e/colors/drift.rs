@@ -4,9 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::Value;
-
-use super::{MAP, deliveries, exists, possible};
+use super::{MAP, deliveries, exists, inside, possible};
 use crate::support::{MEMWEIR, World, wait_until};
 
 /// A setting of the machine, restored in the end.
@@ -85,14 +83,7 @@ fn moved_back(way: &str) {
         std::fs::write(COMPACT, "1").expect("root may compact memory");
         // The helper must notice it before the audit.
         std::thread::sleep(std::time::Duration::from_secs(1));
-        let mut audit = Value::Null;
-        wait_until("all pages are inside again", || {
-            let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
-            audit = serde_json::from_slice(&output.stdout).expect("JSON");
-            // Shown if the wait is in vain.
-            eprintln!("inside: {} of {}", audit["own"]["inside"], audit["own"]["pages"]);
-            audit["inside_share"] == 1.0
-        });
+        let audit = inside(&world, &pid);
         assert!(audit["own"]["pages"].as_u64() > Some(16_000), "{audit}");
         // Python has about a hundred; thousands of pages were moved.
         let mappings = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");

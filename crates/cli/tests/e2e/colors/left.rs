@@ -6,7 +6,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{MAP, exists, possible};
+use super::{MAP, exists, inside, possible};
 use crate::support::{World, send, wait_until};
 
 /// The file of counters of process `pid`.
@@ -53,11 +53,9 @@ fn a_killed_memweir_leaves_a_program_in_its_colors_and_nothing_for_good() {
     start();
     assert!(counters.exists());
     let mut audit = Value::Null;
-    wait_until("all pages are inside", || {
-        let pid = pid.to_string();
-        let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
-        audit = serde_json::from_slice(&output.stdout).expect("JSON");
-        audit["inside_share"] == 1.0 && audit["own"]["pages"].as_u64() > Some(1000)
+    wait_until("it has its memory", || {
+        audit = inside(&world, &pid.to_string());
+        audit["own"]["pages"].as_u64() > Some(1000)
     });
     assert_eq!(audit["asked"], "4-7");
 

@@ -5,9 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::Value;
 
-use super::{MAP, compile, deliveries, exists, possible, same};
+use super::{MAP, compile, deliveries, exists, inside, possible, same};
 use crate::support::{MEMWEIR, World, send, wait_until};
 
 #[test]
@@ -222,13 +221,7 @@ fn serves_inside(world: &World, way: &str, plain: &str) {
     assert_eq!(redis.work(), plain);
     let pid = redis.field("server", "process_id");
     assert!(Path::new(&format!("/proc/{pid}")).exists());
-    // The last copies after fork are moved within seconds.
-    let mut audit = Value::Null;
-    wait_until("all pages are inside", || {
-        let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
-        audit = serde_json::from_slice(&output.stdout).expect("JSON");
-        audit["inside_share"] == 1.0
-    });
+    let audit = inside(world, &pid);
     assert_eq!(audit["asked"], "8-11");
     assert!(audit["own"]["pages"].as_u64().unwrap() > 2000, "{audit}");
     drop(redis);
@@ -267,14 +260,7 @@ fn pages_that_two_forks_touched_are_inside_in_the_end() {
             .spawn()
             .expect("memweir starts");
         wait_until("the children are gone", || world.has("pid"));
-        let pid = world.read("pid");
-        wait_until("all pages are inside", || {
-            let output = world.memweir().args(["color", "audit", &pid, "--json"]).output().unwrap();
-            let audit: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-            // Shown if the wait is in vain.
-            eprintln!("{way}: {} of {}", audit["own"]["inside"], audit["own"]["pages"]);
-            audit["inside_share"] == 1.0
-        });
+        inside(&world, &world.read("pid"));
         drop(run.stdin.take());
         let output = run.wait_with_output().expect("memweir ends");
         assert_eq!(output.stdout, b"8386560 2048\n");
