@@ -111,7 +111,7 @@ impl Drop for Prometheus {
 }
 
 /// The body of an answer.
-fn get(address: &str, path: &str) -> Option<String> {
+pub(crate) fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
     let mut answer = String::new();
@@ -203,7 +203,12 @@ fn promtool_accepts_the_textfile_of_a_batch() {
     let text = world.read("batch.prom");
     assert!(text.contains("memweir_jobs{state=\"ended\"} 2"), "{text}");
     assert!(!text.contains("{job=") && !text.contains(",job="), "{text}");
-    let file = std::fs::File::open(world.path().join("batch.prom")).expect("a file");
+    assert_accepted(&world, "batch.prom");
+}
+
+/// Asserts that promtool has nothing to say about a textfile.
+pub(crate) fn assert_accepted(world: &World, textfile: &str) {
+    let file = std::fs::File::open(world.path().join(textfile)).expect("a file");
     let mut promtool = Command::new("promtool");
     let checked = promtool.args(["check", "metrics"]).stdin(file).output().expect("promtool");
     let told = String::from_utf8_lossy(&checked.stderr);

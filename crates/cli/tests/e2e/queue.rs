@@ -18,7 +18,7 @@ use assert_cmd::Command;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, refusal, send, wait_until};
+use crate::support::{World, json, refusal, send, stdout_of, wait_until};
 
 /// A daemon in the world of a test. It ends with the test.
 struct Daemon {
@@ -36,9 +36,19 @@ impl Daemon {
 
     /// Kills the daemon and starts its successor.
     fn succeed(&mut self, options: &[&str]) {
+        self.kill();
+        self.process = launch(&self.world, options);
+    }
+
+    fn kill(&mut self) {
         send(&self.process, Signal::SIGKILL);
         self.process.wait().expect("it was killed");
-        self.process = launch(&self.world, options);
+    }
+
+    /// Ends the daemon in order.
+    fn end(&mut self) {
+        send(&self.process, Signal::SIGTERM);
+        assert!(self.process.wait().expect("it ends").success());
     }
 
     /// A client of this daemon.
@@ -54,15 +64,12 @@ impl Daemon {
     fn submit_range(&self, options: &[&str], script: &str) -> String {
         let mut command = self.client("submit");
         command.arg("--parsable").args(options).args(["--", "sh", "-c", script]);
-        let output = command.assert().success().get_output().stdout.clone();
-        String::from_utf8(output).expect("text").trim().to_owned()
+        stdout_of(&mut command, 0).trim().to_owned()
     }
 
     /// The jobs as JSON, the oldest first.
     fn jobs(&self) -> Vec<Value> {
-        let mut command = self.client("queue");
-        let output = command.args(["--all", "--json"]).assert().success().get_output().clone();
-        let value: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let value = json(self.client("queue").args(["--all", "--json"]), 0);
         value["jobs"].as_array().expect("a list").clone()
     }
 
@@ -86,8 +93,7 @@ impl Daemon {
     }
 
     fn log(&self, id: u32) -> String {
-        let output = self.client("log").arg(id.to_string()).assert().success();
-        String::from_utf8(output.get_output().stdout.clone()).expect("text")
+        stdout_of(self.client("log").arg(id.to_string()), 0)
     }
 
     fn command(&self, verb: &str, id: u32) {
@@ -172,8 +178,7 @@ fn a_program_that_disappears_is_told_in_the_log() {
     std::fs::remove_file(&program).expect("a file");
     daemon.command("release", 1);
     assert_eq!(daemon.wait(1), 127);
-    let output = daemon.client("log").args(["1", "--stderr"]).assert().success();
-    let log = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+    let log = stdout_of(daemon.client("log").args(["1", "--stderr"]), 0);
     assert!(log.contains("cannot start"), "{log}");
 }
 
@@ -339,8 +344,7 @@ fn a_service_manager_learns_when_the_daemon_serves() {
     assert_eq!(&message[..length], b"READY=1");
     let mut daemon_of_test = Daemon { world, process };
     daemon_of_test.client("status").assert().success();
-    send(&daemon_of_test.process, Signal::SIGTERM);
-    assert!(daemon_of_test.process.wait().expect("it ends").success());
+    daemon_of_test.end();
     let length = manager.recv(&mut message).expect("a message");
     assert_eq!(&message[..length], b"STOPPING=1");
 }
@@ -372,8 +376,7 @@ fn a_queue_minimizes_the_largest_slowdown_unless_told_otherwise() {
         (&["--policy", "ideal-average"], "ideal-average"),
     ] {
         let daemon = Daemon::start(options);
-        let status = daemon.client("status").assert().success().get_output().stdout.clone();
-        let status = String::from_utf8_lossy(&status).into_owned();
+        let status = stdout_of(&mut daemon.client("status"), 0);
         assert!(status.contains(&format!("policy {policy}, meter ")), "{status}");
     }
 }
@@ -383,8 +386,7 @@ fn a_queue_of_the_future_is_refused() {
     let mut daemon_of_test = Daemon::start(&[]);
     let id = daemon_of_test.submit(&[], "true");
     assert_eq!(daemon_of_test.wait(id), 0);
-    send(&daemon_of_test.process, Signal::SIGTERM);
-    assert!(daemon_of_test.process.wait().expect("it ends").success());
+    daemon_of_test.end();
     let world = &daemon_of_test.world;
     assert!(!world.has("socket"), "an orderly end removes the socket");
     let path = world.path().join("state/queue.sqlite");

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, json, refusal, root, send, stderr_of, stdout_of, wait_until};
+use crate::support::{SmallDisk, World, json, refusal, send, stderr_of, stdout_of, wait_until};
 
 /// Two tasks that share two cores: a point takes milliseconds.
 const SHORT: &str = r#"
@@ -182,29 +182,20 @@ fn missing_points_are_told() {
 
 #[test]
 fn a_full_disk_costs_no_point_that_was_saved() {
-    if !root("mounting a small file system") {
-        return;
-    }
     let world = world(SHORT);
-    let disk = world.path().join("disk");
-    std::fs::create_dir(&disk).expect("a directory");
-    let sized = |flags, size: &str| {
-        mount(Some("none"), &disk, Some("tmpfs"), flags, Some(size)).expect("a file system");
-    };
-    sized(MsFlags::empty(), "size=64k");
+    let Some(disk) = SmallDisk::mount(&world, "disk", "size=64k") else { return };
     stdout(sim(&world, &SWEEP).args(["--shard", "1/2", "--out", "disk/points"]));
-    let filling = disk.join("filling");
     // The rest of the disk, to the last page.
-    let _ = std::fs::write(&filling, vec![0; 1 << 20]);
+    let _ = std::fs::write(disk.0.join("filling"), vec![0; 1 << 20]);
     let told = stderr_of(sim(&world, &SWEEP).args(["--shard", "2/2", "--out", "disk/points"]), 4);
     assert!(told.contains("No space left"), "{told}");
     assert_eq!(done(&points(&world, &SWEEP, "disk/points")), 4);
-    assert_eq!(files(&disk.join("points")).len(), 2, "no part of a file stays");
-    sized(MsFlags::MS_REMOUNT, "size=8m");
+    assert_eq!(files(&disk.0.join("points")).len(), 2, "no part of a file stays");
+    let (tmpfs, larger) = (Some("tmpfs"), Some("size=8m"));
+    mount(tmpfs, &disk.0, tmpfs, MsFlags::MS_REMOUNT, larger).expect("a larger disk");
     let text = stdout(sim(&world, &SWEEP).args(["--resume", "--out", "disk/points"]));
     assert!(text.contains("4 points simulated, 4 were there"), "{text}");
     stdout(world.memweir().args(["sweep", "merge", "disk/points"]));
-    umount2(&disk, MntFlags::MNT_DETACH).expect("the mount");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::Daemon;
-use crate::support::{send, wait_until};
+use crate::support::wait_until;
 
 /// Kills of the daemon while its jobs run, unless MEMWEIR_DAEMON_KILLS says how many.
 const KILLS: u32 = 25;
@@ -56,8 +56,7 @@ fn the_end_of_a_job_without_a_daemon_is_kept() {
     let job = daemon.submit(&[], "echo > began; while [ ! -e go ]; do sleep 0.01; done; exit 6");
     let next = daemon.submit(&[], "exit 4");
     wait_until("the job says so", || daemon.world.has("began"));
-    send(&daemon.process, Signal::SIGKILL);
-    daemon.process.wait().expect("it was killed");
+    daemon.kill();
     daemon.world.file("go", "");
     wait_until("its end is on disk", || daemon.world.has("state/runs/1.1.exit"));
     daemon.process = super::launch(&daemon.world, &[]);
@@ -69,8 +68,7 @@ fn an_orderly_end_leaves_the_jobs_running() {
     let mut daemon = Daemon::start(&[]);
     let job = daemon.submit(&[], "echo > began; while [ ! -e go ]; do sleep 0.01; done; exit 6");
     wait_until("the job says so", || daemon.world.has("began"));
-    send(&daemon.process, Signal::SIGTERM);
-    assert!(daemon.process.wait().expect("it ends").success());
+    daemon.end();
     daemon.process = super::launch(&daemon.world, &[]);
     assert_eq!(daemon.state(job), "running");
     daemon.world.file("go", "");
@@ -102,8 +100,7 @@ fn jobs_take_turns_and_none_stays_blocked_without_a_daemon() {
         seen.extend(blocked.filter_map(|job| job["id"].as_u64()));
         seen.len() == jobs.len()
     });
-    send(&daemon.process, Signal::SIGKILL);
-    daemon.process.wait().expect("it was killed");
+    daemon.kill();
     daemon.world.file("go", "");
     wait_until("each job ends", || {
         daemon.world.has("ended") && daemon.world.read("ended").lines().count() == jobs.len()

@@ -1,85 +1,69 @@
 //! Faults around the daemon: full disks, too little memory, clocks that are set, a machine that
 //! restarts, and queues that outgrow their limits.
 
-use std::path::{Path, PathBuf};
 use std::process::Command as StdCommand;
 
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::{Daemon, client, daemon, launch};
-use crate::support::{SmallGroup, World, refusal, root, send, wait_until};
+use crate::support::{SmallDisk, SmallGroup, World, refusal, stdout_of, wait_until};
 
-/// A small disk, mounted while this lives.
-struct Disk(PathBuf);
+/// A small disk for the state of a daemon; `None` where it cannot be mounted.
+fn small_disk(world: &World) -> Option<SmallDisk> {
+    SmallDisk::mount(world, "state", "size=1m,mode=711")
+}
 
-impl Disk {
-    fn mount(path: &Path) -> Self {
-        std::fs::create_dir_all(path).expect("a directory");
-        let options = Some("size=1m,mode=711");
-        mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::empty(), options).expect("root mounts");
-        Self(path.to_owned())
-    }
-
-    /// Takes all the room that is left.
-    fn fill(&self) {
-        let path = self.0.join("filler");
-        let mut size = 1 << 20;
-        let mut filler = std::fs::read(&path).unwrap_or_default();
-        while size > 0 {
-            filler.resize(filler.len() + size, b'x');
-            if std::fs::write(&path, &filler).is_err() {
-                filler.truncate(filler.len() - size);
-                size /= 2;
-            }
-        }
-        std::fs::write(&path, &filler).expect("as before");
-        // Pages that the last write left.
-        for number in 0.. {
-            if std::fs::write(self.0.join(format!("rest-{number}")), [0; 4096]).is_err() {
-                return;
-            }
+/// Takes all the room that is left on a disk.
+fn fill(disk: &SmallDisk) {
+    let path = disk.0.join("filler");
+    let mut size = 1 << 20;
+    let mut filler = std::fs::read(&path).unwrap_or_default();
+    while size > 0 {
+        filler.resize(filler.len() + size, b'x');
+        if std::fs::write(&path, &filler).is_err() {
+            filler.truncate(filler.len() - size);
+            size /= 2;
         }
     }
-
-    fn empty(&self) {
-        for entry in std::fs::read_dir(&self.0).expect("a directory").flatten() {
-            let name = entry.file_name();
-            if name == "filler" || name.to_string_lossy().starts_with("rest-") {
-                std::fs::remove_file(entry.path()).expect("a file");
-            }
+    std::fs::write(&path, &filler).expect("as before");
+    // Pages that the last write left.
+    for number in 0.. {
+        if std::fs::write(disk.0.join(format!("rest-{number}")), [0; 4096]).is_err() {
+            return;
         }
     }
 }
 
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = umount2(&self.0, MntFlags::MNT_DETACH);
+/// Gives back the room that `fill` took.
+fn empty(disk: &SmallDisk) {
+    for entry in std::fs::read_dir(&disk.0).expect("a directory").flatten() {
+        let name = entry.file_name();
+        if name == "filler" || name.to_string_lossy().starts_with("rest-") {
+            std::fs::remove_file(entry.path()).expect("a file");
+        }
     }
 }
 
 #[test]
 fn a_full_disk_refuses_submissions_and_loses_no_exit_code() {
-    if !root("mounting a small disk") {
-        return;
-    }
     let world = World::new();
-    let disk = Disk::mount(&world.path().join("state"));
+    let Some(disk) = small_disk(&world) else { return };
     let process = launch(&world, &[]);
-    let mut daemon = Daemon { world, process };
+    // The disk goes first, since the world cannot remove a directory on which one is mounted.
+    let (mut daemon, disk) = (Daemon { world, process }, disk);
     let script = "echo > began; while [ ! -e go ]; do sleep 0.01; done; exit 6";
     let running = daemon.submit(&[], script);
     let next = daemon.submit(&[], "exit 5");
     wait_until("the job says so", || daemon.world.has("began"));
-    disk.fill();
+    fill(&disk);
     let message = wait_for_refusal(&daemon);
     assert!(message.contains("nothing was changed"), "{message}");
     assert!(message.contains("full"), "{message}");
     daemon.world.file("go", "");
     assert_eq!(daemon.wait(running), 6, "its code is known all the same");
     wait_until("the next job is held", || daemon.reason(next).contains("cannot write its state"));
-    disk.empty();
+    empty(&disk);
     assert_eq!(daemon.wait(next), 5, "it starts once there is room");
     daemon.succeed(&[]);
     assert_eq!((daemon.wait(running), daemon.wait(next)), (6, 5));
@@ -102,12 +86,9 @@ fn wait_for_refusal(daemon: &Daemon) -> String {
 
 #[test]
 fn a_daemon_without_room_for_its_state_says_so() {
-    if !root("mounting a small disk") {
-        return;
-    }
     let world = World::new();
-    let disk = Disk::mount(&world.path().join("state"));
-    disk.fill();
+    let Some(disk) = small_disk(&world) else { return };
+    fill(&disk);
     let message = refusal(&mut assert_cmd::Command::from_std(daemon(&world, &[])), 3);
     assert!(message.contains("state"), "{message}");
     assert!(message.contains("full") || message.contains("No space left"), "{message}");
@@ -124,8 +105,8 @@ fn a_job_that_is_killed_for_want_of_memory_says_so() {
     assert_eq!(daemon.wait(greedy), 137);
     assert_eq!(daemon.state(greedy), "failed");
     assert_eq!(daemon.reason(greedy), "killed for want of memory");
-    let shown = daemon.client("queue").arg("--all").assert().success().get_output().stdout.clone();
-    assert!(String::from_utf8_lossy(&shown).contains("killed for want of memory"));
+    let shown = stdout_of(daemon.client("queue").arg("--all"), 0);
+    assert!(shown.contains("killed for want of memory"));
     for (script, code) in [("kill -9 $$", 137), ("tail /dev/zero; exit 3", 3)] {
         let job = daemon.submit(&[], script);
         assert_eq!(daemon.wait(job), code);
@@ -167,8 +148,7 @@ fn a_job_that_ran_when_the_machine_restarted_is_lost_and_says_so() {
     let job = daemon.submit(&[], script);
     let next = daemon.submit(&[], "true");
     wait_until("the job says so", || daemon.world.has("began"));
-    send(&daemon.process, Signal::SIGKILL);
-    daemon.process.wait().expect("it was killed");
+    daemon.kill();
     // As the next boot finds it: nothing runs, and the claim is of another boot.
     let claim = daemon.world.read("state/runs/1.1.claim");
     let begun: Value = serde_json::from_str(&claim).expect("JSON");
@@ -193,8 +173,7 @@ fn a_job_that_ran_when_the_machine_restarted_is_lost_and_says_so() {
 #[test]
 fn a_socket_without_a_daemon_is_told_and_replaced() {
     let mut daemon = Daemon::start(&[]);
-    send(&daemon.process, Signal::SIGKILL);
-    daemon.process.wait().expect("it was killed");
+    daemon.kill();
     assert!(daemon.world.has("socket"));
     let message = refusal(&mut client(&daemon.world, "queue"), 3);
     assert!(message.contains("no daemon listens at"), "{message}");
@@ -292,7 +271,6 @@ fn old_jobs_are_removed_with_their_logs_and_those_that_others_wait_for_stay() {
     assert!(message.contains("there is no job 1") && message.contains("long ago"), "{message}");
     assert!(daemon.reason(waits).contains("job 2, which failed"));
     assert_eq!(daemon.submit(&[], "true"), 7, "no number is given twice");
-    let status = daemon.client("status").assert().success().get_output().stdout.clone();
-    let status = String::from_utf8_lossy(&status).into_owned();
+    let status = stdout_of(&mut daemon.client("status"), 0);
     assert!(status.contains("up to 2 ended jobs are kept, for 30 days of uptime"), "{status}");
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Daemon;
-use crate::support::wait_until;
+use crate::support::{json, stdout_of, wait_until};
 use crate::watch::SOFTWARE_EVENTS;
 
 /// Work that any meter counts.
@@ -20,9 +20,7 @@ fn source(daemon: &Daemon, id: u32) -> Value {
 
 /// The profiles in the store.
 fn stored(daemon: &Daemon) -> Vec<Value> {
-    let mut command = daemon.world.memweir();
-    let output = command.args(["store", "list", "--json"]).assert().success();
-    let list: Value = serde_json::from_slice(&output.get_output().stdout).expect("JSON");
+    let list = json(daemon.world.memweir().args(["store", "list", "--json"]), 0);
     list["profiles"].as_array().expect("a list").clone()
 }
 
@@ -45,10 +43,8 @@ fn the_first_run_of_a_program_tells_the_others_what_to_expect() {
     assert!(second["expected"]["time_ns"].as_u64().is_some_and(|time| time > 0), "{second}");
     assert!(second["expected"]["bandwidth"].as_f64().is_some_and(|rate| rate > 0.0), "{second}");
     assert_eq!((&first["expected"], source(&daemon, other)), (&Value::Null, Value::Null));
-    let list = daemon.client("queue").assert().success().get_output().stdout.clone();
-    assert!(String::from_utf8_lossy(&list).contains("from job 1"));
-    let status = daemon.client("status").assert().success().get_output().stdout.clone();
-    let status = String::from_utf8_lossy(&status).into_owned();
+    assert!(stdout_of(&mut daemon.client("queue"), 0).contains("from job 1"));
+    let status = stdout_of(&mut daemon.client("status"), 0);
     assert!(status.contains("0 from the profile store, 2 from earlier jobs, 1 none"), "{status}");
 
     let profiles = stored(&daemon);
@@ -106,8 +102,7 @@ fn a_replaced_program_is_profiled_again() {
     let program = write(&format!("#!/bin/sh\n{WORK}\n"));
     let submit = || {
         let mut command = daemon.client("submit");
-        let output = command.args(["--parsable", "--"]).arg(&program).assert().success();
-        let id = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        let id = stdout_of(command.args(["--parsable", "--"]).arg(&program), 0);
         id.trim().parse::<u32>().expect("a number")
     };
     assert_eq!(daemon.wait(submit()), 0);

@@ -1,13 +1,8 @@
 //! Metrics of the daemon.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::process::Command as StdCommand;
-
-use nix::sys::signal::Signal;
-
 use super::{Daemon, daemon};
-use crate::support::{exists, refusal, send, wait_until};
+use crate::prometheus::{assert_accepted, get};
+use crate::support::{exists, refusal, wait_until};
 use crate::watch::SOFTWARE_EVENTS;
 
 fn sample(text: &str, name: &str) -> Option<f64> {
@@ -33,10 +28,7 @@ fn the_daemon_counts_its_jobs_by_state_and_their_traffic() {
     let log = daemon.world.read("daemon.log");
     let address = log.split_once("http://").and_then(|(_, rest)| rest.split_once("/metrics"));
     let (address, _) = address.expect("the address is printed");
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("a request");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
+    let answer = get(address, "/metrics").expect("an answer");
     assert!(answer.contains("memweir_switch_duration_seconds_count"), "{answer}");
     assert!(answer.contains("memweir_job_blocked_seconds_total{jobid=\"2\""), "{answer}");
     daemon.world.file("go", "");
@@ -44,13 +36,9 @@ fn the_daemon_counts_its_jobs_by_state_and_their_traffic() {
     wait_until("the ends are counted", || {
         state(&daemon.world.read("queue.prom"), "ended") == Some(2.0)
     });
-    send(&daemon.process, Signal::SIGTERM);
-    assert!(daemon.process.wait().expect("it ends").success());
+    daemon.end();
     if exists("promtool") {
-        let file = std::fs::File::open(daemon.world.path().join("queue.prom")).expect("a file");
-        let mut promtool = StdCommand::new("promtool");
-        let checked = promtool.args(["check", "metrics"]).stdin(file).output().expect("promtool");
-        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
+        assert_accepted(&daemon.world, "queue.prom");
     }
 }
 

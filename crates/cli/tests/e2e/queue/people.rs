@@ -27,6 +27,12 @@ fn as_nobody_in(daemon: &Daemon, groups: &str, arguments: &[&str]) -> Output {
     command.args(&arguments[1..]).current_dir("/").output().expect("setpriv starts")
 }
 
+/// Standard error of a command that the daemon must have refused.
+fn refused(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(3));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 /// Lets another user reach the daemon; false if that user cannot execute the command.
 fn opened(daemon: &Daemon) -> bool {
     // The socket's directory is the test's, and must let the other user in.
@@ -49,9 +55,7 @@ fn members_of_the_operators_command_the_jobs_of_others() {
         return;
     }
     let job = daemon.submit(&["--hold"], "true");
-    let output = as_nobody(&daemon, &["release", "1"]);
-    assert_eq!(output.status.code(), Some(3));
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = refused(&as_nobody(&daemon, &["release", "1"]));
     let who = "only root and members of the group 3999999999 may change it";
     assert!(message.contains(who), "{message}");
     let groups = format!("--groups=7,{OPERATORS}");
@@ -106,9 +110,9 @@ fn an_ordinary_user_has_a_daemon_of_ones_own() {
     assert_eq!(String::from_utf8_lossy(&user(&["log", "1"]).stdout), "65534\n1\n");
     let raised = user(&["submit", "--priority", "3", "--", "true"]);
     assert!(raised.status.success(), "it is the user's own daemon");
-    let refused = user(&["daemon", "--operators", "root", "--state", "other"]);
-    assert_eq!(refused.status.code(), Some(2));
-    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let output = user(&["daemon", "--operators", "root", "--state", "other"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(message.contains("serves that user alone"), "{message}");
     // Root may look at it and end jobs, and nobody else can connect.
     let socket = place("run/memweir/daemon.sock");
@@ -116,8 +120,7 @@ fn an_ordinary_user_has_a_daemon_of_ones_own() {
     list.args(["queue", "--all", "--socket"]).arg(&socket).assert().success();
     let mut stranger = StdCommand::new("setpriv");
     stranger.args(["--reuid", "65533", "--regid", "65533", "--clear-groups", "--", MEMWEIR]);
-    let refused = stranger.args(["queue", "--socket"]).arg(&socket).output().expect("it starts");
-    assert_eq!(refused.status.code(), Some(3));
+    refused(&stranger.args(["queue", "--socket"]).arg(&socket).output().expect("it starts"));
     send(&process.0, Signal::SIGTERM);
     assert!(process.0.wait().expect("it ends").success(), "{}", world.read("daemon.log"));
 }
@@ -154,16 +157,11 @@ fn a_job_runs_as_its_submitter_who_commands_no_other() {
         as_nobody(&daemon, &["submit", "--parsable", "--", "sh", "-c", "id -u; id -g; id -G"]);
     assert!(submitted.status.success(), "{}", String::from_utf8_lossy(&submitted.stderr));
     for verb in ["cancel", "hold", "release", "requeue"] {
-        let output = as_nobody(&daemon, &[verb, "1"]);
-        assert_eq!(output.status.code(), Some(3));
-        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        let message = refused(&as_nobody(&daemon, &[verb, "1"]));
         assert!(message.contains("job 1 belongs to root"), "{message}");
     }
-    let output = as_nobody(&daemon, &["drain"]);
-    assert_eq!(output.status.code(), Some(3));
-    let output = as_nobody(&daemon, &["log", "1"]);
-    assert_eq!(output.status.code(), Some(3));
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    refused(&as_nobody(&daemon, &["drain"]));
+    let message = refused(&as_nobody(&daemon, &["log", "1"]));
     assert!(message.contains("1.out: Permission denied"), "{message}");
     daemon.command("cancel", own);
     assert_eq!(as_nobody(&daemon, &["wait", "1"]).status.code(), Some(143), "all may wait");
@@ -186,9 +184,7 @@ fn a_user_has_so_many_unfinished_jobs_and_root_any_number() {
         return;
     }
     let submit = |array| as_nobody(&daemon, &["submit", "--hold", "--array", array, "--", "true"]);
-    let output = submit("1-3");
-    assert_eq!(output.status.code(), Some(3));
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    let message = refused(&submit("1-3"));
     let why = "you have 0 unfinished jobs here, and may have 2: wait for some, or cancel some";
     assert!(message.contains(why), "{message}");
     assert!(submit("1-2").status.success());

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 
 use super::{Daemon, client, daemon, launch, spawned};
 use crate::steps::{Fault, Reached, Steps, ended_by, reached};
-use crate::support::{World, send, wait_until};
+use crate::support::{World, wait_until};
 
 const OPTIONS: [&str; 6] = ["--policy", "round-robin", "--admit", "2", "--quantum", "20ms"];
 
@@ -162,8 +162,7 @@ fn left_by_a_killed_daemon() -> (Daemon, Vec<u32>) {
         daemon.submit(&["--name", "4"], &waits)
     });
     wait_until("both run", || daemon.world.has("began.1") && daemon.world.has("began.2"));
-    send(&daemon.process, Signal::SIGKILL);
-    daemon.process.wait().expect("it was killed");
+    daemon.kill();
     daemon.world.file("end", "");
     wait_until("its end is on disk", || daemon.world.has("state/runs/2.1.exit"));
     (daemon, jobs.into())
