@@ -11,10 +11,11 @@ const UNIT_ENDINGS: [&str; 5] = [".service", ".scope", ".socket", ".mount", ".sw
 const SHORT_ID: usize = 12;
 
 /// Kinds of subjects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A control group that is none of the others.
+    #[default]
     Cgroup,
     /// A unit of systemd: a service, a scope, a slice.
     Unit,

@@ -16,7 +16,7 @@ use crate::selection::Selection;
 use crate::subject::{Kind, Subject};
 
 /// A subject between two ticks. Values that were not measured are absent.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// End of the interval, in seconds since the first tick.
     pub t_s: f64,

@@ -47,16 +47,11 @@ mod tests {
             jobid: format!("/{name}"),
             name: name.to_owned(),
             kind: Kind::Unit,
-            slurm_jobid: None,
             state: State::Running,
             cpu_s: Some(3.0),
-            instructions: None,
             read_bytes: Some(4_000_000_000),
-            write_bytes: None,
             bandwidth: Some(2e9),
-            cpu_total_s: None,
-            total: None,
-            domains: Vec::new(),
+            ..Row::default()
         }
     }
 

@@ -130,16 +130,12 @@ mod tests {
             jobid: format!("/{name}"),
             name,
             kind: Kind::Unit,
-            slurm_jobid: None,
             state: State::Running,
             cpu_s: Some(1.0),
-            instructions: None,
             read_bytes: Some(1_000_000_000),
             write_bytes: Some(1_000_000_000),
             bandwidth: Some(2e9),
-            cpu_total_s: None,
-            total: None,
-            domains: Vec::new(),
+            ..Row::default()
         }
     }
 

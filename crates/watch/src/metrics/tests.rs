@@ -18,16 +18,11 @@ fn row(jobid: &str) -> Row {
         jobid: jobid.to_owned(),
         name: "a.service".to_owned(),
         kind: Kind::Unit,
-        slurm_jobid: None,
         state: State::Running,
         cpu_s: Some(0.5),
-        instructions: None,
-        read_bytes: None,
-        write_bytes: None,
-        bandwidth: None,
         cpu_total_s: Some(2.5),
         total: Some(Counts::new(0, Lines(10), Lines(2))),
-        domains: Vec::new(),
+        ..Row::default()
     }
 }
 
