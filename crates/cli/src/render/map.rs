@@ -13,8 +13,7 @@ use super::text::Table;
 pub(crate) fn show(map: &AddressMap, pages: &[PageView]) -> String {
     let mut text = format!("{}\n", map.name);
     let mut line = |part: &str, value: String| {
-        writeln!(text, "  {part:<12} {value}")
-            .unwrap_or_else(|_| unreachable!("a string takes every line"));
+        let _ = writeln!(text, "  {part:<12} {value}");
     };
     if let Some(source) = &map.source {
         line("source", source.clone());
