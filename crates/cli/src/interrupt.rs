@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use memweir_core::Stop;
 use memweir_linux::signals;
 
 use crate::failure::Failure;
@@ -23,6 +24,20 @@ pub(crate) fn catch() -> Result<&'static AtomicBool, Failure> {
     })
     .map_err(refused)?;
     Ok(&STOP)
+}
+
+/// Catches these signals likewise, for simulations: the first one makes the returned request.
+pub(crate) fn request() -> Result<Stop, Failure> {
+    let stop = Stop::default();
+    let requested = stop.clone();
+    signals::handle_end_signals(move || {
+        if requested.is_requested() {
+            std::process::exit(INTERRUPTED);
+        }
+        requested.request();
+    })
+    .map_err(refused)?;
+    Ok(stop)
 }
 
 /// Ends the command at once when one of these signals arrives from now on, and removes its

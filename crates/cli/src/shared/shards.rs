@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_linux::signals;
 use memweir_study::sweep::Grid;
 use memweir_sweep::Shard;
 use memweir_sweep::partition::Partition;
@@ -16,13 +14,11 @@ use memweir_sweep::simulation::Simulation;
 use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
+use crate::interrupt;
 use crate::output;
 use crate::render::progress::Counter;
 use crate::render::text::counted;
 use crate::value::{available_cores, parsed};
-
-/// The exit code of a command that a second signal ends at once.
-const INTERRUPTED: i32 = 130;
 
 /// Options of sweeps in shards.
 #[derive(Debug, clap::Args)]
@@ -164,7 +160,7 @@ impl Shards {
                 .into());
         }
         let partition = Partition::begin(out, name, plan, origin)?;
-        let stop = stop_at_a_signal()?;
+        let stop = interrupt::request()?;
         let counter = Counter::new("points", missing.len() as u64);
         let work = Work { plan, partition: &partition, threads };
         let ran = work.run(&shard, &missing, &stop, || counter.one_more());
@@ -180,21 +176,6 @@ impl Shards {
         output::print(&format!("{summary}\n"))?;
         Ok(Outcome::Success)
     }
-}
-
-/// Returns a request to stop that the first end signal makes. The second ends the command at once.
-fn stop_at_a_signal() -> Result<Stop, Failure> {
-    let stop = Stop::default();
-    let requested = stop.clone();
-    let handle = move || {
-        if requested.is_requested() {
-            std::process::exit(INTERRUPTED);
-        }
-        requested.request();
-    };
-    signals::handle_end_signals(handle)
-        .map_err(|error| Failure::Machine(format!("cannot block signals: {error}")))?;
-    Ok(stop)
 }
 
 fn summary(shard: &Shard, ran: &Ran, kept: usize, partition: &Partition) -> String {
