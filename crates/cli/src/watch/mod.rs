@@ -42,7 +42,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let mut sinks = Sinks { screen, record, metrics, told: BTreeSet::new() };
     let ended = rounds(args, watch, stop, &mut sinks);
     let written = output::each([sinks.record.map_or(Ok(()), Record::finish), export.finish()]);
-    ended.and_then(|outcome| written.map(|()| outcome))
+    output::both(written, ended)
 }
 
 /// The places that rows go to.
@@ -66,8 +66,8 @@ impl Sinks {
         }
         watch.take_notices().iter().for_each(|notice| self.screen.note(notice));
         let unix_s = unix_seconds();
-        if let Some(record) = &mut self.record {
-            record.append(unix_s, &rows)?;
+        if let Some(record) = self.record.take() {
+            self.record = Some(record.append(unix_s, &rows)?);
         }
         self.screen.show(unix_s, rows, watch.subjects())
     }

@@ -1,5 +1,6 @@
 //! The file of `memweir watch --record`: one row per subject and interval.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use memweir_run::table::{Field, Format, Kind, Table, cells, columns};
@@ -42,9 +43,17 @@ impl Record {
     }
 
     /// Appends the rows of an interval that ended at `unix_s`; they are on disk when this returns.
-    pub(super) fn append(&mut self, unix_s: f64, rows: &[Row]) -> Result<(), Failure> {
+    /// A failure ends the record, and names the file with the rows so far.
+    pub(super) fn append(mut self, unix_s: f64, rows: &[Row]) -> Result<Self, Failure> {
         let cells: Vec<_> = rows.iter().map(|row| cells(&fields(), &(unix_s, row))).collect();
-        self.table.append(&cells).map_err(|error| Failure::write(&self.path, error))
+        match self.table.append(&cells) {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                let kept = self.table.abandon();
+                let error = io::Error::new(error.kind(), format!("{error}{kept}"));
+                Err(Failure::write(&self.path, error))
+            }
+        }
     }
 
     /// Ends the file.

@@ -8,7 +8,7 @@ use std::slice::from_ref;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, refusal, root, send, wait_until};
+use crate::support::{SPIN, SmallDisk, World, refusal, root, send, wait_until};
 
 /// Events that exist on every machine: page faults in the place of reads.
 pub(crate) const SOFTWARE_EVENTS: &str =
@@ -203,6 +203,28 @@ fn a_killed_watch_keeps_its_rows() {
     assert!(rows.starts_with("unix_s,t_s,span_s,jobid,"), "{rows}");
     let fields: Vec<&str> = rows.lines().nth(1).expect("a row").split(',').collect();
     assert_eq!((fields[3], fields[5], fields[7]), (&*group.jobid(), "cgroup", "empty"));
+}
+
+#[test]
+fn a_watch_whose_disk_gets_full_keeps_whole_rows_and_names_what_it_lost() {
+    if !root("making a control group") {
+        return;
+    }
+    let world = World::new();
+    // A page for the metrics, and one for rows.
+    let Some(_disk) = SmallDisk::mount(&world, "full", "size=8k") else { return };
+    let group = Group::new("full");
+    let files = ["--metrics-textfile", "full/w.prom", "--record", "full/w.csv"];
+    let mut watch = group.watched(&world, &files);
+    assert_eq!(watch.wait().expect("a child").code(), Some(4));
+    let said = world.read("stderr");
+    for lost in ["full/w.prom: ", "full/w.csv: "] {
+        assert_eq!(said.matches(&format!("cannot write {lost}")).count(), 1, "{said}");
+    }
+    assert!(said.contains("; the rows so far are in full/w.csv.partial.csv"), "{said}");
+    assert!(!world.has("full/w.csv"), "a file appears whole or not at all");
+    let rows = world.read("full/w.csv.partial.csv");
+    assert!(rows.lines().count() > 2 && rows.ends_with('\n'), "{rows}");
 }
 
 #[test]
