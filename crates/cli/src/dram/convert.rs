@@ -82,7 +82,13 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         return Err(error.key("OUT").into());
     }
     if output::is_stdout(Some(&args.output)) {
-        copy(args, &mut trace, format, std::io::stdout().lock())?;
+        match copy(args, &mut trace, format, std::io::stdout().lock()) {
+            // The reader of standard output has gone away, which is no failure.
+            Err(Failure::Write { source, .. }) if source.kind() == ErrorKind::BrokenPipe => {
+                return Ok(Outcome::Success);
+            }
+            copied => copied?,
+        };
         return Ok(warn_of_truncation(trace.trace().name(), trace.trace().truncation()));
     }
     // A conversion that fails must not leave a file that looks like a trace.

@@ -48,6 +48,17 @@ fn loads_and_stores_go_through_caches_unless_told_otherwise() {
     assert!(message.contains("`lackey` is read and not written"), "{message}");
 }
 
+#[test]
+fn a_conversion_ends_with_its_reader() {
+    let world = World::new();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut convert = world.without_input();
+    convert.args(["dram", "convert", LACKEY, "-"]).stdout(writer);
+    let output = convert.output().expect("memweir runs");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
 /// Counted here are the lines of memory that each line of the log touches.
 #[test]
 fn a_log_of_the_installed_valgrind_is_read_to_its_end() {
