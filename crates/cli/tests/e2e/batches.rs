@@ -3,7 +3,9 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, refusal, root, send, stderr_of, stdout_of, wait_until};
+use crate::support::{
+    SPIN, World, both_of, json, refusal, root, send, stderr_of, stdout_of, wait_until,
+};
 
 /// Two jobs that work, two that print, all with declared figures, as every policy can use them.
 fn declared_jobs() -> String {
@@ -70,10 +72,9 @@ fn a_program_that_stops_deciding_leaves_no_job_blocked() {
     for program in ["exit 0", "read setup; read view; echo '{\"jobs\": []}'; sleep 600"] {
         let options = ["run", "--policy-program", program, "--policy-timeout", "1s"];
         let mut command = world.memweir();
-        let output = command.args(options).args(["--json", "r.json"]).args(jobs).assert().code(6);
-        let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        command.args(options).args(["--json", "r.json"]).args(jobs);
+        let (table, said) = both_of(&mut command, 6);
         assert!(said.contains("memweir: policy `program` failed in quantum "), "{said}");
-        let table = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
         assert!(table.contains("143 (signal 15)"), "{table}");
         let report = world.json("r.json");
         assert_eq!(report["outcome"], "policy-failed");
@@ -106,9 +107,8 @@ fn a_record_without_its_end_is_replayed_with_a_warning() {
     world.memweir().args(run).arg(&file).assert().success();
     let replay = |code| {
         let command = ["replay", "d.jsonl", "--json", "-"];
-        let output = world.memweir().args(command).assert().code(code).get_output().clone();
-        let said = String::from_utf8(output.stderr).expect("UTF-8");
-        (serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default(), said)
+        let (shown, said) = both_of(world.memweir().args(command), code);
+        (serde_json::from_str::<Value>(&shown).unwrap_or_default(), said)
     };
     let (whole, said) = replay(0);
     assert_eq!((&whole["truncated"], &*said), (&Value::Null, ""));
@@ -236,14 +236,9 @@ fn the_report_has_the_fields_that_others_rely_on() {
 #[test]
 fn the_tables_show_jobs_and_batch_and_nothing_is_said_on_a_pipe() {
     let world = World::new();
-    let output = world
-        .memweir()
-        .args(["run", "--policy", "round-robin", "--", "sh", "-c", SPIN, ":::", "true"])
-        .assert()
-        .success();
-    let output = output.get_output();
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let run = ["run", "--policy", "round-robin", "--", "sh", "-c", SPIN, ":::", "true"];
+    let (text, said) = both_of(world.memweir().args(run), 0);
+    assert_eq!(said, "");
     for needle in ["policy round-robin", "turnaround", "sh ", "true ", "exit", "mechanism "] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{World, refusal};
+use crate::support::{World, refusal, stdout_of};
 
 fn published() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../map/data/published_maps.json")
@@ -32,8 +32,8 @@ fn the_map_of_a_simulated_machine_is_found_and_can_be_used() {
     assert_eq!(found["reason"], Value::Null);
     assert!(found["precision"].as_f64() > Some(0.98) && found["recall"].as_f64() > Some(0.9));
     assert!(found["measurements"].as_u64() > Some(10_000) && found["seconds"].as_f64() > Some(0.1));
-    let again = world.memweir().args(["map", "show", output]).output().expect("memweir runs");
-    assert!(String::from_utf8_lossy(&again.stdout).contains("32 over all channels"), "{again:?}");
+    let again = stdout_of(world.memweir().args(["map", "show", output]), 0);
+    assert!(again.contains("32 over all channels"), "{again}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{World, stderr_of};
+use crate::support::{World, both_of, stderr_of};
 
 /// End of DDR4-2400.
 const SECOND: u64 = 8 << 30;
@@ -74,16 +74,11 @@ fn each_medium_keeps_its_own_clock_and_rules() {
     world.file("both.txt", &both);
     for second in ["pcm-lpddr2", "cxl-ddr5", "lpddr4-3200", "stt-ram"] {
         let memory = ["--memory", "ddr4-2400", "--nvm", second];
-        let output = world
-            .memweir()
-            .args(["dram", "replay", "both.txt", "--wrap", "--check", "--mode", "mlp:8"])
-            .args(["--commands", "first.txt", "--nvm-commands", "second.txt"])
-            .args(memory)
-            .assert()
-            .success();
-        let told = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+        let mut replay = world.memweir();
+        replay.args(["dram", "replay", "both.txt", "--wrap", "--check", "--mode", "mlp:8"]);
+        replay.args(["--commands", "first.txt", "--nvm-commands", "second.txt"]);
+        let (shown, told) = both_of(replay.args(memory), 0);
         assert_eq!(told.matches("keep all rules").count(), 2, "{second}: {told}");
-        let shown = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
         assert!(shown.contains("second       ") && shown.contains(", from 0x200000000"), "{shown}");
         for (file, name) in [("first.txt", "ddr4-2400"), ("second.txt", second)] {
             world.memweir().args(["dram", "check", file, "--memory", name]).assert().success();

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::support::{
-    MARK, World, exists, json, no_emulator, refusal, root, send, stdout_of, wait_until,
+    MARK, World, both_of, exists, json, no_emulator, refusal, root, send, stdout_of, wait_until,
 };
 
 /// Two cores on a bus of 2 GB/s, with small caches.
@@ -308,11 +308,11 @@ fn a_program_decides_as_the_policy_that_it_copies() {
 fn refused_policy(world: &World, arguments: &[&str]) -> String {
     let fixed = ["emulate", "--machine", "m.toml", "--json", "-"];
     let mut command = world.memweir();
-    let output = command.args(fixed).args(arguments).assert().code(6).get_output().clone();
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let (report, said) = both_of(command.args(fixed).args(arguments), 6);
+    let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["outcome"], "policy-failed");
     wait_until("nothing is left", || world.processes().is_empty());
-    String::from_utf8(output.stderr).expect("messages are UTF-8")
+    said
 }
 
 #[test]

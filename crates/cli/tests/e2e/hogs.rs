@@ -6,7 +6,7 @@ use std::process::{Child, Command};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{MEMWEIR, SmallGroup, World, json, refusal, send, wait_until};
+use crate::support::{MEMWEIR, SmallGroup, World, json, refusal, send, stderr_of, wait_until};
 
 /// A calibration in which one core reaches 10 GB/s.
 const PLATFORM: &str = r#"
@@ -197,8 +197,7 @@ fn hogsim_says_what_a_segment_asks_for_in_vain() {
     command.args(["hogsim", "segment"]).args(options);
     let report = json(&mut command, 0);
     assert_eq!(report["interrupted"], false);
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr_of(&mut command, 0);
     assert!(said.contains("7 of 100 intervals ask for more than the 10.0 GB/s"), "{said}");
 }
 

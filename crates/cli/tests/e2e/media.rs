@@ -6,7 +6,9 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, no_emulator, refusal, root, send, stdout_of, wait_until};
+use crate::support::{
+    SPIN, World, both_of, json, no_emulator, refusal, root, send, stdout_of, wait_until,
+};
 
 /// Reads, or with a third argument writes, one word of every line of 8 MiB, as often as its first
 /// argument says.
@@ -147,10 +149,8 @@ fn replays(world: &World) {
     assert!(shown.contains("1 differs under hmmsched"), "{shown}");
 
     world.file("cut.jsonl", &text[..text.len() - 10]);
-    let output = world.memweir().args(["replay", "cut.jsonl"]).assert().code(1);
-    let said = String::from_utf8_lossy(&output.get_output().stderr).into_owned();
+    let (shown, said) = both_of(world.memweir().args(["replay", "cut.jsonl"]), 1);
     assert!(said.contains("the record breaks off here"), "{said}");
-    let shown = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
     assert!(shown.contains("decides the same in all of them"), "{shown}");
 
     world.file("damaged.jsonl", &text.replacen("\"admit\"", "\"admt\"", 1));

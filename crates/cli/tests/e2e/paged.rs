@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{MEMWEIR, SmallDisk, World, compile, exists, refusal, send, wait_until};
+use crate::support::{
+    MEMWEIR, SmallDisk, World, both_of, compile, exists, refusal, send, stderr_of, wait_until,
+};
 
 /// Returns true if programs can be paged here; reports a skip if not.
 pub(crate) fn possible() -> bool {
@@ -610,8 +612,7 @@ fn a_full_nvm_holds_no_writers() {
                    print(sum(b[0] for b in x))";
     let mut run = world.memweir();
     run.args(["page", "run", "--dram", "16M", "--nvm", "memfd:32M", "--json", "run.json", "--"]);
-    let output = run.args(["python3", "-c", program]).assert().code(0).get_output().clone();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = stderr_of(run.args(["python3", "-c", program]), 0);
     assert!(said.contains("the NVM of 32 MiB was full"), "{said}");
     assert!(said.contains("above the budget of 16 MiB: the NVM was full"), "{said}");
     // Only requested tables stand beside the result.
@@ -639,9 +640,8 @@ fn a_full_tmpfs_ends_no_program() {
                    print(sum(x[::4096]))";
     let mut run = world.memweir();
     run.args(["page", "run", "--dram", "16M", "--nvm", "file:nvm", "--", "python3", "-c", program]);
-    let output = run.assert().code(0).get_output().clone();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "16384\n");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (shown, said) = both_of(&mut run, 0);
+    assert_eq!(shown, "16384\n");
     assert!(said.contains("the NVM of 16 MiB was full"), "{said}");
 }
 

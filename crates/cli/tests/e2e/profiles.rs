@@ -7,7 +7,7 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, exists, json, no_emulator, refusal, root, send, wait_until};
+use crate::support::{World, exists, json, no_emulator, refusal, root, send, stdout_of, wait_until};
 
 /// Text in no order that compresses by about a half.
 fn letters(count: usize) -> String {
@@ -125,10 +125,7 @@ fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
 
     // A batch goes on without the profile of such a job.
     let run = ["run", "--policy", "os", "--profile-first", "--"];
-    let output = world.memweir().args(run).args(["sh", "-c", "kill -9 $$"]).output();
-    let output = output.expect("memweir runs");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let text = stdout_of(world.memweir().args(run).args(["sh", "-c", "kill -9 $$"]), 1);
     assert!(text.contains("no profile of sh is stored: SIGKILL ended the program"), "{text}");
 }
 

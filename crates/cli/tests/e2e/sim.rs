@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, json, refusal, result, send, wait_until};
+use crate::support::{SPIN, World, both_of, json, refusal, result, send, wait_until};
 
 /// Four tasks that together want more than the bus carries, and four that want next to nothing.
 const MIX: &str = r#"
@@ -26,10 +26,9 @@ instances = 4
 "#;
 
 fn stdout(command: &mut assert_cmd::Command) -> String {
-    let output = command.assert().success().get_output().clone();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (shown, told) = both_of(command, 0);
     assert!(told.is_empty(), "a pipe sees no progress: {told}");
-    String::from_utf8(output.stdout).expect("UTF-8")
+    shown
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, exists, root, wait_until};
+use crate::support::{World, exists, root, stdout_of, wait_until};
 use crate::{colors, paged};
 
 /// The library that counts the calls of a command, and makes the fault at one of them.
@@ -251,8 +251,7 @@ fn paging_meets_a_fault_at_each_step() {
 fn a_sweep_meets_a_fault_at_each_step() {
     let arguments = "sim mix.toml --sweep cores=1..3 --json run.json --out run.csv --svg run.svg";
     let prepare = |world: &World| {
-        let example = world.memweir().args(["sim", "--example"]).output().expect("it starts");
-        world.file("mix.toml", &String::from_utf8(example.stdout).expect("text"));
+        world.file("mix.toml", &stdout_of(world.memweir().args(["sim", "--example"]), 0));
     };
     Case { arguments, programs: 0, prepare }.try_all();
 }

@@ -190,16 +190,22 @@ pub(crate) fn refusal(command: &mut Command, code: i32) -> String {
     String::from_utf8(output.stderr).expect("messages are UTF-8")
 }
 
-/// Standard output of a command that must end with this code.
-pub(crate) fn stdout_of(command: &mut Command, code: i32) -> String {
+/// Standard output and standard error of a command that must end with this code.
+pub(crate) fn both_of(command: &mut Command, code: i32) -> (String, String) {
     let output = command.assert().code(code).get_output().clone();
-    String::from_utf8(output.stdout).expect("results are UTF-8")
+    let [stdout, stderr] = [output.stdout, output.stderr]
+        .map(|text| String::from_utf8(text).expect("results and messages are UTF-8"));
+    (stdout, stderr)
 }
 
-/// Standard error of a command that must end with this code, whatever it prints.
+/// Standard output of such a command.
+pub(crate) fn stdout_of(command: &mut Command, code: i32) -> String {
+    both_of(command, code).0
+}
+
+/// Standard error of such a command, whatever it prints.
 pub(crate) fn stderr_of(command: &mut Command, code: i32) -> String {
-    let output = command.assert().code(code).get_output().clone();
-    String::from_utf8(output.stderr).expect("messages are UTF-8")
+    both_of(command, code).1
 }
 
 /// The JSON that a command prints, which must end with this code.

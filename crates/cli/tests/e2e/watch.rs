@@ -8,7 +8,7 @@ use std::slice::from_ref;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, SmallDisk, World, refusal, root, send, wait_until};
+use crate::support::{SPIN, SmallDisk, World, refusal, root, send, stdout_of, wait_until};
 
 /// Events that exist on every machine: page faults in the place of reads.
 pub(crate) const SOFTWARE_EVENTS: &str =
@@ -163,17 +163,13 @@ fn units_steps_and_containers_are_named() {
     let watched = |options: &[&str]| {
         let mut watch = world.memweir();
         watch.args(["watch", "--interval", "100ms", "--for", "100ms"]).args(options);
-        let output = watch.assert().success().get_output().clone();
-        let mut found: Vec<(String, Value, Value)> =
-            lines(&String::from_utf8_lossy(&output.stdout))
-                .into_iter()
-                .filter(|line| {
-                    line["jobid"].as_str().is_some_and(|id| id.starts_with(&group.jobid()))
-                })
-                .map(|line| {
-                    (line["name"].to_string(), line["kind"].clone(), line["slurm_jobid"].clone())
-                })
-                .collect();
+        let jobid = group.jobid();
+        let is_own = |line: &Value| line["jobid"].as_str().unwrap_or_default().starts_with(&jobid);
+        let lines = lines(&stdout_of(&mut watch, 0)).into_iter().filter(is_own);
+        let named = lines.map(|line| {
+            (line["name"].to_string(), line["kind"].clone(), line["slurm_jobid"].clone())
+        });
+        let mut found: Vec<(String, Value, Value)> = named.collect();
         found.sort_by(|a, b| a.0.cmp(&b.0));
         found
     };
