@@ -2,7 +2,7 @@
 
 use ratatui::Frame as Screen;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
@@ -52,8 +52,7 @@ pub(super) fn draw(screen: &mut Screen<'_>, top: &Top) {
         _ if !top.filter.is_empty() => format!(" filter: {}  Esc clears it", top.filter),
         _ => KEYS.to_owned(),
     };
-    screen
-        .render_widget(Paragraph::new(text).style(Style::new().add_modifier(Modifier::DIM)), foot);
+    screen.render_widget(Paragraph::new(text).style(Modifier::DIM), foot);
     match top.mode {
         Mode::Help => draw_help(screen),
         Mode::Details => draw_details(screen, top),
@@ -74,10 +73,7 @@ fn draw_title(screen: &mut Screen<'_>, area: Rect, top: &Top) {
         shortened(&format!(" {}", top.title), width.saturating_sub(right.chars().count() + 1));
     let gap = width.saturating_sub(left.chars().count() + right.chars().count());
     let text = format!("{left}{}{right}", " ".repeat(gap));
-    screen.render_widget(
-        Paragraph::new(text).style(Style::new().add_modifier(Modifier::REVERSED)),
-        area,
-    );
+    screen.render_widget(Paragraph::new(text).style(Modifier::REVERSED), area);
 }
 
 /// Draws the bandwidth against target and peak, and its course.
@@ -96,7 +92,7 @@ fn draw_bus(screen: &mut Screen<'_>, area: Rect, top: &Top) {
     let color = if over { Color::Red } else { Color::Green };
     let bar = Line::from(vec![
         Span::raw(head("bandwidth", bandwidth)),
-        Span::styled(filled, Style::new().fg(color)),
+        Span::styled(filled, color),
         Span::raw(format!("{}▏{peak}", " ".repeat(rest))),
     ]);
     let mark = target.map_or(String::new(), |target| {
@@ -125,10 +121,7 @@ fn draw_lanes(screen: &mut Screen<'_>, head: Rect, area: Rect, top: &Top) {
         "bandwidth",
         "course"
     );
-    screen.render_widget(
-        Paragraph::new(columns).style(Style::new().add_modifier(Modifier::BOLD)),
-        head,
-    );
+    screen.render_widget(Paragraph::new(columns).style(Modifier::BOLD), head);
     if lanes.is_empty() {
         let text = match top.now() {
             None => " waiting for the first quantum",
@@ -148,8 +141,7 @@ fn draw_lanes(screen: &mut Screen<'_>, head: Rect, area: Rect, top: &Top) {
             let named = label.columns(&lanes[number].id, &lanes[number].name);
             let line = lane(&named, lanes[number], top, course, width);
             let is_selected = number == place;
-            let modifier = if is_selected { Modifier::REVERSED } else { Modifier::empty() };
-            line.style(Style::new().add_modifier(modifier))
+            line.style(if is_selected { Modifier::REVERSED } else { Modifier::empty() })
         })
         .collect();
     screen.render_widget(Paragraph::new(lines), area);
@@ -204,7 +196,7 @@ fn lane(label: &str, lane: &Lane, top: &Top, course: usize, width: usize) -> Lin
     let room = width.saturating_sub(text.chars().count() + course + 1);
     Line::from(vec![
         Span::raw(text),
-        Span::styled(format!("{drawn:<course$}"), Style::new().fg(color)),
+        Span::styled(format!("{drawn:<course$}"), color),
         Span::raw(format!(" {}", shortened(&lane.why, room))),
     ])
 }
