@@ -35,6 +35,19 @@ pub(crate) fn possible() -> bool {
     possible
 }
 
+/// A world with the map; `None`, and a report of a skip, where pages cannot be placed or one of
+/// these programs is missing.
+fn placing(programs: &[&str]) -> Option<World> {
+    (possible() && programs.iter().all(|program| exists(program))).then(mapped)
+}
+
+/// A world with the map.
+fn mapped() -> World {
+    let world = World::new();
+    world.file("map.toml", MAP);
+    world
+}
+
 /// Runs a program plainly and in colors 0 to 3, with every delivery; its output must be the same.
 fn same(world: &World, command: &[&str]) {
     if exists(command[0]) {
@@ -86,11 +99,7 @@ fn same_delivered(world: &World, way: &str, command: &[&str]) -> bool {
 
 #[test]
 fn programs_say_the_same() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let lines: String = (0..100_000u64).map(|i| format!("{}\n", i * 7_919 % 100_003)).collect();
     world.file("lines", &lines);
     world.file("m.c", "int main(void) { return 0; }\n");
@@ -215,8 +224,7 @@ fn programs_that_run_uncolored_are_named() {
             return memory[1 << 20] != count;
         }
     "#;
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let world = mapped();
     let compiled = [("static", &["-static"][..]), ("dynamic", &[])]
         .map(|(name, flags)| compile(&world, SOURCE, name, flags).is_some());
     if !(possible() && exists("setpriv")) || compiled != [true, true] {
@@ -243,8 +251,7 @@ fn programs_that_run_uncolored_are_named() {
 
 #[test]
 fn refuses_before_anything_starts() {
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let world = mapped();
     let refused = |arguments: &[&str], reason: &str| {
         let output =
             world.memweir().args(["color", "run", "--map"]).args(arguments).output().unwrap();
@@ -270,11 +277,7 @@ fn refuses_before_anything_starts() {
 
 #[test]
 fn a_program_chooses_colors_for_its_own_data() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../plugins/preload/include");
     let source = include_str!("../../../../plugins/preload/examples/colors.c");
     let Some(program) = compile(&world, source, "colors", &[include, "-pthread"]) else { return };
@@ -297,8 +300,7 @@ fn a_program_chooses_colors_for_its_own_data() {
 
 #[test]
 fn jobs_of_a_batch_have_colors_of_their_own() {
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let world = mapped();
     let job = |name: &str, colors: &str| {
         format!(
             "[[jobs]]\nname = \"{name}\"\ncommand = \"seq 200000 | sort -R | md5sum\"\n{colors}\n"

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{MAP, deliveries, exists, inside, possible};
-use crate::support::{MEMWEIR, World, wait_until};
+use super::{deliveries, exists, inside, mapped, possible};
+use crate::support::{MEMWEIR, wait_until};
 
 /// A setting of the machine, restored in the end.
 struct Setting {
@@ -49,8 +49,7 @@ fn pages_that_compaction_moved_are_moved_back() {
 const COMPACT: &str = "/proc/sys/vm/compact_memory";
 
 fn moved_back(way: &str) {
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let world = mapped();
     let mut fragmented = Command::new("python3")
         .args(["-c", FRAGMENT])
         .stdin(Stdio::piped())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{MAP, possible};
+use super::{placing, possible};
 use crate::support::{World, refusal, wait_until};
 
 /// Earlier place of memweir's counters, where every user can write.
@@ -29,11 +29,7 @@ fn as_nobody(script: &str) -> bool {
 
 #[test]
 fn what_other_users_plant_stops_no_run_and_no_audit() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let names = ["fifo", "huge", "link"]
         .map(|kind| format!("{SHARED}/memweir-color-{}-{kind}", std::process::id()));
     let _planted = names.clone().map(|name| Planted(name.into()));
@@ -87,11 +83,7 @@ fn logs_do_not_follow_what_other_users_plant() {
 
 #[test]
 fn an_audit_without_a_reader_ends() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     for more in [&[][..], &["--json", "-"]] {
         let own = std::process::id().to_string();
         let mut audit = world.without_input();
@@ -105,11 +97,7 @@ fn an_audit_without_a_reader_ends() {
 
 #[test]
 fn an_audit_says_why_it_is_not_possible() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let audit = |pid: &str, code: i32| {
         refusal(world.memweir().args(["color", "audit", "--map", "map.toml", pid]), code)
     };

@@ -6,8 +6,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::{MAP, exists, inside, possible};
-use crate::support::{World, send, wait_until};
+use super::{inside, placing};
+use crate::support::{send, wait_until};
 
 /// The file of counters of process `pid`.
 fn counters_of(pid: i32) -> PathBuf {
@@ -27,11 +27,7 @@ fn claimed(memweir: u32) -> bool {
 
 #[test]
 fn a_killed_memweir_leaves_a_program_in_its_colors_and_nothing_for_good() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&["python3"]) else { return };
     let wait = "import os, signal; open('p', 'w').write(str(os.getpid())); os.rename('p', 'pid')\n\
                 x = bytearray(8 << 20); signal.pause()";
     let arguments =
@@ -68,11 +64,7 @@ fn a_killed_memweir_leaves_a_program_in_its_colors_and_nothing_for_good() {
 
 #[test]
 fn a_signal_goes_on_to_the_program() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&["python3"]) else { return };
     // A shell would inherit the blocked signals; python prints them.
     let wait = "import os, signal; print(sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), flush=True)\n\
                 open('p', 'w').close(); os.rename('p', 'ready'); signal.pause()";

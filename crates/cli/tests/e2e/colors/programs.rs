@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
-use super::{MAP, compile, deliveries, exists, inside, possible, same};
+use super::{compile, deliveries, exists, inside, mapped, placing, possible, same};
 use crate::support::{MEMWEIR, World, send, wait_until};
 
 #[test]
 fn a_program_may_answer_page_faults_of_its_own() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let program = compile(&world, include_str!("uffd.c"), "uffd", &["-pthread"]);
     let Some(program) = program else { return };
     said_by(&world, &program, "no userfaultfd");
@@ -24,11 +20,7 @@ fn a_program_may_answer_page_faults_of_its_own() {
 
 #[test]
 fn the_kernel_may_hold_pages_of_a_program() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let Some(program) = compile(&world, include_str!("uring.c"), "uring", &[]) else { return };
     said_by(&world, &program, "no ");
     same(&world, &[&program]);
@@ -52,11 +44,7 @@ fn the_kernel_may_hold_pages_of_a_program() {
 
 #[test]
 fn a_program_may_move_several_mappings_at_once() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let program = compile(&world, include_str!("mremap.c"), "mremap", &[]);
     let Some(program) = program else { return };
     same(&world, &[&program]);
@@ -65,11 +53,7 @@ fn a_program_may_move_several_mappings_at_once() {
 /// Otherwise the stack of a program that has given up root could not grow.
 #[test]
 fn locked_memory_has_no_limit_but_the_hard_one() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let script = "ulimit -S -l 64; exec \"$0\" color run --map map.toml --colors 0-3 -- \
                   sh -c 'ulimit -S -l; ulimit -H -l'";
     let mut shell = Command::new("sh");
@@ -82,8 +66,7 @@ fn locked_memory_has_no_limit_but_the_hard_one() {
 /// Returns the output of a python program in colors. A request without an answer would make it wait
 /// for ever.
 fn said_in_colors(script: &str) -> String {
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let world = mapped();
     let mut run = world.memweir();
     run.args(["color", "run", "--map", "map.toml", "--colors", "0-3", "--", "python3", "-c"]);
     let output = run.arg(script).timeout(Duration::from_secs(60)).output().expect("memweir runs");
@@ -201,11 +184,7 @@ impl Drop for Redis<'_> {
 
 #[test]
 fn a_server_under_load_stays_inside() {
-    if !(possible() && exists("redis-server") && exists("redis-benchmark")) {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&["redis-server", "redis-benchmark"]) else { return };
     let plain = Redis::start(&world, &[]).work();
     for way in deliveries() {
         std::fs::remove_file(world.path().join("dump.rdb")).expect("the server has saved");
@@ -235,11 +214,7 @@ fn serves_inside(world: &World, way: &str, plain: &str) {
 /// Copies that a fork made and another one marked as shared before they could be moved.
 #[test]
 fn pages_that_two_forks_touched_are_inside_in_the_end() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&["python3"]) else { return };
     let script = "import os, sys, time\n\
         x = bytearray(b'1') * (8 << 20)\n\
         first = os.fork()\n\

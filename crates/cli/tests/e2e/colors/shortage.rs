@@ -3,7 +3,7 @@
 use assert_cmd::Command;
 use serde_json::Value;
 
-use super::{MAP, compile, deliveries, exists, possible};
+use super::{compile, deliveries, exists, mapped, placing, possible};
 use crate::support::{MEMWEIR, SmallGroup, World, refusal, root};
 
 /// `memweir color run` with these arguments, and its report.
@@ -32,8 +32,7 @@ fn at_the_limit_pages_spill_or_are_refused() {
 }
 
 fn spill_or_refused(way: &str) {
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let world = mapped();
     let fill = "x = bytearray(b'1') * (64 << 20); print(len(x))";
     let run = |how: &str| {
         let options = ["--limit", "16M", "--on-shortage", how, "--json", "run.json"];
@@ -53,11 +52,7 @@ fn spill_or_refused(way: &str) {
 
 #[test]
 fn who_waits_goes_on_when_others_give_memory_back() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let Some(world) = placing(&[]) else { return };
     let Some(program) = compile(&world, include_str!("waits.c"), "waits", &["-pthread"]) else {
         return;
     };
@@ -81,8 +76,7 @@ fn in_a_small_group_the_search_leaves_room_and_shortage_is_real() {
         return;
     }
     let Some(group) = SmallGroup::of_memory(256 << 20) else { return };
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let world = mapped();
     let enter = format!("echo $$ > {}; exec \"$@\"", group.entrance().display());
     let fill = "x = bytearray(b'1') * (100 << 20); print(len(x))";
     let run = |how: &str| {
@@ -106,8 +100,7 @@ fn without_the_capability_nothing_starts() {
     if !(root("dropping a capability") && exists("setpriv")) {
         return;
     }
-    let world = World::new();
-    world.file("map.toml", MAP);
+    let world = mapped();
     let refused = |arguments: &[&str]| {
         let mut command = Command::new("setpriv");
         command.current_dir(world.path());
