@@ -3,9 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{
-    SPIN, World, both_of, json, refusal, root, send, stderr_of, stdout_of, wait_until,
-};
+use crate::support::{SPIN, World, both_of, json, refusal, send, stderr_of, stdout_of, wait_until};
 
 /// Two jobs that work, two that print, all with declared figures, as every policy can use them.
 fn declared_jobs() -> String {
@@ -191,10 +189,7 @@ fn without_groups_the_cpu_time_of_a_job_within_a_quantum_counts() {
 
 #[test]
 fn perf_events_of_a_file_drive_a_policy_that_decides_by_bandwidth() {
-    if !root("counting what the kernel does for a job") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("counting what the kernel does for a job") else { return };
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/tests/data/software-events.toml");
     let mut run = world.memweir();
     run.args(["run", "--policy", "ideal-average", "--meter", "perf", "--events", events]);

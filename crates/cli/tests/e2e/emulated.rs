@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::support::{
-    MARK, World, both_of, exists, json, no_emulator, refusal, root, send, stdout_of, wait_until,
+    EMULATOR, MARK, World, both_of, exists, json, refusal, root, send, stdout_of, wait_until,
 };
 
 /// Two cores on a bus of 2 GB/s, with small caches.
@@ -32,10 +32,11 @@ ways = 8
 const STREAM: &str = "mawk 'BEGIN { for (i = 0; i < 30000; i++) a[i] = i; \
                       for (k = 0; k < 3; k++) for (i = 0; i < 30000; i++) s += a[i]; print s }'";
 
-fn world() -> World {
-    let world = World::new();
+/// A world with the machine; `None`, and a report of a skip, without the emulator.
+fn world() -> Option<World> {
+    let world = World::with(&[EMULATOR])?;
     world.file("m.toml", MACHINE);
-    world
+    Some(world)
 }
 
 /// The report of an emulation that must succeed.
@@ -76,10 +77,7 @@ fn twice<T>(mut run: impl FnMut() -> T) -> [T; 2] {
 
 #[test]
 fn programs_do_what_they_do_and_two_runs_are_equal() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let text: String = (0..20_000).map(|n| format!("{n:x} ")).collect();
     world.file("text", &text);
     let options = ["--policy", "round-robin", "--cores", "1", "--quantum", "10ms"];
@@ -100,10 +98,7 @@ fn programs_do_what_they_do_and_two_runs_are_equal() {
 /// `sort` has two threads for so many lines, and in this locale its C library maps shared memory.
 #[test]
 fn a_program_with_threads_on_a_pipe_runs_twice_the_same() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let lines: String = (0..140_000).map(|n| format!("{}\n", n * 7919 % 140_000)).collect();
     world.file("lines", &lines);
     let script = "sort -n --parallel=2 -S 64M lines | tail -n 2";
@@ -119,10 +114,7 @@ fn a_program_with_threads_on_a_pipe_runs_twice_the_same() {
 /// Ctrl-Z stops memweir, and without it no thread gets beyond its epoch.
 #[test]
 fn a_suspended_emulation_stands_still_and_its_times_do_not_change() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let script = "i=0; while [ $i -lt 4000 ]; do i=$((i+1)); echo >> beats; done";
     let arguments =
         ["emulate", "--machine", "m.toml", "--json", "e.json", "--", "sh", "-c", script];
@@ -154,10 +146,7 @@ fn a_suspended_emulation_stands_still_and_its_times_do_not_change() {
 
 #[test]
 fn verify_says_so() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let verify = ["emulate", "--machine", "m.toml", "--verify", "--", "seq", "1", "2000"];
     let text = stdout_of(world.memweir().args(verify), 0);
     assert!(text.contains("verified: a second run gave the same result"), "{text}");
@@ -166,10 +155,7 @@ fn verify_says_so() {
 
 #[test]
 fn streams_that_exceed_the_bus_share_it_and_others_do_not_care() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let alone = emulate(&world, &["--policy", "os", "--", "sh", "-c", STREAM]);
     let two = emulate(&world, &["--policy", "os", "--each", "2", "--", "sh", "-c", STREAM]);
     let spin = "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done";
@@ -182,19 +168,14 @@ fn streams_that_exceed_the_bus_share_it_and_others_do_not_care() {
 
 #[test]
 fn sleeping_takes_virtual_time_alone() {
-    if no_emulator() {
-        return;
-    }
-    let report = emulate(&world(), &["--", "sh", "-c", "sleep 500; date +%Y"]);
+    let Some(world) = world() else { return };
+    let report = emulate(&world, &["--", "sh", "-c", "sleep 500; date +%Y"]);
     assert!((500.0..500.2).contains(&turnaround(&report)), "{report}");
 }
 
 #[test]
 fn more_cores_than_the_host_has_run_more_at_once() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     world.file("m.toml", &MACHINE.replace("cores = 2", "cores = 16"));
     let spin = "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done";
     let one = emulate(&world, &["--policy", "os", "--", "sh", "-c", spin]);
@@ -204,10 +185,7 @@ fn more_cores_than_the_host_has_run_more_at_once() {
 
 #[test]
 fn policies_are_compared_and_decisions_replayed() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let jobs = ["--cores", "1", "--quantum", "10ms", "--each", "2", "--", "sh", "-c", STREAM];
     let compared = emulate(&world, &[&["--compare", "os,round-robin"], &jobs[..]].concat());
     assert_eq!(compared["machine"]["cores"], 2);
@@ -220,11 +198,12 @@ fn policies_are_compared_and_decisions_replayed() {
 /// end all the same.
 #[test]
 fn a_program_in_a_pid_namespace_runs_to_its_end() {
-    if no_emulator() || !root("a PID namespace") || !exists("unshare") {
+    if !root("a PID namespace") || !exists("unshare") {
         return;
     }
+    let Some(world) = world() else { return };
     let command = ["--policy", "os", "--", "unshare", "-pf", "--mount-proc", "sleep", "0.2"];
-    let report = emulate(&world(), &command);
+    let report = emulate(&world, &command);
     assert_eq!(report["jobs"][0]["exit_code"], 0);
     let notices = report["notices"].as_array().expect("a list");
     let is_told = |notice: &Value| notice.as_str().unwrap().contains("another namespace");
@@ -233,10 +212,7 @@ fn a_program_in_a_pid_namespace_runs_to_its_end() {
 
 #[test]
 fn a_crash_is_reported_and_the_others_go_on() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let arguments = ["emulate", "--machine", "m.toml", "--json", "-", "--"];
     let jobs = ["sh", "-c", "kill -SEGV $$", ":::", "sh", "-c", "echo well"];
     let report = json(world.memweir().args(arguments).args(jobs), 1);
@@ -247,10 +223,7 @@ fn a_crash_is_reported_and_the_others_go_on() {
 
 #[test]
 fn what_cannot_be_emulated_is_refused_with_the_reason() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let run = |machine: &str, command: &str| {
         let arguments = ["emulate", "--machine", machine, "--", command];
         refusal(world.memweir().args(arguments), 2)
@@ -284,10 +257,7 @@ for line in sys.stdin:
 
 #[test]
 fn a_program_decides_as_the_policy_that_it_copies() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     world.file("mine.py", IN_ORDER);
     let jobs = ["--quantum", "10ms", "--each", "5", "--", "sh", "-c", STREAM];
     let program = ["--policy-program", "mine=python3 mine.py", "--compare", "round-robin,mine"];
@@ -317,10 +287,7 @@ fn refused_policy(world: &World, arguments: &[&str]) -> String {
 
 #[test]
 fn a_policy_that_fails_in_the_middle_ends_the_jobs() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let jobs = ["--cores", "1", "--quantum", "10ms", "--each", "3", "--", "sh", "-c", STREAM];
     let answers = "read setup; for n in 1 2 3; do read view; echo '{\"jobs\": []}'; done;";
     for (then, said) in [
@@ -358,10 +325,7 @@ fn emulators(world: &World) -> usize {
 
 #[test]
 fn an_interrupt_ends_everything() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     marked_job(&world, "while :; do :; done");
     let mut memweir =
         world.start(&["emulate", "--machine", "m.toml", "--policy", "os", "jobs.toml"]);
@@ -373,10 +337,7 @@ fn an_interrupt_ends_everything() {
 
 #[test]
 fn without_memweir_the_jobs_run_on_to_their_end() {
-    if no_emulator() {
-        return;
-    }
-    let world = world();
+    let Some(world) = world() else { return };
     let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; sleep 0.01; echo done >> end";
     marked_job(&world, work);
     let mut memweir =

@@ -100,10 +100,7 @@ fn as_nobody(world: &World, arguments: &[&str]) -> Command {
 
 #[test]
 fn without_permission_for_cgroups_signals_block_the_jobs() {
-    if !root("becoming nobody") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("becoming nobody") else { return };
     let run =
         ["run", "--policy", "round-robin", "--cores", "1", "--json", "-", "--", "sh", "-c", SPIN];
     let report = json(&mut assert_cmd::Command::from_std(as_nobody(&world, &run)), 0);

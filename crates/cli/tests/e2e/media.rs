@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::support::{
-    SPIN, World, both_of, json, no_emulator, refusal, root, send, stdout_of, wait_until,
+    EMULATOR, SPIN, World, both_of, exists, json, refusal, send, stdout_of, wait_until,
 };
 
 /// Reads, or with a third argument writes, one word of every line of 8 MiB, as often as its first
@@ -78,7 +78,7 @@ fn lines_of(media: &Value, name: &str) -> (u64, u64) {
 
 #[test]
 fn hmmsched_runs_real_programs_on_pram_and_its_record_replays() {
-    if no_emulator() {
+    if !exists(EMULATOR) {
         return;
     }
     let world = world_with_stream();
@@ -226,10 +226,7 @@ fn declared_traffic_is_divided_by_a_placement_by_share() {
 
 #[test]
 fn perf_events_of_media_drive_hmmsched() {
-    if !root("counting what the kernel does for a job") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("counting what the kernel does for a job") else { return };
     let events: PathBuf =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../linux/tests/data/software-media.toml").into();
     let mut run = world.memweir();
@@ -245,7 +242,7 @@ fn perf_events_of_media_drive_hmmsched() {
 
 #[test]
 fn profiles_tell_media_apart_and_runs_follow_them() {
-    if no_emulator() {
+    if !exists(EMULATOR) {
         return;
     }
     let world = world_with_stream();

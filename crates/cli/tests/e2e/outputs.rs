@@ -6,7 +6,7 @@ use memweir_test_support::foreign_link;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{MEMWEIR, SPIN, SmallDisk, World, json, refusal, root, send, wait_until};
+use crate::support::{MEMWEIR, SPIN, SmallDisk, World, json, refusal, send, wait_until};
 
 fn output(world: &World, arguments: &[&str]) -> Output {
     world.memweir().args(arguments).output().expect("memweir runs")
@@ -65,10 +65,7 @@ fn files_that_cannot_be_made_end_with_4_before_anything_runs() {
 
 #[test]
 fn logs_of_a_comparison_follow_no_link_of_another_user() {
-    if !root("links of another user") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("links of another user") else { return };
     let victim = world.path().join("victim");
     let refused = |link: &str| {
         let run = ["run", "--compare", "os,round-robin", "--repeat", "1", "--", "true"];
@@ -90,10 +87,7 @@ fn logs_of_a_comparison_follow_no_link_of_another_user() {
 
 #[test]
 fn a_store_is_neither_behind_a_link_of_another_user_nor_made_by_a_reader() {
-    if !root("links of another user") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("links of another user") else { return };
     let share = world.path().join("home/.local/share");
     std::fs::create_dir_all(&share).expect("directories");
     let run = || {

@@ -21,6 +21,11 @@ pub(crate) fn possible() -> bool {
     tried.is_ok()
 }
 
+/// A world for a test that pages these programs; `None`, and a report of a skip, if it cannot.
+fn paging(programs: &[&str]) -> Option<World> {
+    possible().then(|| World::with(programs)).flatten()
+}
+
 fn number(report: &Value, key: &str) -> u64 {
     report[key].as_u64().unwrap_or_else(|| panic!("{key} in {report}"))
 }
@@ -43,10 +48,7 @@ fn paged(
 
 #[test]
 fn a_timeline_and_a_report_are_both_written_or_named() {
-    if !possible() {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = paging(&[]) else { return };
     let run = |files: [&str; 2]| {
         let mut run = Command::new(MEMWEIR);
         run.args(["page", "run", "--nvm", "memfd:64M", "--dram", "8M", "--timeline", files[0]]);
@@ -104,10 +106,7 @@ fn python_says_the_same_with_a_quarter() {
 
 #[test]
 fn copying_on_every_read_says_the_same_and_copies_more() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = paging(&["python3"]) else { return };
     let program = "x = bytearray(b'1') * (16 << 20)\nprint(sum(x[::4096]) + sum(x[::4096]))";
     let run = |more: &[&str]| {
         let (code, output, report) = paged(&world, 8 << 20, more, &["python3", "-c", program]);
@@ -219,10 +218,7 @@ fn served(world: &World, name: &str, prefix: &[&str]) -> String {
 
 #[test]
 fn a_database_under_load_keeps_what_it_was_given() {
-    if !(possible() && exists("redis-server") && exists("redis-cli")) {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = paging(&["redis-server", "redis-cli"]) else { return };
     world.file("commands", &filling(20_000));
     let plain = served(&world, "plain", &[]);
     let prefix =
@@ -343,10 +339,7 @@ fn programs_that_cannot_be_paged_are_refused() {
 
 #[test]
 fn without_the_capability_it_is_refused() {
-    if !(possible() && exists("setpriv")) {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = paging(&["setpriv"]) else { return };
     let output = Command::new("setpriv")
         .args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", MEMWEIR])
         .args(["page", "run", "--dram", "64M", "--nvm", "memfd:64M", "--", "true"])
@@ -360,10 +353,7 @@ fn without_the_capability_it_is_refused() {
 
 #[test]
 fn results_are_written_and_the_status_is_the_programs() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = paging(&["python3"]) else { return };
     let program = "import sys\nx = bytearray(b'1') * (24 << 20)\n\
                    print(sum(x[::4096]) + sum(x[::4096]))\nsys.exit(3)";
     let timelines = [("t.csv", "csv"), ("t.svg", "svg")];
@@ -415,10 +405,7 @@ fn a_signal_to_memweir_reaches_the_program() {
 
 #[test]
 fn a_full_nvm_ends_the_largest() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = paging(&["python3"]) else { return };
     // Random bytes: a machine that merges pages would have an easy time with others.
     let program = "import os, subprocess, sys\n\
                    child = 'import os, time; x = [os.urandom(1 << 20) for _ in range(400)]; time.sleep(60)'\n\
@@ -603,10 +590,7 @@ fn shared_memory_is_named() {
 
 #[test]
 fn a_full_nvm_holds_no_writers() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = paging(&["python3"]) else { return };
     let program = "x = [bytes([i & 255]) * 1000 for i in range(100000)]\n\
                    for r in range(3):\n for i in range(0, len(x), 7): x[i] = bytes([r]) * 1000\n\
                    print(sum(b[0] for b in x))";
@@ -630,10 +614,7 @@ fn a_full_nvm_holds_no_writers() {
 /// pages into NVM.
 #[test]
 fn a_full_tmpfs_ends_no_program() {
-    if !(possible() && exists("python3")) {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = paging(&["python3"]) else { return };
     let Some(_disk) = SmallDisk::mount(&world, "nvm", "size=16m") else { return };
     let program = "x = bytearray(64 << 20)\n\
                    for first in (0, 4096):\n for i in range(first, len(x), 8192): x[i] = 1\n\

@@ -7,7 +7,7 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{World, exists, json, no_emulator, refusal, root, send, stdout_of, wait_until};
+use crate::support::{EMULATOR, World, exists, json, refusal, root, send, stdout_of, wait_until};
 
 /// Text in no order that compresses by about a half.
 fn letters(count: usize) -> String {
@@ -52,7 +52,7 @@ fn exit_codes(report: &Value) -> Vec<Option<i64>> {
 
 #[test]
 fn the_first_example_of_the_readme_does_its_work_and_stores_what_it_says() {
-    if no_emulator() || !exists("gzip") || !exists("xz") {
+    if !exists(EMULATOR) || !exists("gzip") || !exists("xz") {
         return;
     }
     const JOBS: [&str; 14] =
@@ -96,10 +96,7 @@ fn the_first_example_of_the_readme_does_its_work_and_stores_what_it_says() {
 
 #[test]
 fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
-    if no_emulator() {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::with(&[EMULATOR]) else { return };
     let profile = |isolation: &str, script: &str| {
         let meter = ["profile", "--meter", "software", "--isolation", isolation];
         let output = world.without_input().args(meter).args(["--", "sh", "-c", script]).output();
@@ -131,7 +128,7 @@ fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
 
 #[test]
 fn the_programs_of_a_batch_are_emulated_at_once() {
-    if no_emulator() {
+    if !exists(EMULATOR) {
         return;
     }
     let processors = std::thread::available_parallelism().expect("a number of processors").get();
@@ -155,10 +152,7 @@ fn the_programs_of_a_batch_are_emulated_at_once() {
 
 #[test]
 fn new_data_under_an_old_name_is_profiled_anew() {
-    if no_emulator() {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::with(&[EMULATOR]) else { return };
     world.file("input", &letters(20_000));
     let run = |options: &[&str]| {
         let args = [&["run", "--policy", "os", "--json", "-"][..], options].concat();
@@ -197,10 +191,7 @@ fn interrupted(world: &World, signal: Signal, script: &str) -> (Option<i32>, Str
 
 #[test]
 fn ctrl_c_ends_the_native_and_the_emulated_run_with_130() {
-    if no_emulator() {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::with(&[EMULATOR]) else { return };
     let native = interrupted(&world, Signal::SIGINT, "touch started; sleep 1000");
     assert_eq!(native.0, Some(130), "{native:?}");
     assert!(native.1.contains("ended by SIGINT"), "{native:?}");
@@ -213,10 +204,7 @@ fn ctrl_c_ends_the_native_and_the_emulated_run_with_130() {
 
 #[test]
 fn outputs_of_a_profile_that_cannot_be_written_cost_no_other() {
-    if no_emulator() {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::with(&[EMULATOR]) else { return };
     let full = |option: &str| {
         let profile = ["profile", "--meter", "software", option, "/dev/full", "--", "true"];
         let output = world.without_input().args(profile).output().expect("memweir runs");
@@ -242,7 +230,7 @@ fn outputs_of_a_profile_that_cannot_be_written_cost_no_other() {
 
 #[test]
 fn a_program_in_an_overlay_ends_with_its_memweir() {
-    if no_emulator() || !root("an overlay is mounted") {
+    if !exists(EMULATOR) || !root("an overlay is mounted") {
         return;
     }
     let world = World::new();
@@ -260,7 +248,7 @@ fn a_program_in_an_overlay_ends_with_its_memweir() {
 
 #[test]
 fn what_a_program_writes_through_a_link_is_discarded() {
-    if no_emulator() || !root("overlays") {
+    if !exists(EMULATOR) || !root("overlays") {
         return;
     }
     let (world, elsewhere) = (World::new(), World::new());
@@ -282,7 +270,7 @@ fn what_a_program_writes_through_a_link_is_discarded() {
 #[test]
 fn jobs_are_profiled_with_their_variables_and_known_by_them() {
     // In a copy of its directory, a program that fails may miss files, and is not stored.
-    if no_emulator() || !root("overlays") {
+    if !exists(EMULATOR) || !root("overlays") {
         return;
     }
     let world = World::new();

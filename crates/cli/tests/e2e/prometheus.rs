@@ -189,10 +189,7 @@ fn prometheus_reads_the_metrics_and_answers_every_query_of_the_dashboard() {
 
 #[test]
 fn promtool_accepts_the_textfile_of_a_batch() {
-    if !exists("promtool") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::with(&["promtool"]) else { return };
     let mut batch = batch(&world);
     wait_until("the textfile has the traffic", || {
         world.has("batch.prom")

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{MEMWEIR, World, no_emulator, send, wait_until};
+use crate::support::{EMULATOR, MEMWEIR, World, exists, send, wait_until};
 
 /// A job that says when it runs and then runs for ever.
 const FOREVER: &str = "echo $$ > started; while :; do sleep 0.01; done";
@@ -120,7 +120,7 @@ fn a_suspended_batch_stands_still() {
 /// killed meanwhile leaves no program stopped.
 #[test]
 fn a_suspended_profile_stands_still() {
-    if no_emulator() {
+    if !exists(EMULATOR) {
         return;
     }
     let script = "for i in $(seq 60); do echo >> beats; sleep 0.01; done; echo $$ >> runs";

@@ -16,6 +16,9 @@ use tempfile::TempDir;
 /// The command under test.
 pub(crate) const MEMWEIR: &str = env!("CARGO_BIN_EXE_memweir");
 
+/// The emulator of programs.
+pub(crate) const EMULATOR: &str = "qemu-x86_64";
+
 /// A shell command that uses the CPU for some tenths of a second and does nothing else.
 pub(crate) const SPIN: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
 
@@ -71,6 +74,16 @@ impl World {
     pub(crate) fn new() -> Self {
         heed_signals();
         Self { directory: tempfile::tempdir().expect("a temporary directory") }
+    }
+
+    /// A world for a test that needs these programs; `None`, and a report of a skip, without one.
+    pub(crate) fn with(programs: &[&str]) -> Option<Self> {
+        programs.iter().all(|program| exists(program)).then(Self::new)
+    }
+
+    /// A world for a test that needs root to do this; `None`, and a report of a skip, without.
+    pub(crate) fn of_root(what: &str) -> Option<Self> {
+        root(what).then(Self::new)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -274,11 +287,6 @@ impl Drop for SmallDisk {
     fn drop(&mut self) {
         umount2(&self.0, MntFlags::MNT_DETACH).expect("it is mounted");
     }
-}
-
-/// Returns true if the emulator is missing; reports a skip then.
-pub(crate) fn no_emulator() -> bool {
-    !exists("qemu-x86_64")
 }
 
 /// Returns true if this process is root, as making cgroups requires; reports a skip if not.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{World, exists, json, refusal, stdout_of};
+use crate::support::{World, json, refusal, stdout_of};
 
 /// A log of Valgrind's lackey: `lackey.s` beside it is the program.
 const LACKEY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace/tests/data/lackey.txt");
@@ -62,10 +62,7 @@ fn a_conversion_ends_with_its_reader() {
 /// Counted here are the lines of memory that each line of the log touches.
 #[test]
 fn a_log_of_the_installed_valgrind_is_read_to_its_end() {
-    if !exists("valgrind") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::with(&["valgrind"]) else { return };
     let lackey = ["--tool=lackey", "--trace-mem=yes", "--log-file=true.lackey", "true"];
     let mut valgrind = std::process::Command::new("valgrind");
     let status = valgrind.args(lackey).current_dir(world.path()).status();

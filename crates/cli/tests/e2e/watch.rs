@@ -8,7 +8,7 @@ use std::slice::from_ref;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, SmallDisk, World, refusal, root, send, stdout_of, wait_until};
+use crate::support::{SPIN, SmallDisk, World, refusal, send, stdout_of, wait_until};
 
 /// Events that exist on every machine: page faults in the place of reads.
 pub(crate) const SOFTWARE_EVENTS: &str =
@@ -89,10 +89,7 @@ fn lines(text: &str) -> Vec<Value> {
 
 #[test]
 fn a_group_is_found_measured_and_missed() {
-    if !root("making a control group") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("making a control group") else { return };
     let pattern = format!("memweir-e2e-{}-comes*", std::process::id());
     let mut watch = world.start(&["watch", "--cgroup", &pattern, "--interval", "100ms"]);
     wait_until("the watch runs", || world.read("stderr").contains("memweir: "));
@@ -121,10 +118,7 @@ fn a_group_is_found_measured_and_missed() {
 
 #[test]
 fn traffic_is_counted_where_there_are_events() {
-    if !root("making a control group") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("making a control group") else { return };
     let group = Group::new("events");
     let mut busy =
         group.start("while :; do head -c 1000000 /dev/zero | tail -c 1 > /dev/null; done");
@@ -151,10 +145,7 @@ fn traffic_is_counted_where_there_are_events() {
 
 #[test]
 fn units_steps_and_containers_are_named() {
-    if !root("making a control group") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("making a control group") else { return };
     let group = Group::new("slurm.slice");
     let container = format!("docker-{}.scope", "0123456789abcdef".repeat(4));
     for below in ["job_4711/step_batch", "a.service", &container] {
@@ -183,10 +174,7 @@ fn units_steps_and_containers_are_named() {
 
 #[test]
 fn a_killed_watch_keeps_its_rows() {
-    if !root("making a control group") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("making a control group") else { return };
     let group = Group::new("killed");
     let mut watch = group.watched(&world, &["--record", "w.parquet"]);
     wait_until("there are rows", || {
@@ -203,10 +191,7 @@ fn a_killed_watch_keeps_its_rows() {
 
 #[test]
 fn a_watch_whose_disk_gets_full_keeps_whole_rows_and_names_what_it_lost() {
-    if !root("making a control group") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("making a control group") else { return };
     // A page for the metrics, and one for rows.
     let Some(_disk) = SmallDisk::mount(&world, "full", "size=8k") else { return };
     let group = Group::new("full");
@@ -225,9 +210,8 @@ fn a_watch_whose_disk_gets_full_keeps_whole_rows_and_names_what_it_lost() {
 
 #[test]
 fn the_watch_ends_with_its_reader() {
-    let world = World::new();
-    let group = root("making a control group").then(|| Group::new("reader"));
-    let Some(group) = group else { return };
+    let Some(world) = World::of_root("making a control group") else { return };
+    let group = Group::new("reader");
     let mut command = world.plain();
     command.args(["watch", "--cgroup", group.path(), "--interval", "100ms"]);
     let mut watch = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("memweir");

@@ -212,10 +212,7 @@ const DECADE: i64 = 10 * 365 * 24 * 60 * 60;
 
 #[test]
 fn a_wall_clock_that_is_set_changes_nothing_but_the_times_shown() {
-    if !crate::support::exists("cc") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::with(&["cc"]) else { return };
     let (source, library) = (world.file("shift.c", SHIFT), world.path().join("shift.so"));
     let mut compiler = StdCommand::new("cc");
     compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");

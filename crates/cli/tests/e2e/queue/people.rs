@@ -73,10 +73,7 @@ fn members_of_the_operators_command_the_jobs_of_others() {
 
 #[test]
 fn an_ordinary_user_has_a_daemon_of_ones_own() {
-    if !root("becoming another user") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("becoming another user") else { return };
     std::os::unix::fs::chown(world.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
     let place = |name: &str| world.path().join(name);
     std::fs::create_dir(place("run")).expect("a directory");

@@ -4,7 +4,7 @@ use std::process::{Command as StdCommand, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Daemon, socket};
-use crate::support::{MEMWEIR, SPIN, World, exists, refusal, root, wait_until};
+use crate::support::{MEMWEIR, SPIN, World, exists, refusal, wait_until};
 use crate::watch::Group;
 
 /// A terminal with memweir in it. It ends with its owner.
@@ -153,10 +153,7 @@ fn a_batch_in_progress_is_followed() {
 
 #[test]
 fn control_groups_are_shown_with_their_cores_and_states() {
-    if !root("making a control group") {
-        return;
-    }
-    let world = World::new();
+    let Some(world) = World::of_root("making a control group") else { return };
     let group = Group::new("topped");
     let arguments = format!("top --watch --cgroup {} --interval 100ms", group.path());
     let Some(terminal) = Terminal::start(&world, &arguments) else { return };
