@@ -33,27 +33,25 @@ fn refused(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Lets another user reach the daemon; false if that user cannot execute the command.
-fn opened(daemon: &Daemon) -> bool {
+/// A daemon that another user can reach; `None`, and a report of a skip, where there cannot be one.
+fn shared(options: &[&str]) -> Option<Daemon> {
+    if !root("running jobs as another user") {
+        return None;
+    }
+    let daemon = Daemon::start(options);
     // The socket's directory is the test's, and must let the other user in.
     std::fs::set_permissions(daemon.world.path(), PermissionsExt::from_mode(0o711))
         .expect("a mode");
-    let can = as_nobody(daemon, &["status"]).status.success();
+    let can = as_nobody(&daemon, &["status"]).status.success();
     if !can {
         memweir_test_support::skip!(Privilege, "another user cannot execute the command here");
     }
-    can
+    can.then_some(daemon)
 }
 
 #[test]
 fn members_of_the_operators_command_the_jobs_of_others() {
-    if !root("running jobs as another user") {
-        return;
-    }
-    let daemon = Daemon::start(&["--operators", OPERATORS]);
-    if !opened(&daemon) {
-        return;
-    }
+    let Some(daemon) = shared(&["--operators", OPERATORS]) else { return };
     let job = daemon.submit(&["--hold"], "true");
     let message = refused(&as_nobody(&daemon, &["release", "1"]));
     let who = "only root and members of the group 3999999999 may change it";
@@ -142,13 +140,7 @@ fn a_group_of_operators_must_exist() {
 
 #[test]
 fn a_job_runs_as_its_submitter_who_commands_no_other() {
-    if !root("running jobs as another user") {
-        return;
-    }
-    let daemon = Daemon::start(&[]);
-    if !opened(&daemon) {
-        return;
-    }
+    let Some(daemon) = shared(&[]) else { return };
     let own = daemon.submit(&[], "sleep 1000");
     let submitted =
         as_nobody(&daemon, &["submit", "--parsable", "--", "sh", "-c", "id -u; id -g; id -G"]);
@@ -173,13 +165,7 @@ fn a_job_runs_as_its_submitter_who_commands_no_other() {
 
 #[test]
 fn a_user_has_so_many_unfinished_jobs_and_root_any_number() {
-    if !root("submitting jobs as another user") {
-        return;
-    }
-    let daemon = Daemon::start(&["--user-jobs", "2"]);
-    if !opened(&daemon) {
-        return;
-    }
+    let Some(daemon) = shared(&["--user-jobs", "2"]) else { return };
     let submit = |array| as_nobody(&daemon, &["submit", "--hold", "--array", array, "--", "true"]);
     let message = refused(&submit("1-3"));
     let why = "you have 0 unfinished jobs here, and may have 2: wait for some, or cancel some";
