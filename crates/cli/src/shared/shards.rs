@@ -36,7 +36,7 @@ pub(crate) struct Shards {
 }
 
 /// Returns the refusal of an option.
-fn refuse(key: &str, reason: &str, help: &str) -> Result<(), Failure> {
+fn refuse<T>(key: &str, reason: &str, help: &str) -> Result<T, Failure> {
     Err(InputError::new("command line", reason).key(key).help(help).into())
 }
 
@@ -127,7 +127,7 @@ impl Shards {
         let points: Vec<usize> = shard.points(grid.len()).collect();
         if points.is_empty() {
             let reason = format!("shard {shard} has no point; the sweep has {}", grid.len());
-            return refuse("--shard", &reason, "fewer shards").map(|()| Outcome::Success);
+            return refuse("--shard", &reason, "fewer shards");
         }
         let name = Plan::new(&read(grid.star())?, &[]).name_of_sweep();
         let simulation = read(grid.only(&points))?;
@@ -154,10 +154,8 @@ impl Shards {
         if kept > 0 && !self.resume {
             let (name, all) = (out.display(), points.len());
             let reason = format!("{name} has {kept} of the {all} points already");
-            return Err(InputError::new("command line", reason)
-                .key("--out")
-                .help("`--resume` takes them and runs the others; or name another directory")
-                .into());
+            let help = "`--resume` takes them and runs the others; or name another directory";
+            return refuse("--out", &reason, help);
         }
         let partition = Partition::begin(out, name, plan, origin)?;
         let stop = interrupt::request()?;
