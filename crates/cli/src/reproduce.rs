@@ -22,7 +22,7 @@ use memweir_run::files::{check_writable, write_atomically};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Provenance};
 use crate::render::progress;
-use crate::render::text::{Table, shortened};
+use crate::render::text::{Table, known, shortened};
 use crate::shared::shards::Shards;
 use crate::value::available_cores;
 
@@ -200,7 +200,7 @@ fn text(report: &Report) -> Table<&Comparison> {
             Value::Number(value) => html::number(*value),
             Value::Words(words) => shortened(words, 28),
         })
-        .right("here", |line| line.ours.map_or_else(|| "-".to_owned(), html::number))
+        .right("here", |line| known(line.ours, html::number))
         .left("unit", |line| &*line.unit)
         .right(ratio, |line| line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")))
         .left("kind", |line| line.kind.name())

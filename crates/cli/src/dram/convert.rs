@@ -10,7 +10,7 @@ use memweir_trace::{Format, Side, Totals, Trace, Writer, has_compressed_ending};
 
 use super::caches::{CacheArgs, describe};
 use super::replay::warn_of_truncation;
-use super::source::Progress;
+use super::source::{LOOK_EVERY, Progress};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::output;
@@ -135,7 +135,7 @@ fn copy(
                 .into(),
             _ => fail(error),
         })?;
-        if taken.is_multiple_of(1 << 14) {
+        if taken.is_multiple_of(LOOK_EVERY) {
             progress.show(trace.trace().progress().taken);
         }
     }

@@ -226,7 +226,7 @@ fn text(curve: &Curve, fit: Option<&Fit>) -> String {
 
 /// The mean latencies of a point in nanoseconds: of each memory, if there are several.
 fn latencies(point: &Point) -> String {
-    let shown = |latency: Option<f64>| latency.map_or("-".to_owned(), |ns| format!("{ns:.1}"));
+    let shown = |latency| known(latency, |ns: f64| format!("{ns:.1}"));
     match point.parts.as_slice() {
         [] => shown(point.latency_ns),
         parts => {

@@ -16,16 +16,14 @@ pub(crate) fn report(comparison: &Comparison) -> String {
         .right("turnaround", |variant| known(variant.mean_s, seconds))
         .right("RSD", |variant| spread(variant.rsd_percent))
         .right(format!("against {}", comparison.baseline), |variant| {
-            variant
-                .difference
-                .map_or("-".to_owned(), |d| format!("{} ({:+.1} %)", change(d.mean_s), d.percent))
+            known(variant.difference, |d| format!("{} ({:+.1} %)", change(d.mean_s), d.percent))
         })
         .right(interval(comparison.confidence), |variant| {
             let ends = |d: Difference| {
                 let (scale, unit) = unit(d.low_s.abs().max(d.high_s.abs()));
                 format!("{:+.2} to {:+.2} {unit}", d.low_s * scale, d.high_s * scale)
             };
-            variant.difference.map_or("-".to_owned(), ends)
+            known(variant.difference, ends)
         })
         .right("bandwidth std", |variant| known(variant.bandwidth_std, rate))
         .left("verdict", |variant| verdict(variant.verdict));
@@ -101,7 +99,7 @@ fn change(value: f64) -> String {
 
 /// A relative standard deviation in percent, if there is one.
 pub(super) fn spread(rsd_percent: Option<f64>) -> String {
-    rsd_percent.map_or_else(|| "-".to_owned(), |rsd| format!("{rsd:.1} %"))
+    known(rsd_percent, |rsd| format!("{rsd:.1} %"))
 }
 
 fn verdict(verdict: Verdict) -> &'static str {

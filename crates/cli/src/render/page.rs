@@ -5,7 +5,7 @@ use std::fmt::Write;
 use memweir_core::{Bytes, Joules};
 use memweir_study::swap::report::{PagePoint, PageReport, SwapResult};
 
-use super::text::{Table, count, percent};
+use super::text::{Table, count, known, percent};
 
 /// The whole report.
 pub(crate) fn report(report: &PageReport) -> String {
@@ -45,7 +45,7 @@ fn one(point: &PagePoint) -> String {
 }
 
 fn rows(points: &[PagePoint]) -> Table<(&PagePoint, &SwapResult)> {
-    let millis = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.1} ms"));
+    let millis = |ms| known(ms, |ms: f64| format!("{ms:.1} ms"));
     let results =
         points.iter().flat_map(|point| point.swaps.iter().map(move |result| (point, result)));
     let mut table = Table::of(results);

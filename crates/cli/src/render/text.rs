@@ -28,7 +28,7 @@ pub(crate) fn time(nanos: f64, decimals: usize) -> String {
 }
 
 /// A figure as `shown` writes it; a dash where nothing measured it.
-pub(crate) fn known(value: Option<f64>, shown: impl Fn(f64) -> String) -> String {
+pub(crate) fn known<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), shown)
 }
 
