@@ -1,16 +1,14 @@
 //! Results that cannot be written, figures that nothing measured, and comparisons of failed jobs.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use memweir_test_support::foreign_link;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{MEMWEIR, SPIN, SmallDisk, World, json, refusal, send, wait_until};
-
-fn output(world: &World, arguments: &[&str]) -> Output {
-    world.memweir().args(arguments).output().expect("memweir runs")
-}
+use crate::support::{
+    MEMWEIR, SPIN, SmallDisk, World, both_of, json, refusal, send, stderr_of, stdout_of, wait_until,
+};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -30,10 +28,9 @@ fn a_full_disk_for_results_ends_with_4_and_loses_nothing_else() {
     let run = |option: &str, file: &str| {
         let path = disk.0.join(file).display().to_string();
         let run = ["run", "--policy", "os", option, &path, "--", "sh", "-c", SPIN];
-        let output = output(&world, &run);
-        assert_eq!(output.status.code(), Some(4), "{option} {file}: {output:?}");
-        assert!(text(&output.stderr).contains(file), "{output:?}");
-        text(&output.stdout)
+        let (shown, said) = both_of(world.memweir().args(run), 4);
+        assert!(said.contains(file), "{said}");
+        shown
     };
     for (option, file) in
         [("--timeline", "t.csv"), ("--timeline", "t.parquet"), ("--json", "r.json")]
@@ -57,8 +54,7 @@ fn files_that_cannot_be_made_end_with_4_before_anything_runs() {
         [("--timeline", "absent/x.csv"), ("--record", "absent/x"), ("--json", "absent/x")]
     {
         let run = ["run", "--policy", "os", option, file, "--", "touch", "ran"];
-        let output = output(&world, &run);
-        assert_eq!(output.status.code(), Some(4), "{option}: {output:?}");
+        world.memweir().args(run).assert().code(4);
         assert!(!world.has("ran"), "{option}");
     }
 }
@@ -69,9 +65,7 @@ fn logs_of_a_comparison_follow_no_link_of_another_user() {
     let victim = world.path().join("victim");
     let refused = |link: &str| {
         let run = ["run", "--compare", "os,round-robin", "--repeat", "1", "--", "true"];
-        let output = output(&world, &run);
-        assert_eq!(output.status.code(), Some(4), "{output:?}");
-        let said = text(&output.stderr);
+        let said = stderr_of(world.memweir().args(run), 4);
         let reason = format!("cannot write {link}: it is a symbolic link that belongs to user");
         assert!(said.contains(&reason), "{said}");
         assert!(!victim.exists(), "the link was followed");
@@ -120,9 +114,8 @@ fn every_file_that_a_full_disk_loses_is_named_and_leaves_nothing() {
         memweir
     };
     let spin = ["--", "sh", "-c", SPIN];
-    let check = |output: Output, files: &[&str]| {
-        assert_eq!(output.status.code(), Some(4), "{output:?}");
-        let said = text(&output.stderr);
+    let check = |command: &mut assert_cmd::Command, files: &[&str]| {
+        let said = stderr_of(command, 4);
         for file in files {
             assert_eq!(said.matches(&format!("cannot write full/{file}: ")).count(), 1, "{said}");
         }
@@ -132,11 +125,11 @@ fn every_file_that_a_full_disk_loses_is_named_and_leaves_nothing() {
     };
     let files = ["t.csv", "p.svg", "r.json"];
     let mut single = run(&["--timeline", "--plot", "--json"], &files);
-    check(single.args(["--policy", "os"]).args(spin).output().expect("it runs"), &files);
+    check(single.args(["--policy", "os"]).args(spin), &files);
     let files = ["results", "p.svg"];
     let mut comparison = run(&["--results", "--plot"], &files);
     comparison.args(["--compare", "os,round-robin", "--repeat", "1"]).args(spin);
-    check(comparison.output().expect("it runs"), &files);
+    check(&mut comparison, &files);
 }
 
 /// Two programs of 300 accesses, simulated request by request.
@@ -193,10 +186,8 @@ fn a_simulation_that_loses_one_result_keeps_the_others() {
                 let place = if option == lost { "full/" } else { "" };
                 memweir.args([option, &*format!("{place}{file}")]);
             }
-            let output = memweir.output().expect("memweir runs");
-            assert_eq!(output.status.code(), Some(4), "{lost}: {output:?}");
-            assert!(text(&output.stdout).lines().count() > 4, "no table: {output:?}");
-            let said = text(&output.stderr);
+            let (shown, said) = both_of(&mut memweir, 4);
+            assert!(shown.lines().count() > 4, "no table: {shown}");
             for file in *missing {
                 let named = format!("cannot write full/{file}: ");
                 assert_eq!(said.matches(&named).count(), 1, "{lost}: {said}");
@@ -222,11 +213,9 @@ fn a_merge_that_loses_its_table_keeps_its_points() {
     let Some(_disk) = full_disk(&world) else { return };
     world.file("flows.toml", FLOWS);
     let sweep = ["--sweep", "seed=1,2", "--shard", "1/1", "--out", "points"];
-    let swept = output(&world, &[&["sim", "flows.toml"], &sweep[..]].concat());
-    assert!(swept.status.success(), "{swept:?}");
+    world.memweir().args(["sim", "flows.toml"]).args(sweep).assert().success();
     let both = ["--out", "full/r.csv", "--json", "j.json"];
-    let merged = output(&world, &[&["sweep", "merge", "points"], &both[..]].concat());
-    assert_eq!(merged.status.code(), Some(4), "{merged:?}");
+    world.memweir().args(["sweep", "merge", "points"]).args(both).assert().code(4);
     let kept = world.json("j.json");
     assert_eq!(kept["points"].as_array().map(Vec::len), Some(2));
 }
@@ -237,9 +226,8 @@ fn profiles_for_a_batch_are_not_made_for_files_that_cannot_be_written() {
     let Some(_disk) = full_disk(&world) else { return };
     for lost in [["--timeline", "absent/x.csv"], ["--store", "full/store"]] {
         let run = [&["run", "--profile-first"], &lost[..], &["--", "true"]].concat();
-        let output = output(&world, &run);
-        assert_eq!(output.status.code(), Some(4), "{lost:?}: {output:?}");
-        assert!(text(&output.stderr).contains("cannot write"), "{output:?}");
+        let said = stderr_of(world.memweir().args(run), 4);
+        assert!(said.contains("cannot write"), "{said}");
         assert!(!world.has("data/memweir"), "no profile was stored");
     }
 }
@@ -284,9 +272,7 @@ fn a_job_that_fails_under_one_policy_makes_the_comparison_void() {
     // Succeeds once.
     let script = "test ! -e made && touch made";
     let run = ["run", "--compare", "os,round-robin", "--repeat", "2", "--json", "c.json", "--"];
-    let output = output(&world, &[&run[..], &["sh", "-c", script]].concat());
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let printed = text(&output.stdout);
+    let printed = stdout_of(world.memweir().args(run).args(["sh", "-c", script]), 1);
     assert!(printed.contains("void"), "{printed}");
     let reason = "sh ended with 0 under os in round 1 and with 1 under round-robin in round 1";
     assert!(printed.contains(reason), "{printed}");
@@ -303,7 +289,7 @@ fn jobs_that_always_fail_alike_are_compared_and_take_one_line() {
     let world = World::new();
     let run = ["run", "--compare", "os,round-robin", "--repeat", "2", "--each", "6"];
     let job = ["--", "sh", "-c", "exit 26"];
-    let output = output(&world, &[&run[..], &job[..]].concat());
+    let output = world.memweir().args(run).args(job).output().expect("memweir runs");
     let printed = text(&output.stdout) + &text(&output.stderr);
     let of_failures = printed.lines().filter(|line| line.contains("exit code 26")).count();
     assert_eq!(of_failures, 1, "{printed}");
@@ -348,8 +334,7 @@ fn no_result_takes_the_place_of_another_file() {
     assert!(world.read("jobs.toml").starts_with("[[jobs]]") && !world.has("r"));
     // A device takes any number of results.
     let both = ["--json", "/dev/null", "--record", "/dev/null", "jobs.toml"];
-    let output = world.memweir().args(os).args(both).output().expect("memweir runs");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    world.memweir().args(os).args(both).assert().success();
 }
 
 #[test]
@@ -370,9 +355,7 @@ fn a_batch_that_ends_early_says_so() {
     let world = World::new();
     let run = ["run", "--policy", "round-robin", "--cores", "1", "--fail-fast"];
     let jobs = ["--json", "r.json", "--", "false", ":::", "sleep", "100", ":::", "sleep", "101"];
-    let output = output(&world, &[&run[..], &jobs].concat());
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let shown = text(&output.stdout);
+    let shown = stdout_of(world.memweir().args(run).args(jobs), 1);
     assert!(shown.contains("a job failed, which ended the batch"), "{shown}");
     assert!(shown.contains("not started"), "{shown}");
     let report = world.json("r.json");
@@ -390,7 +373,7 @@ fn a_directory_of_logs_belongs_to_one_run_at_a_time() {
     let refused = refusal(world.memweir().args(second), 4);
     assert!(refused.contains("name another directory with --logs"), "{refused}");
     let elsewhere = [&second[..3], &["--logs", "other"], &second[3..]].concat();
-    assert_eq!(output(&world, &elsewhere).status.code(), Some(0));
+    world.memweir().args(elsewhere).assert().success();
     send(&first, Signal::SIGTERM);
     assert_eq!(first.wait().expect("it ends").code(), Some(130));
 }
@@ -433,10 +416,9 @@ fn a_result_that_cannot_be_written_costs_no_other() {
         (&["page", "sim", "page.toml", "--json"], &["--svg", "p.svg"], "p.svg"),
     ];
     for (before, after, kept) in cases {
-        let output = output(&world, &[before, &["/dev/full"], after].concat());
-        assert_eq!(output.status.code(), Some(4), "{before:?}: {output:?}");
-        assert!(text(&output.stderr).contains("cannot write /dev/full"), "{output:?}");
-        let is_kept = if kept == "stdout" { !output.stdout.is_empty() } else { world.has(kept) };
+        let (shown, said) = both_of(world.memweir().args(before).arg("/dev/full").args(after), 4);
+        assert!(said.contains("cannot write /dev/full"), "{before:?}: {said}");
+        let is_kept = if kept == "stdout" { !shown.is_empty() } else { world.has(kept) };
         assert!(is_kept, "{before:?} lost {kept}");
     }
 }
