@@ -15,7 +15,7 @@ use memweir_abi::preload::Delivery;
 use memweir_core::names::Named;
 use serde_json::Value;
 
-use crate::support::{World, compile, exists, wait_until};
+use crate::support::{World, both_of, compile, exists, refusal, wait_until};
 
 pub(crate) const MAP: &str = include_str!("../../../core/data/maps/i7-860.toml");
 
@@ -253,12 +253,8 @@ fn programs_that_run_uncolored_are_named() {
 fn refuses_before_anything_starts() {
     let world = mapped();
     let refused = |arguments: &[&str], reason: &str| {
-        let output =
-            world.memweir().args(["color", "run", "--map"]).args(arguments).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = refusal(world.memweir().args(["color", "run", "--map"]).args(arguments), 2);
         assert!(said.contains(reason), "{said}");
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(output.stdout.is_empty());
     };
     refused(&["map.toml", "--colors", "32", "--", "echo", "x"], "color 32 is outside the map");
     refused(&["map.toml", "--colors", "0", "--", "no-such-program"], "no such program in PATH");
@@ -314,7 +310,7 @@ fn jobs_of_a_batch_have_colors_of_their_own() {
         run.arg("run").args(more).args(["--policy", "round-robin"]).arg(&jobs);
         run
     };
-    let unnamed = crate::support::refusal(&mut run(&[]), 2);
+    let unnamed = refusal(&mut run(&[]), 2);
     assert!(unnamed.contains("job `a`: has colors") && unnamed.contains("--map"), "{unnamed}");
     if !possible() {
         return;
@@ -324,17 +320,15 @@ fn jobs_of_a_batch_have_colors_of_their_own() {
     if compile(&world, slow, "s", &["-static"]).is_none() {
         return;
     }
-    let output = run(&["--map", "map.toml", "--json"]).assert().code(0).get_output().clone();
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let (report, told) = both_of(&mut run(&["--map", "map.toml", "--json"]), 0);
     assert!(told.contains("job `b`: ") && told.contains(" in colors 4-7 ("), "{told}");
     assert!(told.contains("1 process could not be placed and ran as ever"), "{told}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
     let coloring = &report["coloring"];
     assert!(coloring["jobs"][1]["pages"]["inside"].as_u64() > Some(0), "{coloring}");
     let uncolored = coloring["uncolored"].as_array().expect("a list");
     assert_eq!(uncolored.len(), 1, "{coloring}");
     assert!(uncolored[0]["program"].as_str().expect("a file").ends_with("/s"), "{coloring}");
-    let metered =
-        crate::support::refusal(&mut run(&["--map", "map.toml", "--meter", "software"]), 2);
+    let metered = refusal(&mut run(&["--map", "map.toml", "--meter", "software"]), 2);
     assert!(metered.contains("emulator"), "{metered}");
 }

@@ -50,12 +50,9 @@ fn paged(
 fn a_timeline_and_a_report_are_both_written_or_named() {
     let Some(world) = paging(&[]) else { return };
     let run = |files: [&str; 2]| {
-        let mut run = Command::new(MEMWEIR);
+        let mut run = world.memweir();
         run.args(["page", "run", "--nvm", "memfd:64M", "--dram", "8M", "--timeline", files[0]]);
-        run.args(["--json", files[1], "--", "true"]).current_dir(world.path());
-        let output = run.output().expect("memweir starts");
-        assert_eq!(output.status.code(), Some(4), "{output:?}");
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        stderr_of(run.args(["--json", files[1], "--", "true"]), 4)
     };
     let said = run(["t.svg", "/dev/full"]);
     assert!(said.contains("cannot write /dev/full"), "{said}");
