@@ -84,12 +84,6 @@ impl Hog {
         Ok(Self { kernel, source: array()?, target: array()?, lines, position: 0 })
     }
 
-    /// Returns the kernel that this hog runs.
-    #[must_use]
-    pub fn kernel(&self) -> Kernel {
-        self.kernel
-    }
-
     /// Continues with another kernel on the same arrays.
     pub fn switch_to(&mut self, kernel: Kernel) {
         self.kernel = kernel;

@@ -97,12 +97,6 @@ impl Qemu {
         }
     }
 
-    /// Returns the major and minor version of the emulator.
-    #[must_use]
-    pub fn version(&self) -> (u32, u32) {
-        self.version
-    }
-
     /// Loads the plugin once. Without shared files it counts nothing and lets the program run.
     fn try_plugin(&self) -> Result<(), QemuError> {
         let line = self.command(Path::new("/nonexistent"), Path::new("/nonexistent")).line(

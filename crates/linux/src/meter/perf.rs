@@ -33,7 +33,7 @@ use memweir_core::input::InputError;
 use memweir_core::{JobId, Media, Nanos};
 
 use self::counters::{EventCounter, Scope};
-use self::events::{CpuEvents, EventFile, EventSpec, Quantity, Source};
+use self::events::{CpuEvents, EventFile, Quantity, Source};
 use self::media::{ByMedium, Sorted};
 use self::probe::Privileges;
 use self::sampling::{Sampling, Trigger};
@@ -117,19 +117,6 @@ impl PerfMeter {
             notices: Vec::new(),
             told: BTreeSet::new(),
         })
-    }
-
-    /// Returns the name of the CPU in the event file, for reports.
-    #[must_use]
-    pub fn cpu_name(&self) -> &str {
-        &self.cpu_name
-    }
-
-    /// Returns the events in use with the quantities that they count, for reports.
-    pub fn events(&self) -> impl Iterator<Item = (Quantity, &EventSpec)> {
-        self.sources
-            .iter()
-            .flat_map(|source| source.events.iter().map(move |event| (source.counts, event)))
     }
 
     /// Describes the quantities and the events that count them, as one sentence for people.
