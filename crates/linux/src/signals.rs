@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 pub use nix::sys::signal::Signal;
-use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, sigaction};
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, sigaction};
 
 /// Returns the signals by which a user, a supervisor or a closing terminal ends this command: those
 /// that it does not ignore. `nohup` starts a program that ignores SIGHUP, and a script's `&` one
@@ -23,6 +23,28 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     let failed = unsafe { libc::sigaction(signal as i32, ptr::null(), action.as_mut_ptr()) } != 0;
     // SAFETY: the call has written the action, because it did not fail.
     !failed && unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
+}
+
+/// Signals that are blocked in the thread that makes this, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct BlockedSignals {
+    before: SigSet,
+}
+
+impl BlockedSignals {
+    /// Blocks these signals besides those that are blocked already.
+    ///
+    /// # Errors
+    /// If the kernel refuses the mask.
+    pub(crate) fn new(signals: &SigSet) -> io::Result<Self> {
+        Ok(Self { before: signals.thread_swap_mask(SigmaskHow::SIG_BLOCK)? })
+    }
+}
+
+impl Drop for BlockedSignals {
+    fn drop(&mut self) {
+        let _ = self.before.thread_set_mask();
+    }
 }
 
 /// Blocks [`end_signals`] in the calling thread. Threads that it starts inherit the mask, so call

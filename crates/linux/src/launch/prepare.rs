@@ -3,14 +3,16 @@
 use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
+use nix::sys::signal::SigSet;
+
 use super::{Launch, LaunchError, PrivateDirectories, Process, limits, pipe};
 use crate::blocker::SpawnTarget;
+use crate::signals::BlockedSignals;
 
 /// Files that the child needs are moved here and above first, out of the way of 0 to 4.
 const ABOVE: RawFd = 10;
@@ -118,7 +120,8 @@ impl Prepared {
         // The vectors of pointers must outlive the clone, so they live here.
         let argv = pointers(&self.argv);
         let env = pointers(&self.env);
-        let mask = SignalsBlocked::new();
+        // No handler of memweir's may run in the child.
+        let blocked = BlockedSignals::new(&SigSet::all()).map_err(failed)?;
         let born = match self.group.take() {
             None => clone_process(None).map(|born| (born, Move::Nowhere)),
             Some(group) => clone_process(Some(group.as_fd()))
@@ -136,7 +139,7 @@ impl Prepared {
                 self.live(gate.as_raw_fd(), reports.as_raw_fd(), &into, &argv, &env)
             }
             (Born::Parent(process), _) => {
-                drop(mask);
+                drop(blocked);
                 Ok((process, File::from(gate_write), File::from(reports_read)))
             }
         }
@@ -208,28 +211,5 @@ fn clone_process(group: Option<BorrowedFd<'_>>) -> io::Result<Born> {
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
             Ok(Born::Parent(Process::new(pid as libc::pid_t, pidfd)))
         }
-    }
-}
-
-/// Keeps this thread's signals away while it lives, so that no handler of memweir's runs in the
-/// child.
-struct SignalsBlocked(libc::sigset_t);
-
-impl SignalsBlocked {
-    fn new() -> Self {
-        let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-        // SAFETY: sigfillset and pthread_sigmask initialize the sets that they are given.
-        unsafe {
-            libc::sigfillset(all.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
-            Self(before.assume_init())
-        }
-    }
-}
-
-impl Drop for SignalsBlocked {
-    fn drop(&mut self) {
-        // SAFETY: the set was filled by pthread_sigmask.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
     }
 }

@@ -7,14 +7,14 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use memweir_core::{JobId, Nanos};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::signal::Signal;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::{Exit, Process};
 use crate::blocker::{self, Mechanism};
 use crate::clock;
 use crate::guardian;
-use crate::signals::end_signals;
+use crate::signals::{BlockedSignals, end_signals};
 use crate::suspension::{self, Suspension};
 
 /// The [`end_signals`], blocked while this lives so that they can be waited for. Any number of
@@ -23,7 +23,7 @@ use crate::suspension::{self, Suspension};
 pub struct Signals {
     source: SignalFd,
     caught: OnceLock<Signal>,
-    before: SigSet,
+    _blocked: BlockedSignals,
     suspension: Option<(Suspension, guardian::Command)>,
     programs: Mutex<Programs>,
 }
@@ -56,10 +56,9 @@ impl Signals {
     pub fn caught() -> io::Result<Self> {
         let mask = end_signals();
         let source = SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-        let mut before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut before))?;
+        let blocked = BlockedSignals::new(&mask)?;
         let (caught, programs) = (OnceLock::new(), Mutex::default());
-        Ok(Self { source, caught, before, suspension: None, programs })
+        Ok(Self { source, caught, _blocked: blocked, suspension: None, programs })
     }
 
     /// Lets Ctrl-Z (SIGTSTP) stop the programs, too, until memweir is continued; should memweir be
@@ -136,11 +135,5 @@ impl Programs {
         suspension::stop();
         self.suspended += clock::monotonic() - began;
         blocker.run_all().map_err(io::Error::other)
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.before), None);
     }
 }

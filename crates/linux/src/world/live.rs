@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use memweir_core::{JobId, Nanos};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -16,7 +15,7 @@ use super::{Occurrence, World};
 use crate::blocker::SpawnTarget;
 use crate::foreign::ForeignProcess;
 use crate::launch::{Launch, LaunchError, Newborn, Process, launch};
-use crate::signals::end_signals;
+use crate::signals::{BlockedSignals, end_signals};
 use crate::suspension::{self, Suspension};
 use crate::waker::Waker;
 use crate::{affinity, clock};
@@ -38,7 +37,7 @@ pub struct Live {
     epoll: Epoll,
     timer: TimerFd,
     signals: SignalFd,
-    mask_before: SigSet,
+    _blocked: BlockedSignals,
     /// True once a signal has told the batch to end.
     stopped: bool,
     newborns: HashMap<JobId, Newborn>,
@@ -81,8 +80,7 @@ impl Live {
     /// If the kernel refuses a descriptor or the signal mask.
     pub fn new() -> io::Result<Self> {
         let mask = end_signals();
-        let mut mask_before = SigSet::empty();
-        pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&mask), Some(&mut mask_before))?;
+        let blocked = BlockedSignals::new(&mask)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = TimerFd::new(
             ClockId::CLOCK_MONOTONIC,
@@ -95,7 +93,7 @@ impl Live {
             epoll,
             timer,
             signals,
-            mask_before,
+            _blocked: blocked,
             stopped: false,
             newborns: HashMap::new(),
             processes: HashMap::new(),
@@ -181,7 +179,6 @@ impl Drop for Live {
         // Once a signal has stopped the batch, further ones have been obeyed too, and are consumed.
         // Otherwise a signal that came after the end of the last job stays pending for the caller.
         while self.stopped && matches!(self.signals.read_signal(), Ok(Some(_))) {}
-        let _ = pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&self.mask_before), None);
     }
 }
 
