@@ -4,9 +4,11 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use memweir_core::Nanos;
 use nix::errno::Errno;
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction};
 
+use crate::clock;
 use crate::signals::is_ignored;
 use crate::waker::Waker;
 
@@ -58,10 +60,12 @@ impl Suspension {
     }
 }
 
-/// Stops this process until somebody continues it.
-pub(crate) fn stop() {
+/// Stops this process until somebody continues it, and returns the time for which it stood.
+pub(crate) fn stop() -> Nanos {
+    let began = clock::monotonic();
     // A thread can always send itself a signal.
     let _ = raise(Signal::SIGSTOP);
+    clock::monotonic() - began
 }
 
 /// The handler.

@@ -12,7 +12,6 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use super::{Exit, Process};
 use crate::blocker::{self, Mechanism};
-use crate::clock;
 use crate::guardian;
 use crate::signals::{BlockedSignals, end_signals};
 use crate::suspension::{self, Suspension};
@@ -131,9 +130,7 @@ impl Programs {
             blocker.adopt(job, *first).map_err(io::Error::other)?;
         }
         blocker.block_all().map_err(io::Error::other)?;
-        let began = clock::monotonic();
-        suspension::stop();
-        self.suspended += clock::monotonic() - began;
+        self.suspended += suspension::stop();
         blocker.run_all().map_err(io::Error::other)
     }
 }

@@ -188,9 +188,7 @@ impl World for Live {
     }
 
     fn suspend(&mut self) {
-        let began = clock::monotonic();
-        suspension::stop();
-        self.suspended += clock::monotonic() - began;
+        self.suspended += suspension::stop();
     }
 
     fn wait(&mut self, until: Nanos) -> io::Result<Vec<Occurrence>> {
