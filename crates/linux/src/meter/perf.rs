@@ -30,7 +30,7 @@ use std::io;
 use std::path::Path;
 
 use memweir_core::input::InputError;
-use memweir_core::{JobId, Media, Nanos};
+use memweir_core::{Counts, JobId, Media, Nanos};
 
 use self::counters::{EventCounter, Scope};
 use self::events::{CpuEvents, EventFile, Quantity, Source};
@@ -56,11 +56,28 @@ pub enum PerfOpenError {
     Unavailable(Probe),
 }
 
-/// The events of one job.
+/// The events of one job, or of one control group on every CPU.
 #[derive(Debug, Default)]
-struct JobCounters {
+struct CounterSet {
     counters: Vec<EventCounter>,
     so_far: ByMedium,
+}
+
+impl CounterSet {
+    /// Returns the counts since the start and the troubles that users should know of, or the event
+    /// that cannot be read and its error.
+    fn read(&mut self) -> Result<(Counts, Vec<String>), (String, io::Error)> {
+        let mut sums = media::Sums::default();
+        let mut troubles = Vec::new();
+        for counter in &mut self.counters {
+            let count = counter.read().map_err(|error| (counter.name().to_owned(), error))?;
+            sums.add(counter.sorted(), count);
+            if let Some(trouble) = counter.trouble() {
+                troubles.push(format!("event {} {trouble}", counter.name()));
+            }
+        }
+        Ok((self.so_far.update(&sums), troubles))
+    }
 }
 
 /// Counts hardware events, chosen for this CPU from an event file.
@@ -70,7 +87,7 @@ pub struct PerfMeter {
     scope: Scope,
     media: Media,
     caveats: Vec<String>,
-    jobs: BTreeMap<JobId, JobCounters>,
+    jobs: BTreeMap<JobId, CounterSet>,
     sampling: Option<Sampling>,
     notices: Vec<String>,
     /// Messages given already: the same trouble in 500 jobs is reported once.
@@ -277,7 +294,7 @@ impl Meter for PerfMeter {
                 counters.push(counter.map_err(|e| counters::open_error(e, &event.name, job))?);
             }
         }
-        self.jobs.insert(job, JobCounters { counters, so_far: ByMedium::default() });
+        self.jobs.insert(job, CounterSet { counters, ..CounterSet::default() });
         if let Some(Err(error)) = self.sampling.as_mut().map(|sampling| sampling.attach(job, pid)) {
             // The counts are worth more than the phases.
             self.tell(job, format!("instruction pointers are not sampled: {error}"));
@@ -286,23 +303,15 @@ impl Meter for PerfMeter {
     }
 
     fn read(&mut self, job: JobId, _: Nanos, _: Nanos) -> Result<Reading, MeterError> {
-        let JobCounters { counters, so_far } = self
+        let (counts, troubles) = self
             .jobs
             .get_mut(&job)
-            .ok_or_else(|| MeterError::Unsupported(format!("job {job} is not being counted")))?;
-        let mut sums = media::Sums::default();
-        let mut troubles = Vec::new();
-        for counter in counters {
-            let count = counter.read().map_err(|source| MeterError::Os {
-                what: format!("reading event {} of job {job}", counter.name()),
+            .ok_or_else(|| MeterError::Unsupported(format!("job {job} is not being counted")))?
+            .read()
+            .map_err(|(event, source)| MeterError::Os {
+                what: format!("reading event {event} of job {job}"),
                 source,
             })?;
-            sums.add(counter.sorted(), count);
-            if let Some(trouble) = counter.trouble() {
-                troubles.push(format!("event {} {trouble}", counter.name()));
-            }
-        }
-        let counts = so_far.update(&sums);
         for trouble in troubles {
             self.tell(job, trouble);
         }

@@ -12,9 +12,9 @@ use memweir_core::Media;
 
 use super::counters::{self, EventCounter, Scope};
 use super::events::{EventFile, Quantity, Source};
-use super::media::{self, ByMedium, Sorted};
+use super::media::Sorted;
 use super::probe::{self, Privileges};
-use super::{PerfOpenError, describe, entry_for_this_cpu, first_sources, seen};
+use super::{CounterSet, PerfOpenError, describe, entry_for_this_cpu, first_sources, seen};
 use crate::cgroup_tree::CgroupTree;
 use crate::launch::limits;
 use crate::meter::cgroup::{GroupId, GroupMeter, GroupMeterError, GroupReading, Reason};
@@ -27,17 +27,10 @@ pub struct PerfGroupMeter {
     sources: Vec<Source>,
     scope: Scope,
     caveats: Vec<String>,
-    groups: BTreeMap<GroupId, Counters>,
+    groups: BTreeMap<GroupId, CounterSet>,
     notices: Vec<String>,
     /// Messages given already: the same trouble in 500 groups is reported once.
     told: BTreeSet<String>,
-}
-
-/// The events of one group on every CPU.
-#[derive(Default)]
-struct Counters {
-    counters: Vec<EventCounter>,
-    so_far: ByMedium,
 }
 
 impl PerfGroupMeter {
@@ -163,27 +156,22 @@ impl GroupMeter for PerfGroupMeter {
                 },
                 _ => GroupMeterError::os(&format!("opening {what}"), &error),
             })?;
-        self.groups.insert(group, Counters { counters, so_far: ByMedium::default() });
+        self.groups.insert(group, CounterSet { counters, ..CounterSet::default() });
         Ok(())
     }
 
     fn read(&mut self, group: GroupId) -> Result<GroupReading, GroupMeterError> {
-        let Counters { counters, so_far } =
+        let counters =
             self.groups.get_mut(&group).ok_or_else(|| GroupMeterError::not_attached(group))?;
-        let mut sums = media::Sums::default();
-        for counter in counters {
-            let count = counter.read().map_err(|error| {
-                GroupMeterError::os(&format!("reading event {}", counter.name()), &error)
-            })?;
-            sums.add(counter.sorted(), count);
-            if let Some(trouble) = counter.trouble() {
-                let text = format!("event {} {trouble}", counter.name());
-                if self.told.insert(text.clone()) {
-                    self.notices.push(text);
-                }
+        let (counts, troubles) = counters.read().map_err(|(event, error)| {
+            GroupMeterError::os(&format!("reading event {event}"), &error)
+        })?;
+        for text in troubles {
+            if self.told.insert(text.clone()) {
+                self.notices.push(text);
             }
         }
-        Ok(GroupReading { counts: so_far.update(&sums), domains: Vec::new() })
+        Ok(GroupReading { counts, domains: Vec::new() })
     }
 
     fn detach(&mut self, group: GroupId) {
