@@ -103,15 +103,16 @@ impl PerfMeter {
         media: &Media,
         sample: SampleIps,
     ) -> Result<Self, PerfOpenError> {
-        let files = match event_file {
-            Some(path) => vec![EventFile::read(path)?],
-            None => EventFile::shipped()?,
-        };
+        let files = event_files(event_file)?;
         let privileges = Privileges::of_this_process();
         let entry = entry_for_this_cpu(&files, &privileges)?;
-        let (scope, sources) = choose_sources(entry, media, &privileges)?;
-        let mut caveats = entry.caveats.clone();
-        caveats.extend(sources.iter().flat_map(|source| source.caveats.iter().cloned()));
+        let (scope, sources) = first_sources(
+            entry,
+            media,
+            |source, scope| counters::try_events(&source.events, scope),
+            |event, error| probe::refused(event, error, &privileges),
+        )?;
+        let mut caveats = caveats_of(entry, &sources);
         caveats.extend(media::caveat(&sources));
         if scope == Scope::UserOnly {
             caveats.push(format!(
@@ -197,6 +198,14 @@ fn open_sampling(caveats: &mut Vec<String>) -> Option<Sampling> {
     }
 }
 
+/// Reads the user's event file, or those that come with memweir.
+fn event_files(path: Option<&Path>) -> Result<Vec<EventFile>, InputError> {
+    match path {
+        Some(path) => Ok(vec![EventFile::read(path)?]),
+        None => EventFile::shipped(),
+    }
+}
+
 /// Returns the entry for this machine, or the reason why there is none.
 fn entry_for_this_cpu<'a>(
     files: &'a [EventFile],
@@ -215,22 +224,8 @@ fn entry_for_this_cpu<'a>(
         .ok_or_else(|| PerfOpenError::Unavailable(probe::no_entry(&cpu, files, privileges)))
 }
 
-/// Chooses the first source of each quantity whose events all open here. Reads are indispensable.
-fn choose_sources(
-    entry: &CpuEvents,
-    media: &Media,
-    privileges: &Privileges,
-) -> Result<(Scope, Vec<Source>), PerfOpenError> {
-    first_sources(
-        entry,
-        media,
-        |source, scope| counters::try_events(&source.events, scope),
-        |event, error| probe::refused(event, error, privileges),
-    )
-}
-
-/// Chooses the first source of each quantity for which `try_source` succeeds; `refused` makes the
-/// answer from an event that reads need and its error.
+/// Chooses the first source of each quantity for which `try_source` succeeds. Reads are
+/// indispensable; `refused` makes the answer from an event that they need and its error.
 fn first_sources(
     entry: &CpuEvents,
     media: &Media,
@@ -258,6 +253,12 @@ fn first_sources(
     }
     let refusal = refusal.unwrap_or_else(|| Probe::missing("the event file counts no reads"));
     Err(PerfOpenError::Unavailable(refusal))
+}
+
+/// Returns the caveats of a CPU's entry and of the sources in use.
+fn caveats_of(entry: &CpuEvents, sources: &[Source]) -> Vec<String> {
+    let of_sources = sources.iter().flat_map(|source| &source.caveats);
+    entry.caveats.iter().chain(of_sources).cloned().collect()
 }
 
 /// Returns what counters of these sources see, of a job or of a control group.

@@ -82,13 +82,7 @@ pub(crate) fn counts(event: BorrowedFd<'_>) -> io::Result<bool> {
 
 /// Opens each event on this process for a moment. Returns the first that is refused, and the error.
 pub(super) fn try_events(events: &[EventSpec], scope: Scope) -> Result<(), (String, io::Error)> {
-    // All are held open together: an event may be refused only because another one is open.
-    let mut open = Vec::with_capacity(events.len());
-    for event in events {
-        let counter = builder(event.encoding, scope).build();
-        open.push(counter.map_err(|error| (event.name.clone(), error))?);
-    }
-    Ok(())
+    try_together(events, |event| builder(event.encoding, scope).build())
 }
 
 /// Opens each event on one CPU for a control group for a moment. Returns the first that is refused,
@@ -99,12 +93,16 @@ pub(super) fn try_group_events(
     group: &File,
     cpu: usize,
 ) -> Result<(), (String, io::Error)> {
-    let mut open = Vec::with_capacity(events.len());
-    for event in events {
-        let counter = group_builder(event.encoding, scope, group, cpu).build();
-        open.push(counter.map_err(|error| (event.name.clone(), error))?);
-    }
-    Ok(())
+    try_together(events, |event| group_builder(event.encoding, scope, group, cpu).build())
+}
+
+/// Opens all of these events together: one may be refused only because another one is open.
+fn try_together(
+    events: &[EventSpec],
+    open: impl Fn(&EventSpec) -> io::Result<Counter>,
+) -> Result<(), (String, io::Error)> {
+    let opened = events.iter().map(|event| open(event).map_err(|e| (event.name.clone(), e)));
+    opened.collect::<Result<Vec<_>, _>>().map(drop)
 }
 
 /// Opens one generic event on this process for a moment, to learn whether there is a PMU.

@@ -11,10 +11,13 @@ use std::path::Path;
 use memweir_core::Media;
 
 use super::counters::{self, EventCounter, Scope};
-use super::events::{EventFile, Quantity, Source};
+use super::events::{Quantity, Source};
 use super::media::Sorted;
 use super::probe::{self, Privileges};
-use super::{CounterSet, PerfOpenError, describe, entry_for_this_cpu, first_sources, seen};
+use super::{
+    CounterSet, PerfOpenError, caveats_of, describe, entry_for_this_cpu, event_files,
+    first_sources, seen,
+};
 use crate::cgroup_tree::CgroupTree;
 use crate::launch::limits;
 use crate::meter::cgroup::{GroupId, GroupMeter, GroupMeterError, GroupReading, Reason};
@@ -40,10 +43,7 @@ impl PerfGroupMeter {
     /// # Errors
     /// The event file is refused, or the machine does not count control groups.
     pub fn open(tree: &CgroupTree, event_file: Option<&Path>) -> Result<Self, PerfOpenError> {
-        let files = match event_file {
-            Some(path) => vec![EventFile::read(path)?],
-            None => EventFile::shipped()?,
-        };
+        let files = event_files(event_file)?;
         let privileges = Privileges::of_this_process();
         let entry = entry_for_this_cpu(&files, &privileges)?;
         let unavailable = |what: &str, error: io::Error| {
@@ -60,8 +60,7 @@ impl PerfGroupMeter {
             |event, error| probe::refused_for_groups(event, error, &privileges),
         )?;
         limits::raise_open_files();
-        let mut caveats = entry.caveats.clone();
-        caveats.extend(sources.iter().flat_map(|source| source.caveats.iter().cloned()));
+        let mut caveats = caveats_of(entry, &sources);
         if scope == Scope::UserOnly {
             caveats.push(format!("The kernel's own accesses are not counted: {privileges}."));
         }
