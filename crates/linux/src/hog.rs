@@ -99,11 +99,7 @@ impl Hog {
             let bytes = (run * LINE_BYTES) as usize;
             let source = &self.source[offset..offset + bytes];
             let target = &mut self.target[offset..offset + bytes];
-            match self.kernel {
-                Kernel::Copy => arch::copy(source, target, idle),
-                Kernel::Read => arch::read(source, idle),
-                Kernel::Stream => arch::stream(source, target, idle),
-            }
+            arch::steps(self.kernel, source, target, idle);
             self.position = (self.position + run) % self.lines;
             left -= run;
         }
@@ -140,7 +136,7 @@ pub fn pin_thread(cpu: usize) -> io::Result<()> {
 mod arch {
     use std::arch::asm;
 
-    use super::LINE_BYTES;
+    use super::{Kernel, LINE_BYTES};
 
     macro_rules! line_loop {
         ($body:literal, $source:expr, $target:expr, $lines:expr, $idle:expr) => {
@@ -174,68 +170,41 @@ mod arch {
         };
     }
 
-    /// Returns the lines in both slices; the loops count down from it, so it must not be zero.
-    fn lines(source: &[u8], target: &[u8]) -> u64 {
+    /// Does a step of the kernel for each line of both slices, which have the same whole lines.
+    pub(super) fn steps(kernel: Kernel, source: &[u8], target: &mut [u8], idle: u32) {
         assert!(source.len() == target.len() && source.len().is_multiple_of(LINE_BYTES as usize));
-        source.len() as u64 / LINE_BYTES
-    }
-
-    pub(super) fn copy(source: &[u8], target: &mut [u8], idle: u32) {
-        let lines = lines(source, target);
+        let lines = source.len() as u64 / LINE_BYTES;
+        // The loops count down from it.
         if lines == 0 {
             return;
         }
-        // SAFETY: the loop reads 8 bytes at the start of each of `lines` lines of `source` and
-        // writes 8 bytes at the start of as many of `target`; `lines` checked that both slices
-        // are that long. All registers used are declared, no stack is.
+        let (source, target) = (source.as_ptr(), target.as_mut_ptr());
+        // SAFETY: the loops read at most 64 bytes at each of `lines` lines of `source` and write at
+        // most as many at each of `lines` lines of `target`; both slices are that long. The moves
+        // accept any alignment. All registers used are declared, no stack is.
         unsafe {
-            line_loop!(
-                "mov rax, qword ptr [{source}]\n mov qword ptr [{target}], rax",
-                source.as_ptr(),
-                target.as_mut_ptr(),
-                lines,
-                idle
-            );
-        }
-    }
-
-    pub(super) fn read(source: &[u8], idle: u32) {
-        let lines = lines(source, source);
-        if lines == 0 {
-            return;
-        }
-        // SAFETY: the loop reads 8 bytes at the start of each of `lines` lines of `source`, which
-        // is that long, and writes nothing. All registers used are declared, no stack is.
-        unsafe {
-            line_loop!(
-                "mov rax, qword ptr [{source}]",
-                source.as_ptr(),
-                source.as_ptr(),
-                lines,
-                idle
-            );
-        }
-    }
-
-    pub(super) fn stream(source: &[u8], target: &mut [u8], idle: u32) {
-        let lines = lines(source, target);
-        if lines == 0 {
-            return;
-        }
-        // SAFETY: the loop reads 64 bytes at each of `lines` lines of `source` and writes 64 bytes
-        // at as many of `target`; `lines` checked that both slices are that long. The moves accept
-        // any alignment. All registers used are declared, no stack is.
-        unsafe {
-            line_loop!(
-                "movups xmm0, [{source}]\n movups xmm1, [{source} + 16]\n \
-                 movups xmm2, [{source} + 32]\n movups xmm3, [{source} + 48]\n \
-                 movups [{target}], xmm0\n movups [{target} + 16], xmm1\n \
-                 movups [{target} + 32], xmm2\n movups [{target} + 48], xmm3",
-                source.as_ptr(),
-                target.as_mut_ptr(),
-                lines,
-                idle
-            );
+            match kernel {
+                Kernel::Copy => line_loop!(
+                    "mov rax, qword ptr [{source}]\n mov qword ptr [{target}], rax",
+                    source,
+                    target,
+                    lines,
+                    idle
+                ),
+                Kernel::Read => {
+                    line_loop!("mov rax, qword ptr [{source}]", source, target, lines, idle)
+                }
+                Kernel::Stream => line_loop!(
+                    "movups xmm0, [{source}]\n movups xmm1, [{source} + 16]\n \
+                     movups xmm2, [{source} + 32]\n movups xmm3, [{source} + 48]\n \
+                     movups [{target}], xmm0\n movups [{target} + 16], xmm1\n \
+                     movups [{target} + 32], xmm2\n movups [{target} + 48], xmm3",
+                    source,
+                    target,
+                    lines,
+                    idle
+                ),
+            }
         }
     }
 }
@@ -245,34 +214,20 @@ mod arch {
 mod arch {
     use std::hint::black_box;
 
-    const LINE: usize = super::LINE_BYTES as usize;
+    use super::{Kernel, LINE_BYTES};
 
-    fn wait(idle: u32) {
-        for k in 0..idle {
-            black_box(k);
-        }
-    }
-
-    pub(super) fn copy(source: &[u8], target: &mut [u8], idle: u32) {
-        for (from, to) in source.chunks_exact(LINE).zip(target.chunks_exact_mut(LINE)) {
-            to[..8].copy_from_slice(black_box(&from[..8]));
-            black_box(&mut *to);
-            wait(idle);
-        }
-    }
-
-    pub(super) fn read(source: &[u8], idle: u32) {
-        for from in source.chunks_exact(LINE) {
-            black_box(from[0]);
-            wait(idle);
-        }
-    }
-
-    pub(super) fn stream(source: &[u8], target: &mut [u8], idle: u32) {
-        for (from, to) in source.chunks_exact(LINE).zip(target.chunks_exact_mut(LINE)) {
-            to.copy_from_slice(black_box(from));
-            black_box(&mut *to);
-            wait(idle);
+    pub(super) fn steps(kernel: Kernel, source: &[u8], target: &mut [u8], idle: u32) {
+        let line = LINE_BYTES as usize;
+        for (from, to) in source.chunks_exact(line).zip(target.chunks_exact_mut(line)) {
+            match kernel {
+                Kernel::Copy => to[..8].copy_from_slice(black_box(&from[..8])),
+                Kernel::Read => _ = black_box(from[0]),
+                Kernel::Stream => to.copy_from_slice(black_box(from)),
+            }
+            black_box(to);
+            for k in 0..idle {
+                black_box(k);
+            }
         }
     }
 }
