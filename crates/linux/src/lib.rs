@@ -10,6 +10,7 @@ pub mod blocker;
 mod cgroup;
 pub mod cgroup_tree;
 pub mod clock;
+mod companion;
 pub mod cpu_use;
 pub mod fake;
 mod files;

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use memweir_abi::softpmu::program::{EmulatorCommand, GateOption};
 
 use crate::MissingFeature;
+use crate::companion::Companion;
 use crate::launch::Launch;
 use crate::probe::Probe;
 
@@ -18,11 +19,13 @@ pub use program::Program;
 /// Name of the emulator.
 const EMULATOR: &str = "qemu-x86_64";
 
-/// File name of the plugin.
-const PLUGIN: &str = "libmemweir_qemu_pmu.so";
-
-/// Variable that names the plugin.
-const PLUGIN_VARIABLE: &str = "MEMWEIR_PLUGIN";
+/// The plugin.
+const PLUGIN: Companion = Companion {
+    what: "plugin",
+    file: "libmemweir_qemu_pmu.so",
+    package: "memweir-qemu-pmu",
+    variable: "MEMWEIR_PLUGIN",
+};
 
 /// The first version with AVX2, without which programs for x86-64-v3 do not run.
 const OLDEST: (u32, u32) = (7, 2);
@@ -76,7 +79,7 @@ impl Qemu {
                 format!("{}.{} or later is needed", OLDEST.0, OLDEST.1),
             ));
         }
-        let qemu = Self { emulator, version, plugin: find_plugin(paths)? };
+        let qemu = Self { emulator, version, plugin: PLUGIN.find(paths.plugin.as_deref())? };
         qemu.try_plugin()?;
         Ok(qemu)
     }
@@ -191,31 +194,6 @@ fn in_path(name: &str) -> Option<PathBuf> {
         .map(|directory| directory.join(name))
         .find(|candidate| candidate.is_file())
         .and_then(|found| found.canonicalize().ok())
-}
-
-fn find_plugin(paths: &QemuPaths) -> Result<PathBuf, QemuError> {
-    let named = paths.plugin.clone().or_else(|| std::env::var_os(PLUGIN_VARIABLE).map(Into::into));
-    if let Some(path) = named {
-        return path.canonicalize().map_err(|e| {
-            missing(format!("{}: {e}", path.display()), "name the file of the plugin")
-        });
-    }
-    let executable = std::env::current_exe().unwrap_or_default();
-    let directory = executable.parent().unwrap_or(Path::new("/"));
-    // `deps` is where cargo leaves the library when it builds it for another package's tests.
-    ["", "../lib/memweir", "deps", ".."]
-        .into_iter()
-        .map(|place| directory.join(place).join(PLUGIN))
-        .find_map(|candidate| candidate.canonicalize().ok())
-        .ok_or_else(|| {
-            missing(
-                format!(
-                    "{PLUGIN} was not found beside {} or in ../lib/memweir",
-                    executable.display()
-                ),
-                format!("build it with `cargo build -p memweir-qemu-pmu` or set {PLUGIN_VARIABLE}"),
-            )
-        })
 }
 
 fn version_of(emulator: &Path) -> Result<(u32, u32), QemuError> {
