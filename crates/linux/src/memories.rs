@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use memweir_core::Bytes;
 
 use crate::files::{Files, KernelFiles};
-use crate::topology::parse_cpu_list;
+use crate::topology::{self, parse_cpu_list};
 
 /// A NUMA node with memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,11 +182,11 @@ pub fn free_on(node: usize) -> Option<Bytes> {
 /// Returns the memory of this machine that programs could get now.
 #[must_use]
 pub fn available() -> Option<Bytes> {
-    amount(&std::fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
+    topology::meminfo("MemAvailable").ok()
 }
 
 /// Parses lines such as `Node 1 MemTotal:  24684100 kB` and `MemAvailable:   24145208 kB`.
-fn amount(meminfo: &str, what: &str) -> Option<Bytes> {
+pub(crate) fn amount(meminfo: &str, what: &str) -> Option<Bytes> {
     let kib = meminfo.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         (name.split(' ').next_back() == Some(what)).then(|| value.trim().strip_suffix("kB"))?

@@ -10,6 +10,7 @@ use std::path::Path;
 use memweir_core::Bytes;
 use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 
+use crate::memories;
 use crate::memory_limit::memory_limit;
 
 /// Caches assumed where the machine does not report them: those of a common server core.
@@ -73,7 +74,7 @@ pub fn memory() -> io::Result<Bytes> {
 /// Returns an amount of `/proc/meminfo`.
 pub(crate) fn meminfo(key: &str) -> io::Result<Bytes> {
     let text = fs::read_to_string("/proc/meminfo")?;
-    parse_amount(&text, key).ok_or_else(|| {
+    memories::amount(&text, key).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidData, format!("/proc/meminfo has no {key}"))
     })
 }
@@ -102,11 +103,6 @@ fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
         let (name, value) = line.split_once(':')?;
         (name.trim() == key).then_some(value.trim())
     })
-}
-
-fn parse_amount(meminfo: &str, key: &str) -> Option<Bytes> {
-    let kib: u64 = value_of(meminfo, key)?.strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024).map(Bytes)
 }
 
 /// One data or unified cache of a CPU.
@@ -303,17 +299,12 @@ mod tests {
         let text = "processor\t: 0\nflags\t\t: fpu hypervisor_x sse\n";
         assert!(!has_flag(text, "hypervisor"));
         assert!(has_flag(text, "sse"));
-        assert_eq!(
-            parse_amount("MemTotal:  2048 kB\nMemFree: 1 kB\n", "MemTotal"),
-            Some(Bytes(2 << 20))
-        );
-        assert_eq!(parse_amount("MemFree: 1 kB\n", "MemTotal"), None);
     }
 
     proptest! {
         #[test]
         fn parsers_never_panic(text: String, other: String, third: String) {
-            let _ = (parse_size(&text), parse_cpu_list(&text), parse_amount(&text, "MemTotal"));
+            let _ = (parse_size(&text), parse_cpu_list(&text));
             let _ = (has_flag(&text, &other), parse_geometry(&text, &other, &third));
         }
 

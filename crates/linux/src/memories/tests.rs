@@ -83,6 +83,13 @@ fn a_kernel_without_numa_tells_nothing() {
 }
 
 #[test]
+fn an_amount_is_that_of_its_own_line() {
+    let text = "MemTotal:  2048 kB\nMemFree: 1 kB\n";
+    assert_eq!(amount(text, "MemTotal"), Some(Bytes(2 << 20)));
+    assert_eq!(amount(text, "MemAvailable"), None);
+}
+
+#[test]
 fn this_machine_has_a_node_with_cpus_if_any() {
     let nodes = Memories::here().nodes;
     assert!(nodes.is_empty() || nodes.iter().any(|node| node.has_cpus), "{nodes:?}");

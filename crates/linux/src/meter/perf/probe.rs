@@ -7,9 +7,10 @@ use memweir_core::Media;
 
 use super::events::{Encoding, EventFile};
 use super::{PerfMeter, PerfOpenError, SampleIps, counters};
-use crate::host::{CAP_PERFMON, CAP_SYS_ADMIN, effective_capabilities};
+use crate::host::{CAP_PERFMON, CAP_SYS_ADMIN, has_capability};
 use crate::meter::cpu::CpuModel;
 use crate::probe::Probe;
+use crate::topology;
 
 /// The capabilities that lift `perf_event_paranoid`: one of them is enough.
 const LIFTING: u64 = CAP_PERFMON | CAP_SYS_ADMIN;
@@ -38,9 +39,8 @@ impl Privileges {
         let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
             .ok()
             .and_then(|text| text.trim().parse().ok());
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let uid = nix::unistd::geteuid().as_raw();
-        Self { paranoid, uid, capable: effective_capabilities(&status) & LIFTING != 0 }
+        Self { paranoid, uid, capable: has_capability(LIFTING) }
     }
 }
 
@@ -106,8 +106,7 @@ pub(super) fn refused_for_groups(event: &str, error: &io::Error, privileges: &Pr
 }
 
 fn no_pmu(event: &str) -> Probe {
-    let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    if is_virtual(&cpuinfo) {
+    if topology::is_virtual() {
         Probe::missing("this virtual machine has no PMU").help(
             "give the guest a virtual PMU (libvirt: <pmu state='on'/> with host-passthrough; \
              clouds: a metal or dedicated-host instance)",
@@ -118,25 +117,12 @@ fn no_pmu(event: &str) -> Probe {
     }
 }
 
-/// Returns true if the text of `/proc/cpuinfo` is that of a virtual machine (on x86; ARM does not
-/// say).
-fn is_virtual(cpuinfo: &str) -> bool {
-    let flags = cpuinfo.lines().find(|line| line.starts_with("flags"));
-    flags.is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn nobody() -> Privileges {
         Privileges { paranoid: Some(3), uid: 1000, capable: false }
-    }
-
-    #[test]
-    fn tells_virtual_machines() {
-        assert!(is_virtual("model : 1\nflags\t\t: fpu hypervisor lahf_lm\n"));
-        assert!(!is_virtual("flags\t\t: fpu lahf_lm\nbugs: hypervisor\n"));
     }
 
     #[test]
