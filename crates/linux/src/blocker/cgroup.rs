@@ -83,12 +83,9 @@ impl CgroupBlocker {
             notices: Vec::new(),
         };
         let switch = blocker.parent.join(version.switch());
-        match blocker.files.open(&switch) {
-            Ok(file) => blocker.switch = Some(file),
-            Err(source) => {
-                return Err(BlockError::new(format!("opening {}", switch.display()), source));
-            }
-        }
+        let opened = blocker.files.open(&switch);
+        let failed = |source| BlockError::new(format!("opening {}", switch.display()), source);
+        blocker.switch = Some(opened.map_err(failed)?);
         Ok(blocker)
     }
 
@@ -176,18 +173,9 @@ impl CgroupBlocker {
         self.leaves.get(&job).map(|leaf| &*leaf.path).ok_or_else(|| BlockError::unknown(job))
     }
 
-    /// Freezes one job, beside the jobs that [`run_only`](Blocker::run_only) blocks. The guardian
-    /// must live, to thaw it.
-    pub(super) fn freeze_job(&mut self, job: JobId) -> Result<(), BlockError> {
-        self.set_job(job, Freeze::On)
-    }
-
-    /// Thaws a job that was frozen alone.
-    pub(super) fn thaw_job(&mut self, job: JobId) -> Result<(), BlockError> {
-        self.set_job(job, Freeze::Off)
-    }
-
-    fn set_job(&mut self, job: JobId, freeze: Freeze) -> Result<(), BlockError> {
+    /// Freezes one job, beside the jobs that [`run_only`](Blocker::run_only) blocks, or thaws one
+    /// that was frozen so. The guardian of a frozen job must live, to thaw it.
+    pub(super) fn set_job(&mut self, job: JobId, freeze: Freeze) -> Result<(), BlockError> {
         let (files, version) = (Arc::clone(&self.files), self.version);
         self.leaf(job)?.set(&*files, version, freeze)
     }
@@ -199,8 +187,9 @@ impl CgroupBlocker {
     }
 }
 
+/// The state that a group's switch asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Freeze {
+pub(super) enum Freeze {
     On,
     Off,
 }

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_scx::{Scheduler, Slot, Usage, WATCHDOG};
 
-use super::cgroup::CgroupBlocker;
+use super::cgroup::{CgroupBlocker, Freeze};
 use super::limits::{BandwidthLimits, Budget, LimitFailure, LimitUse};
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 use crate::files::Files;
@@ -165,7 +165,7 @@ impl SchedExtBlocker {
         let mut result = Ok(());
         for (id, job) in &mut self.jobs {
             if job.state == State::Frozen {
-                result = result.and(self.groups.thaw_job(*id));
+                result = result.and(self.groups.set_job(*id, Freeze::Off));
                 job.state = State::Held(Instant::now());
             }
         }
@@ -182,7 +182,7 @@ impl SchedExtBlocker {
                 continue;
             }
             let relieved = match is_guarded {
-                true => self.groups.freeze_job(*id).map(|()| State::Frozen),
+                true => self.groups.set_job(*id, Freeze::On).map(|()| State::Frozen),
                 false => Ok(State::Running),
             };
             match relieved {
@@ -200,7 +200,7 @@ impl SchedExtBlocker {
         for (id, job) in &mut self.jobs {
             job.state = match (is_chosen(*id), job.state) {
                 (true, State::Frozen) => {
-                    result = result.and(self.groups.thaw_job(*id));
+                    result = result.and(self.groups.set_job(*id, Freeze::Off));
                     State::Running
                 }
                 (true, _) => State::Running,
