@@ -27,7 +27,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -169,20 +169,16 @@ impl Watcher {
         let failed = |error| failure(command, error);
         let (orders, pipe) = crate::launch::pipe().map_err(failed)?;
         let (ready, its_output) = crate::launch::pipe().map_err(failed)?;
-        let program = Path::new(&command.program).as_os_str().to_owned();
-        let null = || File::options().read(true).write(true).open("/dev/null");
+        let program = command.program.clone();
+        let mut argv = vec![program.clone().into_os_string()];
+        argv.extend(command.args.iter().cloned());
         let description = Launch {
-            program: command.program.clone(),
-            argv: [program].into_iter().chain(command.args.iter().cloned()).collect(),
             env: std::env::vars_os().collect(),
             // It may outlive memweir by hours and must not keep a mount busy.
             directory: Some("/".into()),
             stdin: orders.into(),
             stdout: its_output.into(),
-            stderr: null().map_err(failed)?,
-            cpus: Vec::new(),
-            fifo: None,
-            private: None,
+            ..Launch::silent(program, argv).map_err(failed)?
         };
         let process = launch(&description, &SpawnTarget::Session)?.exec()?;
         // Closes our copies of its ends: with these open its death would go unnoticed.

@@ -8,17 +8,12 @@ use super::*;
 /// A job of `sh -c script` with its output in a file of its own.
 fn shell(script: &str) -> (Launch, File) {
     let output = tempfile::tempfile().unwrap();
+    let argv = ["sh", "-c", script].map(OsString::from).to_vec();
     let launch = Launch {
-        program: "/bin/sh".into(),
-        argv: ["sh", "-c", script].map(OsString::from).to_vec(),
         env: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
-        directory: None,
-        stdin: File::open("/dev/null").unwrap(),
         stdout: output.try_clone().unwrap(),
         stderr: output.try_clone().unwrap(),
-        cpus: Vec::new(),
-        fifo: None,
-        private: None,
+        ..Launch::silent("/bin/sh".into(), argv).unwrap()
     };
     (launch, output)
 }

@@ -51,16 +51,10 @@ impl Job {
         let mut argv = vec![program.file_name().unwrap().to_owned()];
         argv.extend(arguments.iter().map(Into::into));
         let launch = Launch {
-            program: program.to_owned(),
-            argv,
             env: std::env::vars_os().filter(|(name, _)| name == "PATH").collect(),
-            directory: None,
-            stdin: File::open("/dev/null").unwrap(),
             stdout: stdout.try_clone().unwrap(),
             stderr: stderr.try_clone().unwrap(),
-            cpus: Vec::new(),
-            fifo: None,
-            private: None,
+            ..Launch::silent(program.to_owned(), argv).unwrap()
         };
         Self { launch, stdout, stderr }
     }
