@@ -84,7 +84,9 @@ impl Prepared {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGCONT, 0, 0, 0);
             }
             if let Move::Into(directory) = into {
-                check(enter_group(directory.as_raw_fd()), Step::Cgroup, reports);
+                // In both versions, 0 stands for the process that writes it.
+                let entered = write_to(directory.as_raw_fd(), c"cgroup.procs", b"0");
+                check(entered, Step::Cgroup, reports);
             }
             for (target, fd) in (0..).zip(&self.stdio) {
                 check(libc::dup2(fd.as_raw_fd(), target), Step::Files, reports);
@@ -188,20 +190,22 @@ unsafe fn unblock_signals() {
     }
 }
 
-/// Moves the calling process into the cgroup `directory`.
+/// Writes `content` with one call to the file `path`, which is below `directory` unless it is an
+/// absolute path.
 ///
 /// # Safety
 ///
 /// For a child before exec.
-unsafe fn enter_group(directory: RawFd) -> libc::c_int {
-    const PROCS: &CStr = c"cgroup.procs";
-    // SAFETY: the strings are static; "0" stands for the writing process in both versions.
+pub(super) unsafe fn write_to(directory: RawFd, path: &CStr, content: &[u8]) -> libc::c_int {
+    // SAFETY: pointer and length are those of `content`; the descriptor is this function's own.
     unsafe {
-        let file = libc::openat(directory, PROCS.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        let file = libc::openat(directory, path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
         if file == -1 {
             return -1;
         }
-        if libc::write(file, c"0".as_ptr().cast(), 1) == 1 { 0 } else { -1 }
+        let written = libc::write(file, content.as_ptr().cast(), content.len());
+        libc::close(file);
+        if written == -1 { -1 } else { 0 }
     }
 }
 

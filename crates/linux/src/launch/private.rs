@@ -17,6 +17,7 @@ use std::ptr;
 use memweir_core::Bytes;
 use nix::unistd::{AccessFlags, access};
 
+use super::child::write_to;
 use super::{Launch, launch};
 use crate::blocker::SpawnTarget;
 use crate::cgroup::unescape;
@@ -125,9 +126,9 @@ impl PrivateDirectories {
                 options = LAYERS_OF_USER;
                 if self.user_namespace == UserNamespace::Refused
                     || libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) == -1
-                    || write_to(c"/proc/self/setgroups", b"deny") == -1
-                    || write_to(c"/proc/self/uid_map", self.ids[0].as_bytes()) == -1
-                    || write_to(c"/proc/self/gid_map", self.ids[1].as_bytes()) == -1
+                    || write_to(libc::AT_FDCWD, c"/proc/self/setgroups", b"deny") == -1
+                    || write_to(libc::AT_FDCWD, c"/proc/self/uid_map", self.ids[0].as_bytes()) == -1
+                    || write_to(libc::AT_FDCWD, c"/proc/self/gid_map", self.ids[1].as_bytes()) == -1
                 {
                     return -1;
                 }
@@ -304,23 +305,6 @@ unsafe fn open_at(path: *const libc::c_char, number: RawFd) -> libc::c_int {
     let opened = unsafe { libc::open(path, flags) };
     // SAFETY: the descriptors are this child's own.
     if opened == -1 { -1 } else { unsafe { libc::dup2(opened, number) } }
-}
-
-/// Writes `content` to the file `path` with one call.
-///
-/// # Safety
-/// For a child before exec.
-unsafe fn write_to(path: &CStr, content: &[u8]) -> libc::c_int {
-    // SAFETY: pointer and length are those of `content`; the descriptor is this function's own.
-    unsafe {
-        let file = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
-        if file == -1 {
-            return -1;
-        }
-        let written = libc::write(file, content.as_ptr().cast(), content.len());
-        libc::close(file);
-        if written == -1 { -1 } else { 0 }
-    }
 }
 
 #[cfg(test)]

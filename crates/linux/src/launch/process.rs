@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use memweir_core::Nanos;
 
+use crate::files::{Files, KernelFiles};
+
 /// A process that memweir has started. Dropping it neither ends nor reaps it.
 #[derive(Debug)]
 pub struct Process {
@@ -90,12 +92,9 @@ impl Process {
         if self.exit.is_some() {
             return Ok(());
         }
-        // SAFETY: `pid` is our child and not reaped, so the number cannot have been given to
-        // another process; kill() touches no memory of ours.
-        match unsafe { libc::kill(self.pid, signal) } {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        }
+        // `pid` is our child and not reaped, so the number cannot have been given to another
+        // process.
+        KernelFiles.signal(self.pid, signal)
     }
 
     /// Kills the processes of its group, which it leads, and reaps it.
