@@ -110,7 +110,7 @@ fn parse(kind: HierarchyKind, mounts: &[u8], groups: &[u8]) -> Option<Hierarchy>
             Some(controller) => *system == b"cgroup" && lists(options, controller),
         };
         let are_paths = root.starts_with(b"/") && point.starts_with(b"/");
-        (is_ours && are_paths).then(|| (path(&unescape(root)), path(&unescape(point))))
+        (is_ours && are_paths).then(|| (unescape(root), unescape(point)))
     });
     // A container may mount several parts of one hierarchy: take the one that we are in.
     let hierarchies: Vec<Hierarchy> =
@@ -136,8 +136,8 @@ fn path(bytes: &[u8]) -> PathBuf {
     OsString::from_vec(bytes.to_vec()).into()
 }
 
-/// Undoes the octal escapes of mountinfo (space, tab, newline, backslash).
-pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
+/// Returns a path of mountinfo without its octal escapes (space, tab, newline, backslash).
+pub(crate) fn unescape(field: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&first, tail)) = rest.split_first() {
@@ -149,7 +149,7 @@ pub(crate) fn unescape(field: &[u8]) -> Vec<u8> {
             rest = tail;
         }
     }
-    out
+    OsString::from_vec(out).into()
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@
 //! the upper layer of another. Everything vanishes with the last process of the namespace. Without
 //! the right to mount, the process gets a user namespace as well.
 
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -262,10 +262,7 @@ impl PrivateView {
 /// Returns the paths of the mounts below `directory`, relative to it, outermost first and without
 /// those that lie in another.
 fn submounts(mountinfo: &[u8], directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let point = |line: &[u8]| {
-        let field = line.split(|byte| *byte == b' ').nth(4)?;
-        Some(PathBuf::from(OsString::from_vec(unescape(field))))
-    };
+    let point = |line: &[u8]| line.split(|byte| *byte == b' ').nth(4).map(unescape);
     let mut below: Vec<PathBuf> = mountinfo
         .split(|byte| *byte == b'\n')
         .filter_map(point)

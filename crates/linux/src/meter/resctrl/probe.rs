@@ -1,11 +1,9 @@
 //! Detection of Memory Bandwidth Monitoring on this machine.
 
-use std::ffi::OsString;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use crate::cgroup;
+use crate::cgroup::unescape;
 use crate::files::{Files, KernelFiles};
 use crate::probe::Probe;
 
@@ -127,12 +125,9 @@ fn mount_point(mountinfo: &str) -> Option<PathBuf> {
     mountinfo.lines().find_map(|line| {
         let (mount, source) = line.split_once(" - ")?;
         let is_resctrl = source.split(' ').next() == Some("resctrl");
-        is_resctrl.then(|| mount.split(' ').nth(4).map(path)).flatten()
+        let point = mount.split(' ').nth(4)?;
+        is_resctrl.then(|| unescape(point.as_bytes()))
     })
-}
-
-fn path(field: &str) -> PathBuf {
-    OsString::from_vec(cgroup::unescape(field.as_bytes())).into()
 }
 
 /// Returns the control group in the text of `/proc/PID/cpu_resctrl_groups` (`res:/NAME`), relative
