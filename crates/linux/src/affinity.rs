@@ -21,7 +21,7 @@ pub fn bind_all(pid: i32, cpus: &[usize]) -> io::Result<()> {
     }
     let mut processes = vec![pid];
     while let Some(pid) = processes.pop() {
-        for thread in threads(pid) {
+        for thread in threads(pid).unwrap_or_default() {
             match sched_setaffinity(Pid::from_raw(thread), &set) {
                 // A thread may end, or change its user, at any time.
                 Ok(()) | Err(Errno::ESRCH | Errno::EPERM) => {}

@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use crate::blocker::processes::threads;
 use crate::cgroup::unless_gone;
 
 /// Returns the nice value of the calling process.
@@ -25,19 +26,18 @@ pub(crate) fn own() -> i32 {
 pub(crate) fn change(pids: &[i32], base: i32, from: &BTreeSet<i32>, to: i32) -> io::Result<()> {
     let mut result = Ok(());
     for pid in pids {
-        let process = format!("/proc/{pid}");
-        for thread in unless_gone(threads(Path::new(&process)))? {
-            result = result.and(unless_gone(change_thread(thread, base, from, to)));
-        }
-        let session = format!("{process}/autogroup");
-        result = result.and(unless_gone(change_session(Path::new(&session), from, to)));
+        result = result.and(change_process(*pid, base, from, to));
     }
     result
 }
 
-fn threads(process: &Path) -> io::Result<Vec<i32>> {
-    let entries = fs::read_dir(process.join("task"))?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+fn change_process(pid: i32, base: i32, from: &BTreeSet<i32>, to: i32) -> io::Result<()> {
+    let mut result = Ok(());
+    for thread in unless_gone(threads(pid))? {
+        result = result.and(unless_gone(change_thread(thread, base, from, to)));
+    }
+    let session = format!("/proc/{pid}/autogroup");
+    result.and(unless_gone(change_session(Path::new(&session), from, to)))
 }
 
 fn change_thread(thread: i32, base: i32, from: &BTreeSet<i32>, to: i32) -> io::Result<()> {

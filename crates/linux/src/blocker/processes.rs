@@ -93,10 +93,10 @@ pub(crate) fn all() -> io::Result<Vec<Stat>> {
     Ok(all)
 }
 
-/// Returns the threads of a process; none if it is gone.
-pub(crate) fn threads(pid: i32) -> Vec<i32> {
-    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+/// Returns the threads of a process.
+pub(crate) fn threads(pid: i32) -> io::Result<Vec<i32>> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task"))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
 /// Returns the CPU time of a process's threads, with nanosecond resolution.
@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(mine.pid, pid);
         assert_eq!(mine.parent, std::os::unix::process::parent_id() as i32);
         assert!(all().unwrap().iter().any(|stat| stat.pid == pid));
-        assert!(threads(pid).contains(&pid));
-        assert_eq!(threads(i32::MAX), []);
+        assert!(threads(pid).unwrap().contains(&pid));
+        assert!(threads(i32::MAX).is_err());
         assert!(cpu_clock(pid).unwrap() > Nanos(0));
         assert_eq!(cpu_clock(1 << 22), None);
     }

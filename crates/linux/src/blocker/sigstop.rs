@@ -296,7 +296,8 @@ impl Blocker for SigstopBlocker {
     /// Returns the threads of the processes that the last walk has found.
     fn threads(&mut self, job: JobId) -> Vec<i32> {
         let Some(job) = self.jobs.get(&job) else { return Vec::new() };
-        job.known().flat_map(|process| processes::threads(process.pid)).collect()
+        let threads = |process: Stat| processes::threads(process.pid).unwrap_or_default();
+        job.known().flat_map(threads).collect()
     }
 
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
