@@ -20,7 +20,8 @@ use std::sync::Arc;
 use memweir_core::{JobId, Nanos};
 
 use self::groups::{MonitoringGroup, Resctrl};
-use self::probe::MbmEvent;
+use self::probe::counter_of;
+use super::cgroup::Scope;
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
 use crate::files::{Files, KernelFiles};
 use crate::probe::Probe;
@@ -80,13 +81,13 @@ impl ResctrlMeter {
     }
 }
 
-/// Returns the caveats about the counts of `event`.
-fn caveats(event: MbmEvent) -> Vec<String> {
+/// Returns the caveats about the counts of this scope.
+fn caveats(scope: Scope) -> Vec<String> {
     let mut caveats = vec![
         "Reads and writes are counted together and reported as reads.".to_owned(),
         "Instructions are not counted.".to_owned(),
     ];
-    if event == MbmEvent::Local {
+    if scope == Scope::Local {
         caveats.push(
             "This CPU counts traffic with the memory of the own socket alone; accesses to other \
              sockets are missing."
@@ -102,14 +103,14 @@ impl Meter for ResctrlMeter {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let caveats = caveats(self.resctrl.offer.event());
+        let caveats = caveats(self.resctrl.offer.scope());
         Capabilities { caveats, ..Capabilities::default() }
     }
 
     fn attach(&mut self, job: JobId, pid: i32) -> Result<(), MeterError> {
         let directory = self.make_group(job)?;
         // The counters are read first, so that their start value includes nothing of the job.
-        let started = self.resctrl.start(&directory, &[self.resctrl.offer.event()]);
+        let started = self.resctrl.start(&directory, &[self.resctrl.offer.scope()]);
         let entered =
             started.and_then(|group| group.enter(&*self.resctrl.files, pid).map(|()| group));
         match entered {
@@ -134,10 +135,10 @@ impl Meter for ResctrlMeter {
             what: format!("reading {}", group.directory.display()),
             source,
         })?;
-        let event = self.resctrl.offer.event();
-        let notice = |text: &str| format!("job {job}: {} {text}", event.name());
+        let scope = self.resctrl.offer.scope();
+        let notice = |text: &str| format!("job {job}: {} {text}", counter_of(scope));
         self.notices.extend(told.into_iter().map(notice));
-        Ok(Reading { counts: group.counts(event), ..Reading::default() })
+        Ok(Reading { counts: group.counts(scope), ..Reading::default() })
     }
 
     fn detach(&mut self, job: JobId) {

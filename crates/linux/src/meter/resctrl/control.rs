@@ -14,11 +14,11 @@ use memweir_core::{Bytes, JobId};
 
 use super::caveats;
 use super::groups::{Counter, MonitoringGroup, Resctrl};
-use super::probe::MbmEvent;
+use super::probe::counter_of;
 use crate::cgroup::{Version, threads, unless_gone};
 use crate::files::{Files, KernelFiles};
 use crate::meter::cgroup::{
-    DomainBytes, GroupId, GroupMeter, GroupMeterError, GroupReading, Reason, Scope,
+    DomainBytes, GroupId, GroupMeter, GroupMeterError, GroupReading, Reason,
 };
 use crate::meter::{Capabilities, MeterKind};
 use crate::probe::Probe;
@@ -79,7 +79,7 @@ impl ResctrlGroupMeter {
 
     /// Starts monitoring the control group at `directory` by a monitoring group.
     fn follow(&self, directory: &Path, monitoring: &Path) -> io::Result<FollowedGroup> {
-        let monitoring = self.resctrl.start(monitoring, &self.resctrl.offer.events)?;
+        let monitoring = self.resctrl.start(monitoring, &self.resctrl.offer.scopes)?;
         let (control_group, threads) = (directory.to_owned(), BTreeSet::new());
         let mut followed = FollowedGroup { monitoring, control_group, threads };
         followed.update(&*self.resctrl.files)?;
@@ -101,22 +101,13 @@ impl FollowedGroup {
     }
 }
 
-impl MbmEvent {
-    fn scope(self) -> Scope {
-        match self {
-            Self::Total => Scope::Total,
-            Self::Local => Scope::Local,
-        }
-    }
-}
-
 impl GroupMeter for ResctrlGroupMeter {
     fn kind(&self) -> MeterKind {
         MeterKind::Resctrl
     }
 
     fn capabilities(&self) -> Capabilities {
-        let caveats = caveats(self.resctrl.offer.event());
+        let caveats = caveats(self.resctrl.offer.scope());
         Capabilities { caveats, ..Capabilities::default() }
     }
 
@@ -151,16 +142,16 @@ impl GroupMeter for ResctrlGroupMeter {
         let told = told.map_err(|error| {
             GroupMeterError::os(&format!("reading {}", monitoring.directory.display()), &error)
         })?;
-        let event = self.resctrl.offer.event();
-        let notice = |text: &str| format!("a counter of {} {text}", event.name());
+        let scope = self.resctrl.offer.scope();
+        let notice = |text: &str| format!("a counter of {} {text}", counter_of(scope));
         self.notices.extend(told.into_iter().map(notice));
         let domain = |counter: &Counter| DomainBytes {
             domain: counter.domain,
-            scope: counter.event.scope(),
+            scope: counter.scope,
             bytes: Bytes(counter.tally.total()),
         };
         Ok(GroupReading {
-            counts: monitoring.counts(event),
+            counts: monitoring.counts(scope),
             domains: monitoring.counters.iter().map(domain).collect(),
         })
     }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use memweir_core::{Counts, JobId, LINE_BYTES, Lines};
 
-use super::probe::{MbmEvent, Offer, find_offer};
+use super::probe::{Offer, counter_of, find_offer};
 use super::value::{Continuity, MbmValue, Tally};
 use crate::files::Files;
+use crate::meter::cgroup::Scope;
 use crate::owner::{Owner, OwnerState, Proc};
 use crate::probe::Probe;
 
@@ -36,7 +37,7 @@ pub(super) struct MonitoringGroup {
 #[derive(Debug)]
 pub(super) struct Counter {
     pub(super) domain: u32,
-    pub(super) event: MbmEvent,
+    pub(super) scope: Scope,
     file: PathBuf,
     pub(super) tally: Tally,
 }
@@ -63,20 +64,16 @@ impl Resctrl {
     }
 
     /// Starts counting in a new group.
-    pub(super) fn start(
-        &self,
-        directory: &Path,
-        events: &[MbmEvent],
-    ) -> io::Result<MonitoringGroup> {
+    pub(super) fn start(&self, directory: &Path, scopes: &[Scope]) -> io::Result<MonitoringGroup> {
         let mut counters = Vec::new();
         for data in self.files.children(&directory.join("mon_data"))? {
             let name = data.file_name().and_then(|name| name.to_str());
             let domain = name.and_then(|name| name.strip_prefix("mon_L3_")?.parse().ok());
             let Some(domain) = domain else { continue };
-            for event in events {
-                let file = data.join(event.name());
+            for scope in scopes {
+                let file = data.join(counter_of(*scope));
                 let tally = Tally::starting_at(MbmValue::parse(&self.files.read(&file)?));
-                counters.push(Counter { domain, event: *event, file, tally });
+                counters.push(Counter { domain, scope: *scope, file, tally });
             }
         }
         if counters.is_empty() {
@@ -112,9 +109,9 @@ impl MonitoringGroup {
         files.write(&self.directory.join("tasks"), &thread.to_string())
     }
 
-    /// Returns what `event` has counted in all domains so far, reads and writes together as reads.
-    pub(super) fn counts(&self, event: MbmEvent) -> Counts {
-        let counted = self.counters.iter().filter(|counter| counter.event == event);
+    /// Returns the counts of this scope in all domains so far, reads and writes together as reads.
+    pub(super) fn counts(&self, scope: Scope) -> Counts {
+        let counted = self.counters.iter().filter(|counter| counter.scope == scope);
         let bytes = counted.fold(0u64, |sum, counter| sum.saturating_add(counter.tally.total()));
         Counts::new(0, Lines(bytes / LINE_BYTES), Lines::ZERO)
     }

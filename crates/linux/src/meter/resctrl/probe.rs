@@ -5,24 +5,18 @@ use std::path::{Path, PathBuf};
 
 use crate::cgroup::unescape;
 use crate::files::{Files, KernelFiles};
+use crate::meter::cgroup::Scope;
 use crate::probe::Probe;
 
 /// The usual mount point of resctrl.
 const USUAL_MOUNT: &str = "/sys/fs/resctrl";
 
-/// The counter to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MbmEvent {
-    /// Traffic with all memory of the machine.
-    Total,
-    /// Traffic with the memory of the own domain alone.
-    Local,
-}
-
-memweir_core::named! {
-    pub(super) MbmEvent, "counter":
-    Total = "mbm_total_bytes",
-    Local = "mbm_local_bytes",
+/// Returns the name of the counter of this memory's traffic, which is that of its file.
+pub(super) fn counter_of(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Total => "mbm_total_bytes",
+        Scope::Local => "mbm_local_bytes",
+    }
 }
 
 /// The mounted file system, as far as a meter needs it.
@@ -32,15 +26,15 @@ pub(super) struct Offer {
     /// belongs to, for tasks cannot be monitored from another one.
     pub(super) mon_groups: PathBuf,
     /// The counters of the CPU, the widest first; at least one.
-    pub(super) events: Vec<MbmEvent>,
+    pub(super) scopes: Vec<Scope>,
     /// Number of groups that the hardware can tell apart, if known.
     pub(super) rmids: Option<u32>,
 }
 
 impl Offer {
     /// Returns the counter with the most traffic.
-    pub(super) fn event(&self) -> MbmEvent {
-        self.events.first().copied().unwrap_or(MbmEvent::Total)
+    pub(super) fn scope(&self) -> Scope {
+        self.scopes.first().copied().unwrap_or(Scope::Total)
     }
 
     /// Describes the counter and its place, as one sentence for people.
@@ -48,7 +42,7 @@ impl Offer {
         let rmids = self.rmids.map_or("an unknown number of".to_owned(), |n| n.to_string());
         format!(
             "{} per job under {}, for up to {rmids} groups; reads and writes together",
-            self.event().name(),
+            counter_of(self.scope()),
             self.mon_groups.display(),
         )
     }
@@ -69,9 +63,9 @@ pub(super) fn find_offer(files: &dyn Files, proc: &Path) -> Result<Offer, Probe>
     let Some(mount) = mount_point(&mountinfo) else { return Err(not_mounted(files, proc)) };
     let monitoring = mount.join("info/L3_MON");
     let features = files.read(&monitoring.join("mon_features")).unwrap_or_default();
-    let has = |event: &MbmEvent| features.lines().any(|line| line.trim() == event.name());
-    let events: Vec<_> = [MbmEvent::Total, MbmEvent::Local].into_iter().filter(has).collect();
-    if events.is_empty() {
+    let has = |scope: &Scope| features.lines().any(|line| line.trim() == counter_of(*scope));
+    let scopes: Vec<_> = [Scope::Total, Scope::Local].into_iter().filter(has).collect();
+    if scopes.is_empty() {
         let offered = features.split_whitespace().collect::<Vec<_>>().join(", ");
         let offered = if offered.is_empty() { "nothing".to_owned() } else { offered };
         return Err(Probe::missing(format!(
@@ -84,7 +78,7 @@ pub(super) fn find_offer(files: &dyn Files, proc: &Path) -> Result<Offer, Probe>
     files.writable(&mon_groups).map_err(|error| not_writable(&mon_groups, &error))?;
     let rmids = files.read(&monitoring.join("num_rmids")).ok();
     let rmids = rmids.and_then(|text| text.trim().parse().ok());
-    Ok(Offer { mon_groups, events, rmids })
+    Ok(Offer { mon_groups, scopes, rmids })
 }
 
 fn not_writable(mon_groups: &Path, error: &io::Error) -> Probe {
