@@ -115,8 +115,12 @@ pub(crate) struct Compiled {
     pub(crate) path: PathBuf,
 }
 
-/// Compiles C, without optimization unless `flags` say so, so that loops stay as written.
-pub(crate) fn compile(source: &str, flags: &[&str]) -> Compiled {
+/// Compiles C, without optimization unless `flags` say so, so that loops stay as written. `None`,
+/// with a message, where there is no emulator to run it.
+pub(crate) fn compile(source: &str, flags: &[&str]) -> Option<Compiled> {
+    if emulator_is_missing() {
+        return None;
+    }
     let directory = tempfile::tempdir().unwrap();
     let (source_path, path) = (directory.path().join("p.c"), directory.path().join("program"));
     std::fs::write(&source_path, source).unwrap();
@@ -128,7 +132,7 @@ pub(crate) fn compile(source: &str, flags: &[&str]) -> Compiled {
         .status()
         .expect("cc is needed to build Rust programs too");
     assert!(status.success());
-    Compiled { _directory: directory, path }
+    Some(Compiled { _directory: directory, path })
 }
 
 /// Reads (or writes) one word of every line of `argv[1]` MiB, `argv[2]` times.

@@ -16,10 +16,7 @@ const START_UP: u64 = 16_384;
 
 #[test]
 fn a_stream_reads_every_line_every_time() {
-    if emulator_is_missing() {
-        return;
-    }
-    let stream = compile(STREAM, &[]);
+    let Some(stream) = compile(STREAM, &[]) else { return };
     let done = Job::new(&stream.path, &["16", "4"]).run();
     done.succeeded();
     let lines = 4 * (16 << 20) / 64;
@@ -31,10 +28,7 @@ fn a_stream_reads_every_line_every_time() {
 
 #[test]
 fn an_array_that_fits_is_read_once() {
-    if emulator_is_missing() {
-        return;
-    }
-    let stream = compile(STREAM, &[]);
+    let Some(stream) = compile(STREAM, &[]) else { return };
     let done = Job::new(&stream.path, &["1", "50"]).run();
     done.succeeded();
     assert!((16_384..16_384 + START_UP).contains(&done.reads()), "{}", done.reads());
@@ -42,10 +36,7 @@ fn an_array_that_fits_is_read_once() {
 
 #[test]
 fn a_write_stream_of_a_static_program_writes_back_what_it_reads() {
-    if emulator_is_missing() {
-        return;
-    }
-    let stream = compile(STREAM, &["-static"]);
+    let Some(stream) = compile(STREAM, &["-static"]) else { return };
     let done = Job::new(&stream.path, &["16", "4", "w"]).run();
     done.succeeded();
     let lines = 4 * (16 << 20) / 64;
@@ -57,9 +48,6 @@ fn a_write_stream_of_a_static_program_writes_back_what_it_reads() {
 
 #[test]
 fn chunks_are_about_as_long_as_asked_and_cost_more_where_memory_is_read() {
-    if emulator_is_missing() {
-        return;
-    }
     // 8 MiB are streamed, then a loop stays in a register.
     let source = r"
 #include <stdlib.h>
@@ -71,7 +59,8 @@ int main(void) {
     return sum != 0;
 }
 ";
-    let done = Job::new(&compile(source, &[]).path, &[]).run();
+    let Some(program) = compile(source, &[]) else { return };
+    let done = Job::new(&program.path, &[]).run();
     done.succeeded();
     let chunks = &done.recording.chunks;
     assert!(chunks.iter().all(|chunk| chunk.origin == Origin::Simulated));
@@ -90,9 +79,6 @@ int main(void) {
 
 #[test]
 fn a_program_that_asks_the_cpu_and_one_for_avx2_run() {
-    if emulator_is_missing() {
-        return;
-    }
     let source = r#"
 #include <stdio.h>
 int main(void) {
@@ -101,7 +87,8 @@ int main(void) {
     return 0;
 }
 "#;
-    let done = Job::new(&compile(source, &[]).path, &[]).run();
+    let Some(program) = compile(source, &[]) else { return };
+    let done = Job::new(&program.path, &[]).run();
     assert_eq!(done.stdout, "1 0\n");
     let source = r"
 int main(int argc, char **argv) {
@@ -112,21 +99,21 @@ int main(int argc, char **argv) {
     return s == 64 * 63 + 64 ? 0 : 1;
 }
 ";
-    Job::new(&compile(source, &["-O3", "-march=x86-64-v3"]).path, &[]).run().succeeded();
+    let Some(program) = compile(source, &["-O3", "-march=x86-64-v3"]) else { return };
+    Job::new(&program.path, &[]).run().succeeded();
 }
 
 #[test]
 fn programs_compiled_for_avx512_are_refused_or_explained() {
-    if emulator_is_missing() {
-        return;
-    }
-    let marked = compile("int main(void) { return 0; }", &["-Wl,-z,x86-64-v4"]);
+    let source = "int main(void) { return 0; }";
+    let Some(marked) = compile(source, &["-Wl,-z,x86-64-v4"]) else { return };
     let options = RecordOptions::new(caches());
     let job = Job::new(&marked.path, &[]);
     let error = record(job.launch, &options).unwrap_err();
     assert!(error.to_string().contains("AVX-512"), "{error}");
     let source = r#"int main(void) { __asm__ volatile("vpxorq %zmm0,%zmm0,%zmm0"); return 0; }"#;
-    let done = Job::new(&compile(source, &[]).path, &[]).run();
+    let Some(program) = compile(source, &[]) else { return };
+    let done = Job::new(&program.path, &[]).run();
     assert!(!done.recording.status.success());
     assert!(done.recording.notices.iter().any(|n| n.contains("AVX-512")), "{:?}", done.recording);
 }

@@ -45,10 +45,7 @@ pub(crate) fn run_to_the_end(job: Job) -> (Counts, Vec<u32>) {
 
 #[test]
 fn counts_grow_while_the_job_runs_and_stay_when_it_is_killed() {
-    if emulator_is_missing() {
-        return;
-    }
-    let stream = compile(STREAM, &[]);
+    let Some(stream) = compile(STREAM, &[]) else { return };
     let mut meter = meter();
     let launch = Job::new(&stream.path, &["16", "1000000"]).launch;
     let mut child = start(&mut meter, JobId(3), launch);
@@ -75,9 +72,6 @@ fn counts_grow_while_the_job_runs_and_stay_when_it_is_killed() {
 
 #[test]
 fn two_jobs_that_fit_alone_evict_each_other() {
-    if emulator_is_missing() {
-        return;
-    }
     // Five quarters of a megabyte each, in a last level of two.
     let source = r"
 #include <stdlib.h>
@@ -90,7 +84,7 @@ int main(int argc, char **argv) {
     return sum != 0;
 }
 ";
-    let program = compile(source, &[]);
+    let Some(program) = compile(source, &[]) else { return };
     let alone = {
         let mut meter = meter();
         let mut child = start(&mut meter, JobId(0), Job::new(&program.path, &["2000"]).launch);

@@ -30,10 +30,7 @@ fn traffic(done: &Done) -> [Traffic; 2] {
 
 #[test]
 fn a_share_of_a_streams_pages_is_that_share_of_its_lines() {
-    if emulator_is_missing() {
-        return;
-    }
-    let stream = compile(STREAM, &[]);
+    let Some(stream) = compile(STREAM, &[]) else { return };
     // 64 MiB, written twice: 2^20 lines each time.
     let done = Job::new(&stream.path, &["64", "2", "store"]).record(&placed("pram=75%"));
     done.succeeded();
@@ -50,10 +47,7 @@ fn a_share_of_a_streams_pages_is_that_share_of_its_lines() {
 
 #[test]
 fn the_same_program_lies_in_the_same_places_again() {
-    if emulator_is_missing() {
-        return;
-    }
-    let stream = compile(STREAM, &["-static"]);
+    let Some(stream) = compile(STREAM, &["-static"]) else { return };
     let run = || {
         let done = Job::new(&stream.path, &["16", "1"]).record(&placed("pram=50%"));
         traffic(&done)[1].reads.0
@@ -65,9 +59,6 @@ fn the_same_program_lies_in_the_same_places_again() {
 
 #[test]
 fn hot_pages_move_to_dram() {
-    if emulator_is_missing() {
-        return;
-    }
     // 16 MiB read once, and then 4 MiB, which do not fit the last level, again and again.
     let source = r"
 #include <stddef.h>
@@ -81,7 +72,7 @@ int main(void) {
     return sum != 0;
 }
 ";
-    let program = compile(source, &[]);
+    let Some(program) = compile(source, &[]) else { return };
     let done = Job::new(&program.path, &[]).record(&placed("hot=5MiB,every=100000"));
     done.succeeded();
     let [dram, pram] = traffic(&done);
@@ -95,9 +86,6 @@ int main(void) {
 
 #[test]
 fn a_range_of_addresses_lies_where_it_is_told_to() {
-    if emulator_is_missing() {
-        return;
-    }
     // A fixed address, so that the test knows it.
     let source = r"
 #include <stddef.h>
@@ -111,7 +99,7 @@ int main(void) {
     return sum != 0;
 }
 ";
-    let program = compile(source, &[]);
+    let Some(program) = compile(source, &[]) else { return };
     let done = Job::new(&program.path, &[]).record(&placed("0x10000000-0x10800000=pram"));
     done.succeeded();
     let [dram, pram] = traffic(&done);
@@ -121,10 +109,7 @@ int main(void) {
 
 #[test]
 fn children_have_pages_of_their_own_and_are_placed_like_their_parents() {
-    if emulator_is_missing() {
-        return;
-    }
-    let stream = compile(STREAM, &[]);
+    let Some(stream) = compile(STREAM, &[]) else { return };
     let path = stream.path.display();
     let done = Job::shell(&format!("{path} 16 1 & {path} 16 1; wait")).record(&placed("pram"));
     let [dram, pram] = traffic(&done);

@@ -26,16 +26,14 @@ fn counted(done: &Done, expected: f64, extra: f64) {
     assert!((expected..expected + extra).contains(&found), "{found} M, not {expected} M");
 }
 
-fn spin() -> Compiled {
+fn spin() -> Option<Compiled> {
     compile(SPIN, &[])
 }
 
 #[test]
 fn every_instruction_of_one_thread_is_counted_once() {
-    if emulator_is_missing() {
-        return;
-    }
-    counted(&Job::new(&spin().path, &["5"]).run(), 20.0, 0.5);
+    let Some(spin) = spin() else { return };
+    counted(&Job::new(&spin.path, &["5"]).run(), 20.0, 0.5);
 }
 
 /// Spins for four times two million iterations at once, and for as many alone before and after.
@@ -61,10 +59,7 @@ int main(int count, char **arguments) {
 
 #[test]
 fn every_instruction_of_four_threads_is_counted_once() {
-    if emulator_is_missing() {
-        return;
-    }
-    let program = compile(FOUR_THREADS, &["-pthread"]);
+    let Some(program) = compile(FOUR_THREADS, &["-pthread"]) else { return };
     counted(&Job::new(&program.path, &[]).run(), 48.0, 1.0);
 }
 
@@ -72,18 +67,12 @@ fn every_instruction_of_four_threads_is_counted_once() {
 /// them.
 #[test]
 fn every_instruction_of_four_threads_is_counted_once_beside_a_shared_mapping() {
-    if emulator_is_missing() {
-        return;
-    }
-    let program = compile(FOUR_THREADS, &["-pthread"]);
+    let Some(program) = compile(FOUR_THREADS, &["-pthread"]) else { return };
     counted(&Job::new(&program.path, &["shared"]).run(), 48.0, 1.0);
 }
 
 #[test]
 fn threads_that_come_and_go_share_one_address_space() {
-    if emulator_is_missing() {
-        return;
-    }
     // Each thread reads the same megabyte, which fits the last level: one time from memory.
     let source = r#"
 #include <pthread.h>
@@ -104,16 +93,14 @@ int main(void) {
     return 0;
 }
 "#;
-    let done = Job::new(&compile(source, &["-pthread"]).path, &[]).run();
+    let Some(program) = compile(source, &["-pthread"]) else { return };
+    let done = Job::new(&program.path, &[]).run();
     done.succeeded();
     assert!((16_384..40_000).contains(&done.reads()), "{}", done.reads());
 }
 
 #[test]
 fn a_fork_is_counted_without_the_past_of_its_parent() {
-    if emulator_is_missing() {
-        return;
-    }
     let source = r#"
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,14 +116,12 @@ int main(void) {
     return 0;
 }
 "#;
-    counted(&Job::new(&compile(source, &[]).path, &[]).run(), 24.0, 1.0);
+    let Some(program) = compile(source, &[]) else { return };
+    counted(&Job::new(&program.path, &[]).run(), 24.0, 1.0);
 }
 
 #[test]
 fn a_fork_from_a_program_with_threads_is_counted() {
-    if emulator_is_missing() {
-        return;
-    }
     let source = r#"
 #include <pthread.h>
 #include <sys/wait.h>
@@ -157,15 +142,13 @@ int main(void) {
     return 0;
 }
 "#;
-    counted(&Job::new(&compile(source, &["-pthread"]).path, &[]).run(), 12.0, 1.0);
+    let Some(program) = compile(source, &["-pthread"]) else { return };
+    counted(&Job::new(&program.path, &[]).run(), 12.0, 1.0);
 }
 
 #[test]
 fn programs_started_in_every_way_are_counted() {
-    if emulator_is_missing() {
-        return;
-    }
-    let spin = spin();
+    let Some(spin) = spin() else { return };
     let source = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -195,7 +178,7 @@ int main(int argc, char **argv) {
     return status ? 1 : 0;
 }
 "#;
-    let parent = compile(source, &[]);
+    let Some(parent) = compile(source, &[]) else { return };
     for way in ["spawn", "vfork", "system", "fexecve", "self"] {
         let done = Job::new(&parent.path, &[way, spin.path.to_str().unwrap()]).run();
         eprintln!("{way}: {} M", millions(&done));
@@ -206,9 +189,6 @@ int main(int argc, char **argv) {
 
 #[test]
 fn an_exec_that_fails_returns_to_the_program() {
-    if emulator_is_missing() {
-        return;
-    }
     let source = r#"
 #include <errno.h>
 #include <stdint.h>
@@ -223,7 +203,8 @@ int main(int argc, char **argv) {
     return 0;
 }
 "#;
-    let done = Job::new(&compile(source, &[]).path, &[]).run();
+    let Some(program) = compile(source, &[]) else { return };
+    let done = Job::new(&program.path, &[]).run();
     done.succeeded();
     assert_eq!(done.stdout, "1 1 1 1\n");
 }
@@ -306,9 +287,6 @@ fn signals_end_and_interrupt_as_usual() {
 
 #[test]
 fn a_killed_program_keeps_what_it_had_counted() {
-    if emulator_is_missing() {
-        return;
-    }
     // The child streams 16 MiB three times and is killed while it spins.
     let source = r#"
 #include <signal.h>
@@ -333,7 +311,7 @@ int main(void) {
     return 0;
 }
 "#;
-    let program = compile(source, &[]);
+    let Some(program) = compile(source, &[]) else { return };
     let (counts, _) = crate::meter::run_to_the_end(Job::new(&program.path, &[]));
     let lines = 3 * (16 << 20) / 64;
     // At most 64 misses are lost.

@@ -32,10 +32,7 @@ int main(int argc, char **argv) {
 
 #[test]
 fn a_quarter_of_the_program_tells_its_traffic() {
-    if emulator_is_missing() {
-        return;
-    }
-    let program = compile(PHASES, &["-pthread"]);
+    let Some(program) = compile(PHASES, &["-pthread"]) else { return };
     for arguments in [&[][..], &["threads"]] {
         let full = Job::new(&program.path, arguments).record(&options(Sampling::All));
         let quarter = Job::new(&program.path, arguments).record(&options(Sampling::Share(0.25)));
