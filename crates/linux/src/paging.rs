@@ -9,6 +9,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use memmap2::MmapOptions;
 use memweir_abi::kernel::PAGE_BYTES;
 use memweir_abi::kernel::pagemap::{PAGEMAP_SCAN, Scan};
 use memweir_abi::kernel::userfaultfd::{
@@ -110,8 +111,10 @@ pub fn try_protection(file: &File) -> Result<(), Obstacle> {
     let watch = open_userfaultfd().map_err(|error| Obstacle { step: Step::Open, error })?;
     request(&watch, UFFDIO_API, &mut [UFFD_API, FEATURES, 0])
         .map_err(|error| Obstacle { step: Step::Features, error })?;
-    let mapping = Mapping::of(file).map_err(|error| Obstacle { step: Step::Map, error })?;
-    let (start, length) = (mapping.0 as u64, PAGE_BYTES as u64);
+    // SAFETY: nobody accesses memory through the mapping, so the file may change as it likes.
+    let mapping = unsafe { MmapOptions::new().len(PAGE_BYTES).no_reserve_swap().map_copy(file) }
+        .map_err(|error| Obstacle { step: Step::Map, error })?;
+    let (start, length) = (mapping.as_ptr() as u64, PAGE_BYTES as u64);
     request(&watch, UFFDIO_REGISTER, &mut [start, length, UFFDIO_REGISTER_MODE_WP, 0])
         .and_then(|()| {
             let mut protection = [start, length, UFFDIO_WRITEPROTECT_MODE_WP];
@@ -153,28 +156,6 @@ fn request<T>(fd: &impl AsRawFd, request: u64, argument: &mut T) -> io::Result<(
         libc::ioctl(fd.as_raw_fd(), request as libc::Ioctl, std::ptr::from_mut(argument))
     };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// One page of a file, mapped privately.
-struct Mapping(*mut libc::c_void);
-
-impl Mapping {
-    fn of(file: &File) -> io::Result<Self> {
-        let both = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping, at an address that the kernel chooses.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), PAGE_BYTES, both, flags, file.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(Self(start)) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping that `of` made; nothing refers into it.
-        unsafe { libc::munmap(self.0, PAGE_BYTES) };
-    }
 }
 
 /// Checks that the page table can be searched (`PAGEMAP_SCAN`, Linux 6.7).
