@@ -198,24 +198,20 @@ impl Newborn {
 
     fn failure(&self, launch: &Launch, report: Report) -> LaunchError {
         let program = self.program.display();
-        let (what, help) = match report.step {
-            Step::Directory => (
-                format!(
-                    "entering the working directory {} of {program}",
-                    launch.directory.as_deref().unwrap_or_else(|| "/".as_ref()).display()
-                ),
-                None,
-            ),
-            Step::Private => (format!("making directories private to {program}"), None),
-            Step::Affinity => (
-                format!("binding {program} to the CPUs {:?}", launch.cpus),
-                Some("none of these CPUs is online and allowed to memweir".to_owned()),
-            ),
-            Step::Cgroup => (format!("moving the new process of {program} into its cgroup"), None),
-            Step::Files => (format!("setting up the files of {program}"), None),
-            Step::Session => (format!("giving {program} a session of its own"), None),
-            Step::AtTheGate | Step::Exec => (format!("starting {program}"), None),
+        let what = match report.step {
+            Step::Directory => {
+                let directory = launch.directory.as_deref().unwrap_or_else(|| "/".as_ref());
+                format!("entering the working directory {} of {program}", directory.display())
+            }
+            Step::Private => format!("making directories private to {program}"),
+            Step::Affinity => format!("binding {program} to the CPUs {:?}", launch.cpus),
+            Step::Cgroup => format!("moving the new process of {program} into its cgroup"),
+            Step::Files => format!("setting up the files of {program}"),
+            Step::Session => format!("giving {program} a session of its own"),
+            Step::AtTheGate | Step::Exec => format!("starting {program}"),
         };
+        let help = (report.step == Step::Affinity)
+            .then(|| "none of these CPUs is online and allowed to memweir".to_owned());
         LaunchError { what, source: io::Error::from_raw_os_error(report.errno), help }
     }
 }
