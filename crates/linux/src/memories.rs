@@ -185,7 +185,8 @@ pub fn available() -> Option<Bytes> {
     topology::meminfo("MemAvailable").ok()
 }
 
-/// Parses lines such as `Node 1 MemTotal:  24684100 kB` and `MemAvailable:   24145208 kB`.
+/// Parses lines such as `Node 1 MemTotal:  24684100 kB` and `MemAvailable:   24145208 kB`, of
+/// meminfo and of proc_pid_status(5).
 pub(crate) fn amount(meminfo: &str, what: &str) -> Option<Bytes> {
     let kib = meminfo.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;

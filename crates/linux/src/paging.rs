@@ -25,6 +25,7 @@ use nix::sys::signal::Signal;
 use crate::MissingFeature;
 use crate::cgroup;
 use crate::files::{Files, KernelFiles};
+use crate::memories;
 use crate::pidfd::PidFd;
 use crate::softpmu::SharedFile;
 
@@ -128,14 +129,7 @@ pub fn try_protection(file: &File) -> Result<(), Obstacle> {
 #[must_use]
 pub fn shared_memory(process: u32) -> Bytes {
     let status = KernelFiles.read(Path::new(&format!("/proc/{process}/status")));
-    status.ok().and_then(|text| shared(&text)).unwrap_or_default()
-}
-
-/// Parses the shared memory of proc_pid_status(5).
-fn shared(status: &str) -> Option<Bytes> {
-    let value = status.lines().find_map(|line| line.strip_prefix("RssShmem:"))?;
-    let kib: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(Bytes(kib.saturating_mul(1024)))
+    status.ok().and_then(|text| memories::amount(&text, "RssShmem")).unwrap_or_default()
 }
 
 fn open_userfaultfd() -> io::Result<OwnedFd> {
@@ -285,10 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_is_what_the_kernel_counts_as_such() {
-        let text = "RssAnon:\t      88 kB\nRssFile:\t    1656 kB\nRssShmem:\t    2048 kB\n";
-        assert_eq!(shared(text), Some(Bytes(2 << 20)));
-        assert_eq!(shared("RssShmem:\t    x kB\n"), None);
+    fn a_process_that_is_gone_maps_no_shared_memory() {
         assert_eq!(shared_memory(0), Bytes(0));
     }
 

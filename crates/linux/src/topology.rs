@@ -98,7 +98,7 @@ pub(crate) fn has_flag(cpuinfo: &str, flag: &str) -> bool {
 }
 
 /// Returns the value of the first line `key : value`.
-fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+pub(crate) fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         (name.trim() == key).then_some(value.trim())

@@ -87,6 +87,9 @@ fn an_amount_is_that_of_its_own_line() {
     let text = "MemTotal:  2048 kB\nMemFree: 1 kB\n";
     assert_eq!(amount(text, "MemTotal"), Some(Bytes(2 << 20)));
     assert_eq!(amount(text, "MemAvailable"), None);
+    let status = "RssFile:\t    1656 kB\nRssShmem:\t    2048 kB\nNew:\tx kB\n";
+    assert_eq!(amount(status, "RssShmem"), Some(Bytes(2 << 20)));
+    assert_eq!(amount(status, "New"), None);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::topology::value_of;
+
 /// Vendor, family and model of a CPU.
 ///
 /// On x86 these are the `vendor_id`, `cpu family`, `model` and `stepping` of `/proc/cpuinfo`. On
@@ -46,8 +48,7 @@ impl CpuModel {
     pub fn from_cpuinfo(text: &str) -> Result<Self, CpuModelError> {
         let mut found: Option<Self> = None;
         for block in text.split("\n\n") {
-            let is_processor = block.lines().any(|line| field(line, "processor").is_some());
-            if !is_processor {
+            if value_of(block, "processor").is_none() {
                 continue;
             }
             let model = Self::from_block(block)?;
@@ -67,7 +68,7 @@ impl CpuModel {
     }
 
     fn from_block(block: &str) -> Result<Self, CpuModelError> {
-        let text = |name| block.lines().find_map(|line| field(line, name));
+        let text = |name| value_of(block, name);
         let number = |name| text(name).and_then(parse_number).ok_or(CpuModelError::Field(name));
         if let Some(vendor) = text("vendor_id") {
             return Ok(Self {
@@ -97,14 +98,8 @@ impl fmt::Display for CpuModel {
     }
 }
 
-/// Returns the value of a line `name : value`, if the line is of that name.
-fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
-    let (key, value) = line.split_once(':')?;
-    (key.trim_end() == name).then(|| value.trim())
-}
-
 /// Parses a number as `/proc/cpuinfo` writes them: decimal on x86, `0x` on ARM.
-fn parse_number(text: &str) -> Option<u32> {
+pub(super) fn parse_number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),

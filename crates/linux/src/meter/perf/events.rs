@@ -41,7 +41,7 @@ use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::medium::{Distance, MediumKind};
 use memweir_core::{Media, MediumId};
 
-use crate::meter::cpu::CpuModel;
+use crate::meter::cpu::{CpuModel, parse_number};
 
 /// The files that come with memweir, with the names that errors use.
 const SHIPPED: [(&str, &str); 3] = [
@@ -434,12 +434,8 @@ fn ranges(value: &Value<'_>) -> Result<Vec<(u32, u32)>, InputError> {
 }
 
 fn range(text: &str) -> Option<(u32, u32)> {
-    let number = |text: &str| match text.trim().strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16).ok(),
-        None => text.trim().parse().ok(),
-    };
     let (first, last) = text.split_once('-')?;
-    Some((number(first)?, number(last)?))
+    Some((parse_number(first.trim())?, parse_number(last.trim())?))
 }
 
 #[cfg(test)]
