@@ -15,6 +15,7 @@ use memweir_core::{Bytes, PhysAddr};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
+use crate::hog::pin_thread;
 use huge::HugePages;
 
 /// Bytes of a huge page, the smallest piece of an arena.
@@ -128,9 +129,7 @@ impl Drop for Arena {
 /// Pins the thread to the processor that it is on; returns where it could run before.
 fn pin() -> io::Result<CpuSet> {
     let before = sched_getaffinity(Pid::from_raw(0))?;
-    let mut here = CpuSet::new();
-    here.set(nix::sched::sched_getcpu()?)?;
-    sched_setaffinity(Pid::from_raw(0), &here)?;
+    pin_thread(nix::sched::sched_getcpu()?)?;
     Ok(before)
 }
 

@@ -1,5 +1,5 @@
 //! The tree of control groups (cgroup v2) as systemd, container engines and Slurm make it: its
-//! groups, their CPU time, their threads. Everything here reads; nothing is changed.
+//! groups and their CPU time. Everything here reads; nothing is changed.
 //!
 //! ```
 //! use memweir_linux::cgroup_tree::{CgroupTree, GroupState};
@@ -144,20 +144,19 @@ mod tests {
 
     use super::*;
 
-    /// Makes a group with these contents of `cpu.stat`, `cgroup.events` and `cgroup.threads`.
-    fn group(top: &Path, path: &str, files: [&str; 3]) {
+    /// Makes a group with these contents of `cpu.stat` and `cgroup.events`.
+    fn group(top: &Path, path: &str, cpu_stat: &str, events: &str) {
         let directory = top.join(path);
         fs::create_dir_all(&directory).unwrap();
-        for (name, text) in ["cpu.stat", "cgroup.events", "cgroup.threads"].iter().zip(files) {
-            fs::write(directory.join(name), text).unwrap();
-        }
+        fs::write(directory.join("cpu.stat"), cpu_stat).unwrap();
+        fs::write(directory.join("cgroup.events"), events).unwrap();
     }
 
     #[test]
     fn groups_are_found_at_every_depth_with_their_state() {
         let top = tempfile::tempdir().unwrap();
-        group(top.path(), "a", ["usage_usec 1500\nuser_usec 9\n", "populated 1\nfrozen 0\n", ""]);
-        group(top.path(), "a/b/c", ["usage_usec 7\n", "populated 1\nfrozen 1\n", ""]);
+        group(top.path(), "a", "usage_usec 1500\nuser_usec 9\n", "populated 1\nfrozen 0\n");
+        group(top.path(), "a/b/c", "usage_usec 7\n", "populated 1\nfrozen 1\n");
         let tree = CgroupTree::at(top.path());
         let groups = tree.groups().unwrap();
         let paths: Vec<&str> = groups.iter().filter_map(|group| group.path.to_str()).collect();
@@ -172,12 +171,12 @@ mod tests {
     #[test]
     fn a_group_that_is_made_again_is_another_one() {
         let top = tempfile::tempdir().unwrap();
-        group(top.path(), "a", ["", "", ""]);
+        group(top.path(), "a", "", "");
         let tree = CgroupTree::at(top.path());
         let before = tree.groups().unwrap();
         // The file system may reuse the inode of a directory that is gone.
         fs::rename(top.path().join("a"), top.path().join("b")).unwrap();
-        group(top.path(), "a", ["", "", ""]);
+        group(top.path(), "a", "", "");
         let after = tree.groups().unwrap();
         assert_eq!(after[0].path, before[0].path);
         assert_ne!(after[0].id, before[0].id);

@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 
 use memweir_core::Nanos;
-use nix::unistd::{SysconfVar, sysconf};
 
+use crate::blocker::processes::NANOS_PER_TICK;
 use crate::files::{Files, KernelFiles};
 
 /// Columns of a processor in `/proc/stat` in which it is busy: user, nice, system, irq, softirq and
@@ -18,10 +18,8 @@ const BUSY: [usize; 6] = [0, 1, 2, 5, 6, 7];
 /// # Errors
 /// If `/proc/stat` cannot be read.
 pub fn busy(cpus: &[usize]) -> io::Result<Nanos> {
-    let tick = sysconf(SysconfVar::CLK_TCK)?.and_then(|hertz| u64::try_from(hertz).ok());
-    let tick = Nanos(1_000_000_000 / tick.unwrap_or(100).max(1));
     let text = KernelFiles.read(Path::new("/proc/stat"))?;
-    Ok(Nanos(ticks(&text, cpus).saturating_mul(tick.0)))
+    Ok(Nanos(ticks(&text, cpus).saturating_mul(NANOS_PER_TICK)))
 }
 
 fn ticks(text: &str, cpus: &[usize]) -> u64 {

@@ -41,7 +41,7 @@ impl Stat {
 
 /// Clock ticks per second in `/proc`, fixed at 100 by the kernel's interface on every platform
 /// that memweir supports.
-const NANOS_PER_TICK: u64 = 10_000_000;
+pub(crate) const NANOS_PER_TICK: u64 = 10_000_000;
 
 /// Parses a line of proc_pid_stat(5).
 pub(crate) fn parse(text: &str) -> Option<Stat> {

@@ -175,7 +175,9 @@ impl Meter for FakeMeter {
         progress.reads += 1;
         match self.scripts.get(&job) {
             None => {}
-            Some(Script::Rate(per_second)) => progress.counts = during(*per_second, cpu_time),
+            Some(Script::Rate(per_second)) => {
+                progress.counts = per_second.scaled(cpu_time.as_secs_f64());
+            }
             Some(Script::Steps(steps)) => {
                 progress.counts += steps.get(number).copied().unwrap_or_default();
             }
@@ -197,10 +199,6 @@ impl Meter for FakeMeter {
     fn take_notices(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notices)
     }
-}
-
-fn during(per_second: Counts, span: Nanos) -> Counts {
-    per_second.scaled(span.as_secs_f64())
 }
 
 #[cfg(test)]
