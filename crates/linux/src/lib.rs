@@ -20,6 +20,7 @@ pub mod gate;
 pub mod guardian;
 pub mod hog;
 pub mod host;
+mod image;
 pub mod journal;
 pub mod kernel_colors;
 pub mod launch;

@@ -16,7 +16,6 @@ use crate::companion::Companion;
 
 pub use open_files::check_inherited_files;
 pub use program::check_program;
-pub(crate) use program::is_dynamic;
 pub use unreached::{Unreached, UnreachedProcess, UnreachedProgram};
 
 /// The preload library.

@@ -1,16 +1,16 @@
 //! Finding a job's program, and explaining to users why it cannot be executed.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::Refusal;
 use memweir_core::names::nearest;
-use object::elf::{ELFMAG, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::elf::ELFMAG;
+
+use crate::image;
 
 /// Returns the file that `name` stands for, as an absolute path: itself if it contains a slash
 /// (relative to memweir's directory), else the first executable of that name in the directories of
@@ -134,7 +134,8 @@ pub(super) fn explain_exec_failure(program: &Path, errno: i32) -> Option<String>
 
 fn unknown_format(program: &Path) -> String {
     let shown = program.display();
-    let start = head(program);
+    // An unreadable program has no help to give; the errno is reported all the same.
+    let start = image::head(program).unwrap_or_default();
     if start.starts_with(&ELFMAG) {
         format!("{shown} was built for another kind of processor")
     } else if start.is_empty() {
@@ -146,30 +147,9 @@ fn unknown_format(program: &Path) -> String {
 
 /// Returns the interpreter that a script or a dynamic binary names.
 fn interpreter(program: &Path) -> Option<OsString> {
-    let head = head(program);
-    if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line.split(|b| *b == b'\n').next()?;
-        let name = line.split(|b| b" \t".contains(b)).find(|word| !word.is_empty())?;
-        return Some(OsStr::from_bytes(name).to_owned());
-    }
-    let data = head.as_slice();
-    let elf = FileHeader64::<object::Endianness>::parse(data).ok()?;
-    let endian = elf.endian().ok()?;
-    if ![ET_EXEC, ET_DYN].contains(&elf.e_type(endian)) {
-        return None;
-    }
-    let headers = elf.program_headers(endian, data).ok()?;
-    let header = headers.iter().find(|header| header.p_type(endian) == PT_INTERP)?;
-    let name = header.data(endian, data).ok()?;
-    Some(OsStr::from_bytes(name.split(|b| *b == 0).next()?).to_owned())
-}
-
-/// Returns the first page of a file, where scripts and binaries alike name their interpreter.
-fn head(path: &Path) -> Vec<u8> {
-    let mut head = Vec::new();
-    if let Ok(file) = File::open(path) {
-        // An unreadable program has no help to give; the errno is reported all the same.
-        let _ = file.take(4096).read_to_end(&mut head);
-    }
-    head
+    let head = image::head(program).ok()?;
+    let Some(line) = head.strip_prefix(b"#!") else { return image::loader(program) };
+    let line = line.split(|b| *b == b'\n').next()?;
+    let name = line.split(|b| b" \t".contains(b)).find(|word| !word.is_empty())?;
+    Some(OsStr::from_bytes(name).to_owned())
 }

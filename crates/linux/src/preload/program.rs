@@ -1,17 +1,14 @@
 //! Checks, by a program's file, that the loader will load the preload library into it.
 
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
+use memweir_abi::kernel::image::{Image, SCRIPT_DEPTH};
 use memweir_core::input::Refusal;
-use object::elf::FileHeader64;
-use object::read::elf::{FileHeader, ProgramHeader};
-use object::{LittleEndian, ReadCache};
+
+use crate::image;
 
 /// Refuses programs that the loader would start without the library: static ones, those that
 /// change user, those for other machines, and scripts with such an interpreter.
@@ -34,11 +31,8 @@ pub fn check_program(program: &OsStr) -> Result<(), Refusal> {
                 "run a copy without that bit, as the user that it would change to",
             );
         }
-        let mut head = Vec::with_capacity(HEAD);
-        let file = File::open(&at).map_err(unreadable)?;
-        file.take(HEAD as u64).read_to_end(&mut head).map_err(unreadable)?;
-        match Image::of(&head) {
-            Image::X86_64 if is_dynamic(&at) => return Ok(()),
+        match Image::of(&image::head(&at).map_err(unreadable)?) {
+            Image::X86_64 if image::loader(&at).is_some() => return Ok(()),
             Image::X86_64 => {
                 return refuse(
                     "it is a static program: it has no loader that could preload anything",
@@ -60,15 +54,6 @@ pub fn check_program(program: &OsStr) -> Result<(), Refusal> {
         format!("{}: its interpreters are scripts too many times", program.display()),
         "name the interpreter itself",
     ))
-}
-
-/// Returns true if the ELF file names a loader, which loads preloaded libraries.
-pub(crate) fn is_dynamic(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return false };
-    let data = &ReadCache::new(file);
-    let Ok(header) = FileHeader64::<LittleEndian>::parse(data) else { return false };
-    let Ok(segments) = header.program_headers(LittleEndian, data) else { return false };
-    segments.iter().any(|segment| matches!(segment.interpreter(LittleEndian, data), Ok(Some(_))))
 }
 
 /// Returns the file that `execvp` would start.

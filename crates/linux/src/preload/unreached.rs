@@ -19,9 +19,9 @@ use memweir_core::Bytes;
 use nix::sys::signal::Signal;
 use serde::Serialize;
 
-use super::is_dynamic;
 use crate::MissingFeature;
 use crate::blocker::processes::{self, Identity};
+use crate::image;
 use crate::pidfd::PidFd;
 
 /// A library that the loader maps after all that are to be preloaded.
@@ -216,7 +216,7 @@ impl Record {
 /// just being started and may still load it.
 fn is_reached(directory: &Path, library: &Path) -> Option<bool> {
     let maps = fs::read(directory.join("maps")).ok()?;
-    judge(&maps, library, || is_dynamic(&directory.join("exe")))
+    judge(&maps, library, || image::loader(&directory.join("exe")).is_some())
 }
 
 fn judge(maps: &[u8], library: &Path, is_dynamic: impl FnOnce() -> bool) -> Option<bool> {

@@ -1,18 +1,18 @@
 //! Checks, by its file, that a program can run in the emulator.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
+use memweir_abi::kernel::image::{Image, SCRIPT_DEPTH};
 use memweir_abi::softpmu::program::script_argv;
 use object::elf::{FileHeader64, GNU_PROPERTY_X86_ISA_1_NEEDED, GNU_PROPERTY_X86_ISA_1_V4};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{LittleEndian, ReadCache};
 
 use super::QemuError;
+use crate::image;
 
 /// A program for the emulator: the file itself, or the interpreter of a script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,10 +72,7 @@ fn head(path: &Path) -> Result<Vec<u8>, String> {
     if changes_user && (status.uid(), status.gid()) != user {
         return Err("it is set-user-ID or set-group-ID, which an emulator cannot honor".to_owned());
     }
-    let mut head = Vec::with_capacity(HEAD);
-    let file = File::open(path).map_err(|e| e.to_string())?;
-    file.take(HEAD as u64).read_to_end(&mut head).map_err(|e| e.to_string())?;
-    Ok(head)
+    image::head(path).map_err(|e| e.to_string())
 }
 
 /// Checks that an x86-64 file asks for nothing that the emulator lacks.
