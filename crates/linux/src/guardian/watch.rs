@@ -136,16 +136,10 @@ impl Charge {
             Message::Owner(pid) => self.owner = open_parent(pid),
             Message::Home(path) => self.homes.push(path),
             Message::Group(version, path) => self.groups.push((version, path)),
-            Message::Session(leader) => {
-                self.sessions.insert(leader);
-            }
-            Message::Stray(process) => {
-                self.strays.insert(process);
-            }
+            Message::Session(leader) => _ = self.sessions.insert(leader),
+            Message::Stray(process) => _ = self.strays.insert(process),
             Message::Setting(owner, ledger) => self.settings.push((owner, ledger)),
-            Message::Raise(raise) => {
-                self.raises.insert(raise);
-            }
+            Message::Raise(raise) => _ = self.raises.insert(raise),
             Message::CpuController(place) => self.controllers.push(place),
             Message::Goodbye => return true,
         }
