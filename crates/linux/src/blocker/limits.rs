@@ -19,21 +19,13 @@ const OVERFLOWS: u32 = 16;
 
 /// Limits of the jobs' bandwidth, and the events that count it.
 pub struct BandwidthLimits {
-    meter: Box<dyn OpenCounters>,
+    open_counters: Box<OpenCounters>,
     jobs: BTreeMap<JobId, Limit>,
 }
 
-/// Opens the counters of control groups.
-pub(super) trait OpenCounters: Send {
-    /// See [`PerfGroupMeter::overflow_counters`].
-    fn open(&self, group: &Path, lines: u32) -> Result<Vec<(usize, Counter)>, (String, io::Error)>;
-}
-
-impl OpenCounters for PerfGroupMeter {
-    fn open(&self, group: &Path, lines: u32) -> Result<Vec<(usize, Counter)>, (String, io::Error)> {
-        self.overflow_counters(group, lines)
-    }
-}
+/// Opens the counters of a control group: see [`PerfGroupMeter::overflow_counters`].
+pub(super) type OpenCounters =
+    dyn Fn(&Path, u32) -> Result<Vec<(usize, Counter)>, (String, io::Error)> + Send;
 
 /// The limit of a job.
 struct Limit {
@@ -122,7 +114,9 @@ impl BandwidthLimits {
     pub fn open(event_file: Option<&Path>) -> Result<Self, PerfOpenError> {
         let tree = CgroupTree::open().map_err(PerfOpenError::Unavailable);
         match tree.and_then(|tree| PerfGroupMeter::open(&tree, event_file)) {
-            Ok(meter) => Ok(Self::of(Box::new(meter))),
+            Ok(meter) => {
+                Ok(Self::of(Box::new(move |group, lines| meter.overflow_counters(group, lines))))
+            }
             Err(PerfOpenError::Unavailable(probe)) => {
                 let reason = format!("no counter of memory traffic works here: {}", probe.reason);
                 Err(PerfOpenError::Unavailable(Probe { reason, ..probe }))
@@ -131,8 +125,8 @@ impl BandwidthLimits {
         }
     }
 
-    pub(super) fn of(meter: Box<dyn OpenCounters>) -> Self {
-        Self { meter, jobs: BTreeMap::new() }
+    pub(super) fn of(open_counters: Box<OpenCounters>) -> Self {
+        Self { open_counters, jobs: BTreeMap::new() }
     }
 
     /// Limits a job that has no group yet.
@@ -148,7 +142,7 @@ impl BandwidthLimits {
     pub(super) fn budget(&mut self, job: JobId, group: &Path) -> io::Result<Option<Budget>> {
         let Some(limit) = self.jobs.get_mut(&job) else { return Ok(None) };
         let lines = lines_per_period(limit.rate);
-        let counters = self.meter.open(group, lines.div_ceil(OVERFLOWS));
+        let counters = (self.open_counters)(group, lines.div_ceil(OVERFLOWS));
         let counters = counters
             .map_err(|(what, error)| io::Error::new(error.kind(), format!("{what}: {error}")))?;
         let (cpus, counters) = counters.into_iter().unzip();

@@ -151,8 +151,9 @@ fn open_sched_ext(
 ) -> Result<Opened, Probe> {
     let scheduler = load_scheduler(if limits.is_some() { Budgets::On } else { Budgets::Off })?;
     let OpenedGroup { blocker, notices } = open_group(Version::V2, batch, guardian)?;
-    let blocker = SchedExtBlocker::new(scheduler, blocker, Arc::new(KernelFiles), LONG_WAIT);
-    Ok(Opened { blocker: Box::new(blocker.with_limits(limits)), notices })
+    let files = Arc::new(KernelFiles);
+    let blocker = SchedExtBlocker::new(scheduler, blocker, files, LONG_WAIT, limits);
+    Ok(Opened { blocker: Box::new(blocker), notices })
 }
 
 fn load_scheduler(budgets: Budgets) -> Result<Box<dyn Scheduler>, Probe> {

@@ -84,12 +84,14 @@ enum State {
 }
 
 impl SchedExtBlocker {
-    /// Takes over the groups of `groups`, whose files are `files`, and a loaded scheduler.
+    /// Takes over the groups of `groups`, whose files are `files`, and a scheduler, which has been
+    /// loaded for these limits.
     pub(super) fn new(
         scheduler: Box<dyn Scheduler>,
         groups: CgroupBlocker,
         files: Arc<dyn Files>,
         long_wait: Duration,
+        limits: Option<BandwidthLimits>,
     ) -> Self {
         let counters_checked = (Instant::now(), scheduler.hotplugs());
         Self {
@@ -101,18 +103,12 @@ impl SchedExtBlocker {
             all_blocked: false,
             long_wait,
             enter,
-            limits: None,
+            limits,
             past_usage: BTreeMap::new(),
             limit_failures: Vec::new(),
             counters_checked,
             notices: Vec::new(),
         }
-    }
-
-    /// Keeps these limits, for which the scheduler must have been loaded.
-    pub(super) fn with_limits(mut self, limits: Option<BandwidthLimits>) -> Self {
-        self.limits = limits;
-        self
     }
 
     /// Returns the scheduler, unless the kernel has ended it.
@@ -448,7 +444,6 @@ mod tests {
 
     use memweir_scx::{Counter, Ended};
 
-    use super::super::limits::OpenCounters;
     use super::*;
     use crate::cgroup::{Version, names};
     use crate::files::fake::FakeTree;
@@ -541,7 +536,7 @@ mod tests {
         let parent = tree.root().join("p");
         let groups = CgroupBlocker::new(Arc::clone(&files), Version::V2, parent, guard, 8).unwrap();
         let boxed = Box::new(scheduler.clone());
-        let mut blocker = SchedExtBlocker::new(boxed, groups, files, long_wait);
+        let mut blocker = SchedExtBlocker::new(boxed, groups, files, long_wait, None);
         blocker.enter = |_| Ok(());
         (blocker, scheduler)
     }
@@ -698,21 +693,17 @@ mod tests {
     }
 
     /// One counter, on CPU 2.
-    struct OneCounter;
-
-    impl OpenCounters for OneCounter {
-        fn open(&self, _: &Path, lines: u32) -> Result<Vec<(usize, Counter)>, (String, io::Error)> {
-            let event = File::open("/dev/null").unwrap().into();
-            Ok(vec![(2, Counter { event, lines })])
-        }
+    fn one_counter(_: &Path, lines: u32) -> Result<Vec<(usize, Counter)>, (String, io::Error)> {
+        let event = File::open("/dev/null").unwrap().into();
+        Ok(vec![(2, Counter { event, lines })])
     }
 
     /// A blocker of which job 0 has a limit of 1000 lines in a millisecond.
     fn limited(tree: &FakeTree) -> (SchedExtBlocker, FakeScheduler) {
-        let (blocker, mut scheduler) = blocker(tree, FOR_EVER);
+        let (mut blocker, mut scheduler) = blocker(tree, FOR_EVER);
         // A read returns no bytes, as that of an event in the error state.
         scheduler.1 = Some(Arc::new(File::open("/dev/null").unwrap()));
-        let mut blocker = blocker.with_limits(Some(BandwidthLimits::of(Box::new(OneCounter))));
+        blocker.limits = Some(BandwidthLimits::of(Box::new(one_counter)));
         blocker.scheduler = Some(Box::new(scheduler.clone()));
         blocker.limit(JobId(0), BytesPerSec(64e6)).unwrap();
         jobs(&mut blocker, 2);
