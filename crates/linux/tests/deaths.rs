@@ -27,29 +27,20 @@ const JOBS: usize = 6;
 fn main() -> ExitCode {
     support::main(
         &[
-            ("random_deaths_leave_no_job_blocked", random_deaths_leave_no_job_blocked),
-            ("all_run_within_a_second_of_a_death", all_run_within_a_second_of_a_death),
-            ("a_kill_of_the_owners_group_ends_its_jobs", a_kill_of_the_owners_group_ends_its_jobs),
-            ("a_kill_that_spares_jobs_frees_them", a_kill_that_spares_jobs_frees_them),
-            ("jobs_beside_the_owners_group_outlive_it", jobs_beside_the_owners_group_outlive_it),
-            (
-                "running_jobs_are_raised_and_lowered_after_a_death",
-                running_jobs_are_raised_and_lowered_after_a_death,
-            ),
-            ("strays_are_continued", strays_are_continued),
-            (
-                "the_guardian_cannot_be_ended_by_a_terminal",
-                the_guardian_cannot_be_ended_by_a_terminal,
-            ),
-            ("a_dead_guardian_is_replaced", a_dead_guardian_is_replaced),
-            ("a_stopped_guardian_delays_no_end", a_stopped_guardian_delays_no_end),
-            ("leftovers_of_both_deaths_are_cleaned", leftovers_of_both_deaths_are_cleaned),
-            (
-                "a_scheduler_ends_with_its_owner_without_a_guardian",
-                a_scheduler_ends_with_its_owner_without_a_guardian,
-            ),
-            ("jobs_that_are_released_run_on", jobs_that_are_released_run_on),
-            ("a_setting_is_put_back_by_the_guardian", a_setting_is_put_back_by_the_guardian),
+            test(random_deaths_leave_no_job_blocked),
+            test(all_run_within_a_second_of_a_death),
+            test(a_kill_of_the_owners_group_ends_its_jobs),
+            test(a_kill_that_spares_jobs_frees_them),
+            test(jobs_beside_the_owners_group_outlive_it),
+            test(running_jobs_are_raised_and_lowered_after_a_death),
+            test(strays_are_continued),
+            test(the_guardian_cannot_be_ended_by_a_terminal),
+            test(a_dead_guardian_is_replaced),
+            test(a_stopped_guardian_delays_no_end),
+            test(leftovers_of_both_deaths_are_cleaned),
+            test(a_scheduler_ends_with_its_owner_without_a_guardian),
+            test(jobs_that_are_released_run_on),
+            test(a_setting_is_put_back_by_the_guardian),
         ],
         roles,
     )

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::CommandExt;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -300,8 +300,18 @@ fn spin_for_ever(at: &str, first: usize, count: usize) {
     });
 }
 
-/// A test and its name.
-pub type Test = (&'static str, fn());
+/// A test, by the name of its function.
+pub struct Test {
+    name: &'static str,
+    run: Box<dyn Fn()>,
+}
+
+/// Makes a test of a function.
+pub fn test<F: Fn() + 'static>(run: F) -> Test {
+    let path = std::any::type_name::<F>();
+    let name = path.rsplit("::").next().unwrap_or(path);
+    Test { name, run: Box::new(run) }
+}
 
 /// Runs one of the roles, or the tests whose names contain the first argument.
 pub fn main(tests: &[Test], roles: impl Fn(&[String]) -> Option<ExitCode>) -> ExitCode {
@@ -312,15 +322,15 @@ pub fn main(tests: &[Test], roles: impl Fn(&[String]) -> Option<ExitCode>) -> Ex
     let filter = args.iter().find(|arg| !arg.starts_with('-'));
     let chosen: Vec<&Test> = tests
         .iter()
-        .filter(|(name, _)| filter.is_none_or(|filter| name.contains(filter)))
+        .filter(|test| filter.is_none_or(|filter| test.name.contains(filter)))
         .collect();
     if args.iter().any(|arg| arg == "--list") {
-        chosen.iter().for_each(|(name, _)| println!("{name}: test"));
+        chosen.iter().for_each(|test| println!("{}: test", test.name));
         return ExitCode::SUCCESS;
     }
     let mut failed = Vec::new();
-    for (name, test) in &chosen {
-        let passed = catch_unwind(test).is_ok();
+    for Test { name, run } in &chosen {
+        let passed = catch_unwind(AssertUnwindSafe(run)).is_ok();
         println!("test {name} ... {}", if passed { "ok" } else { "FAILED" });
         if !passed {
             failed.push(*name);
