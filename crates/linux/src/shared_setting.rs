@@ -102,7 +102,7 @@ fn lock(ledger: &Path) -> io::Result<Flock<File>> {
     Flock::lock(directory, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
 }
 
-/// Enters a claim, and sets the value if it is the first one.
+/// Enters a claim and sets the value, whether other claims live or not.
 fn add(path: &Path, setting: &Path, value: &str, owner: Owner) -> io::Result<()> {
     let _lock = lock(path)?;
     let mut ledger = match Ledger::read(path)? {
