@@ -1,6 +1,6 @@
 use memweir_core::Lines;
 use memweir_linux::meter::Capabilities;
-use memweir_linux::meter::fake::{Failure, FakeMeter, Script};
+use memweir_linux::meter::fake::{Failure, FakeMeter};
 
 use super::*;
 
@@ -20,8 +20,7 @@ fn run(
 
 fn meter(steps: &[u64]) -> FakeMeter {
     let counts = |reads: &u64| Counts::new(9, Lines(*reads), Lines(0));
-    let steps = steps.iter().map(counts).collect();
-    FakeMeter::new().script(JOB, Script::Steps(steps))
+    FakeMeter::new(steps.iter().map(counts).collect())
 }
 
 #[test]
@@ -45,22 +44,20 @@ fn children_count_to_the_cpu_time() {
 #[test]
 fn every_count_of_the_meter_is_in_a_slice_and_sleep_weighs_nothing() {
     let mut meter = meter(&[10, 20]);
-    let log = meter.log();
     let run =
         run(shell("sleep 0.1"), Some(&mut meter), Nanos::from_millis(5), &mut |_| ()).unwrap();
     let total = run.slices.iter().fold(Counts::default(), |sum, slice| sum + slice.counts);
     assert_eq!(total.reads, Lines(30));
     assert_eq!(run.slices.iter().filter(|slice| slice.weight > 0.0).count(), 2);
-    assert!(log.attached().is_empty(), "the meter was given back");
+    assert!(!meter.is_attached(), "it was given back");
 }
 
 #[test]
 fn a_meter_that_fails_on_the_way_keeps_what_it_counted_and_says_so() {
-    let mut meter =
-        meter(&[10, 20, 30]).fail(JOB, Failure::ReadsFrom(1)).capable_of(Capabilities {
-            caveats: vec!["counts reads alone".to_owned()],
-            ..Capabilities::default()
-        });
+    let caveats = vec!["counts reads alone".to_owned()];
+    let mut meter = meter(&[10, 20, 30])
+        .failing(Failure::ReadsFrom(1))
+        .capable_of(Capabilities { caveats, ..Capabilities::default() });
     let run =
         run(shell("sleep 0.1"), Some(&mut meter), Nanos::from_millis(5), &mut |_| ()).unwrap();
     assert_eq!(run.slices.len(), 1);
@@ -73,7 +70,7 @@ fn a_meter_that_fails_on_the_way_keeps_what_it_counted_and_says_so() {
 fn a_meter_that_cannot_attach_starts_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("ran");
-    let mut meter = meter(&[]).fail(JOB, Failure::Attach);
+    let mut meter = meter(&[]).failing(Failure::Attach);
     let script = format!("touch {}", trace.display());
     assert!(run(shell(&script), Some(&mut meter), Nanos::MILLI, &mut |_| ()).is_err());
     assert!(!trace.exists());
