@@ -1,8 +1,8 @@
 //! A [`Blocker`] over nothing, for tests of use cases.
 //!
-//! It obeys the contract of [`Blocker`], records every call, fails where the test plants a fault,
-//! and reports the CPU times that the test sets. It starts and stops no process; its target is
-//! a session.
+//! It obeys the contract of [`Blocker`], records the calls that act on processes, fails where the
+//! test plants a fault, and reports the CPU times that the test sets. It starts and stops no
+//! process; its target is a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,11 +12,9 @@ use memweir_core::{JobId, Nanos};
 
 use crate::blocker::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 
-/// One call of a [`Blocker`] method, with its arguments.
+/// One call of a [`Blocker`] method that acts on processes, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// [`Blocker::prepare`].
-    Prepare(JobId),
     /// [`Blocker::spawned`], with the process id.
     Born(JobId, i32),
     /// [`Blocker::block_all`].
@@ -25,14 +23,8 @@ pub enum Call {
     RunOnly(Vec<JobId>),
     /// [`Blocker::run_all`].
     RunAll,
-    /// [`Blocker::cpu_time`].
-    CpuTime(JobId),
-    /// [`Blocker::populated`].
-    Populated(JobId),
     /// [`Blocker::signal`], with the signal.
     Signal(JobId, i32),
-    /// [`Blocker::retire`].
-    Retire(JobId),
 }
 
 /// Selects calls.
@@ -40,7 +32,6 @@ pub type Kind = fn(&Call) -> bool;
 
 #[derive(Debug, Default)]
 struct FakeJob {
-    pid: Option<i32>,
     blocked: bool,
     cpu_time: Nanos,
     populated: bool,
@@ -52,7 +43,6 @@ struct State {
     all_blocked: bool,
     calls: Vec<Call>,
     faults: Vec<(Kind, usize, i32)>,
-    notices: Vec<String>,
     demands: Vec<Demand>,
 }
 
@@ -128,11 +118,6 @@ impl FakeControl {
         }
     }
 
-    /// Plants a notice.
-    pub fn notice(&self, text: impl Into<String>) {
-        lock(&self.state).notices.push(text.into());
-    }
-
     /// Returns every call so far, failed ones included.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
@@ -177,7 +162,7 @@ impl Blocker for FakeBlocker {
     }
 
     fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
-        let mut state = self.call(Call::Prepare(job))?;
+        let mut state = lock(&self.state);
         if state.all_blocked {
             return Err(error(&format!("preparing job {job} while all are blocked"), libc::EBUSY));
         }
@@ -189,9 +174,7 @@ impl Blocker for FakeBlocker {
     }
 
     fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
-        let mut state = self.call(Call::Born(job, pid))?;
-        let job = state.job(job)?;
-        (job.pid, job.populated) = (Some(pid), true);
+        self.call(Call::Born(job, pid))?.job(job)?.populated = true;
         Ok(())
     }
 
@@ -221,11 +204,11 @@ impl Blocker for FakeBlocker {
     }
 
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
-        Ok(self.call(Call::CpuTime(job))?.job(job)?.cpu_time)
+        Ok(lock(&self.state).job(job)?.cpu_time)
     }
 
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
-        Ok(self.call(Call::Populated(job))?.job(job)?.populated)
+        Ok(lock(&self.state).job(job)?.populated)
     }
 
     /// Empties the job at SIGKILL; other signals do nothing.
@@ -237,16 +220,12 @@ impl Blocker for FakeBlocker {
     }
 
     fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
-        let mut state = self.call(Call::Retire(job))?;
+        let mut state = lock(&self.state);
         if state.job(job)?.populated {
             return Err(error(&format!("retiring job {job} with processes left"), libc::EBUSY));
         }
         state.jobs.remove(&job);
         Ok(())
-    }
-
-    fn notices(&mut self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.state).notices)
     }
 }
 
