@@ -25,8 +25,6 @@ pub const TYPICAL_CACHES: CacheHierarchy = CacheHierarchy {
 pub struct Caches {
     /// Their geometry.
     pub hierarchy: CacheHierarchy,
-    /// CPUs that share one last-level cache, in ascending order; empty where that is not known.
-    pub llc_cpus: Vec<usize>,
     /// Message for the user: the part that is not the machine's own.
     pub notice: Option<String>,
 }
@@ -110,17 +108,13 @@ pub(crate) fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 struct Level {
     level: u32,
     geometry: CacheGeometry,
-    cpus: Vec<usize>,
 }
 
 fn caches_of(cpus: &Path, cpu: usize) -> Caches {
     let mut levels = read_levels(&cpus.join(format!("cpu{cpu}/cache")));
     levels.sort_by_key(|level| level.level);
-    let typical = |notice: &str| Caches {
-        hierarchy: TYPICAL_CACHES,
-        llc_cpus: Vec::new(),
-        notice: Some(notice.to_owned()),
-    };
+    let typical =
+        |notice: &str| Caches { hierarchy: TYPICAL_CACHES, notice: Some(notice.to_owned()) };
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else {
         return typical(
             "this machine does not tell its caches; a last-level cache of 32 MiB is assumed",
@@ -141,7 +135,7 @@ fn caches_of(cpus: &Path, cpu: usize) -> Caches {
         l2: second.map_or(first.geometry, |level| level.geometry),
         llc: last.geometry,
     };
-    Caches { hierarchy, llc_cpus: last.cpus.clone(), notice }
+    Caches { hierarchy, notice }
 }
 
 /// Returns the caches below `directory` that hold data and make sense.
@@ -160,9 +154,6 @@ fn read_levels(directory: &Path) -> Vec<Level> {
                     &text("ways_of_associativity")?,
                     &text("coherency_line_size")?,
                 )?,
-                cpus: text("shared_cpu_list")
-                    .and_then(|list| parse_cpu_list(&list))
-                    .unwrap_or_default(),
             })
         })
         .collect()
@@ -221,10 +212,10 @@ mod tests {
 
     use super::*;
 
-    /// A sysfs tree with these caches of CPU 0: level, type, size, ways, CPUs.
-    fn sysfs(caches: &[(&str, &str, &str, &str, &str)]) -> tempfile::TempDir {
+    /// A sysfs tree with these caches of CPU 0: level, type, size, ways.
+    fn sysfs(caches: &[(&str, &str, &str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        for (index, (level, kind, size, ways, cpus)) in caches.iter().enumerate() {
+        for (index, (level, kind, size, ways)) in caches.iter().enumerate() {
             let directory = root.path().join(format!("cpu0/cache/index{index}"));
             fs::create_dir_all(&directory).unwrap();
             for (name, value) in [
@@ -233,7 +224,6 @@ mod tests {
                 ("size", *size),
                 ("ways_of_associativity", *ways),
                 ("coherency_line_size", "64"),
-                ("shared_cpu_list", *cpus),
             ] {
                 fs::write(directory.join(name), format!("{value}\n")).unwrap();
             }
@@ -246,24 +236,23 @@ mod tests {
     }
 
     #[test]
-    fn three_levels_and_who_shares_the_last() {
+    fn three_levels_are_found_in_any_order() {
         let root = sysfs(&[
-            ("1", "Data", "48K", "12", "0"),
-            ("1", "Instruction", "32K", "8", "0"),
-            ("3", "Unified", "32768K", "16", "0-1,4"),
-            ("2", "Unified", "1M", "16", "0"),
+            ("1", "Data", "48K", "12"),
+            ("1", "Instruction", "32K", "8"),
+            ("3", "Unified", "32768K", "16"),
+            ("2", "Unified", "1M", "16"),
         ]);
         let caches = caches_of(root.path(), 0);
         assert_eq!(caches.hierarchy.l1d, geometry(48 << 10, 12));
         assert_eq!(caches.hierarchy.l2, geometry(1 << 20, 16));
         assert_eq!(caches.hierarchy.llc, geometry(32 << 20, 16));
-        assert_eq!(caches.llc_cpus, [0, 1, 4]);
         assert_eq!(caches.notice, None);
     }
 
     #[test]
     fn the_second_level_is_the_last_where_there_is_no_third() {
-        let root = sysfs(&[("1", "Data", "32K", "0", "0"), ("2", "Unified", "512K", "16", "0-3")]);
+        let root = sysfs(&[("1", "Data", "32K", "0"), ("2", "Unified", "512K", "16")]);
         let caches = caches_of(root.path(), 0);
         // Fully associative: as many ways as lines.
         assert_eq!(caches.hierarchy.l1d, geometry(32 << 10, 512));
@@ -275,9 +264,9 @@ mod tests {
     fn silence_and_nonsense_are_replaced_and_told() {
         for caches in [
             vec![],
-            vec![("1", "Data", "48K", "12", "0")],
-            vec![("1", "Data", "48K", "12", "0"), ("3", "Unified", "1000K", "7", "0")],
-            vec![("3", "Unified", "32M", "16", "0")],
+            vec![("1", "Data", "48K", "12")],
+            vec![("1", "Data", "48K", "12"), ("3", "Unified", "1000K", "7")],
+            vec![("3", "Unified", "32M", "16")],
         ] {
             let found = caches_of(sysfs(&caches).path(), 0);
             assert_eq!(found.hierarchy, TYPICAL_CACHES, "{caches:?}");
