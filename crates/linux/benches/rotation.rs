@@ -18,11 +18,10 @@ use memmap2::MmapRaw;
 use memweir_core::JobId;
 use memweir_core::metrics::hodges_lehmann;
 use memweir_linux::blocker::{self, Blocker};
+use memweir_linux::clock::process_cpu_time;
 use memweir_linux::launch::{Launch, Process, launch};
 use memweir_linux::{guardian, leftovers};
 use memweir_test_support::rows::record;
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
 
 const JOBS: usize = 8;
 const CORES: usize = 2;
@@ -161,7 +160,7 @@ impl Batch {
 
     /// Returns the CPU seconds per unit of work, of the jobs and of this process, under rotation.
     fn rotated(&mut self) -> Result<f64, String> {
-        let (before, own) = (self.reading()?, own_cpu());
+        let (before, own) = (self.reading()?, process_cpu_time().as_secs_f64());
         let mut until = Instant::now();
         for _ in 0..QUANTA {
             self.blocker.block_all().map_err(|e| e.to_string())?;
@@ -174,7 +173,7 @@ impl Batch {
             until += QUANTUM;
             std::thread::sleep(until.saturating_duration_since(Instant::now()));
         }
-        let (after, own) = (self.reading()?, own_cpu() - own);
+        let (after, own) = (self.reading()?, process_cpu_time().as_secs_f64() - own);
         Ok((after.cpu_seconds - before.cpu_seconds + own) / (after.work - before.work) as f64)
     }
 
@@ -206,12 +205,6 @@ impl Batch {
             let _ = process.wait();
         }
     }
-}
-
-fn own_cpu() -> f64 {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("getrusage");
-    let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
 /// Prints the figure.

@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use memweir_core::JobId;
@@ -197,11 +197,13 @@ struct Leaves {
 impl Leaves {
     fn open() -> io::Result<Self> {
         let own = format!("memweir-{}-", std::process::id());
-        let mounts = std::fs::read_to_string("/proc/self/mounts")?;
-        let top = mounts.lines().find(|line| line.contains(" cgroup2 "));
-        let top = top.and_then(|line| line.split(' ').nth(1)).unwrap_or("/sys/fs/cgroup");
-        let parent = find_group(Path::new(top), &own)
-            .ok_or_else(|| io::Error::other(format!("no group {own}* below {top}")))?;
+        // The guardian's has no jobs.
+        let is_own = |path: &PathBuf| {
+            let is_named = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&own));
+            is_named && path.join("job-0").is_dir()
+        };
+        let parent = leftovers::groups().into_iter().find(is_own);
+        let parent = parent.ok_or_else(|| io::Error::other(format!("no group {own}*")))?;
         let open = |job: JobId| {
             let path = parent.join(format!("job-{job}/cgroup.freeze"));
             File::options().write(true).open(path)
@@ -220,18 +222,4 @@ impl Leaves {
         }
         Ok(())
     }
-}
-
-/// Finds the jobs' group whose name begins with `own`, anywhere below `directory`.
-fn find_group(directory: &Path, own: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(directory).ok()?.flatten();
-    let groups: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    // The guardian's has no jobs.
-    let is_own = |path: &&PathBuf| {
-        let is_named = path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(own));
-        is_named && path.join("job-0").is_dir()
-    };
-    let found = groups.iter().find(is_own).cloned();
-    found.or_else(|| groups.iter().find_map(|group| find_group(group, own)))
 }
