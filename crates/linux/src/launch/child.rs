@@ -6,10 +6,10 @@
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use super::prepare::{Move, Prepared};
+use super::prepare::Prepared;
 
 /// Byte that the parent writes to open the gate.
 pub(super) const GO: u8 = b'g';
@@ -65,13 +65,14 @@ impl Report {
 }
 
 impl Prepared {
-    /// Runs the child up to exec. Makes only async-signal-safe calls: no allocation, no lock, no
-    /// panic; nothing is dropped because it never returns.
+    /// Runs the child up to exec; it moves itself to the group `into`, unless it is there already
+    /// or needs none. Makes only async-signal-safe calls: no allocation, no lock, no panic; nothing
+    /// is dropped because it never returns.
     pub(super) fn live(
         &self,
         gate: RawFd,
         reports: RawFd,
-        into: &Move,
+        into: Option<&OwnedFd>,
         argv: &[*const libc::c_char],
         env: &[*const libc::c_char],
     ) -> ! {
@@ -83,7 +84,7 @@ impl Prepared {
             if self.resume_at_death {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGCONT, 0, 0, 0);
             }
-            if let Move::Into(directory) = into {
+            if let Some(directory) = into {
                 // In both versions, 0 stands for the process that writes it.
                 let entered = write_to(directory.as_raw_fd(), c"cgroup.procs", b"0");
                 check(entered, Step::Cgroup, reports);

@@ -20,15 +20,6 @@ const ABOVE: RawFd = 10;
 /// From linux/sched.h; libc's constant does not fit its type.
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// The child's own step into its group, where the kernel does not create it there.
-#[derive(Debug)]
-pub(super) enum Move {
-    /// It is there already, or needs no group.
-    Nowhere,
-    /// By writing itself into `cgroup.procs` of this directory.
-    Into(OwnedFd),
-}
-
 /// Everything that a child needs, in the form that system calls take.
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -123,20 +114,17 @@ impl Prepared {
         // No handler of memweir's may run in the child.
         let blocked = BlockedSignals::new(&SigSet::all()).map_err(failed)?;
         let born = match self.group.take() {
-            None => clone_process(None).map(|born| (born, Move::Nowhere)),
+            None => clone_process(None).map(|born| (born, None)),
             Some(group) => clone_process(Some(group.as_fd()))
-                .map(|born| (born, Move::Nowhere))
+                .map(|born| (born, None))
                 // Containers often refuse clone3, and kernels before 5.7 lack the flag: then the
                 // child moves itself, which asks for the same permission.
-                .or_else(|_| clone_process(None).map(|born| (born, Move::Into(group)))),
+                .or_else(|_| clone_process(None).map(|born| (born, Some(group)))),
         };
-        let born = born.map(|(born, into)| match self.freezer.take() {
-            Some(freezer) => (born, Move::Into(freezer)),
-            None => (born, into),
-        });
         match born.map_err(failed)? {
-            (Born::Child, into) => {
-                self.live(gate.as_raw_fd(), reports.as_raw_fd(), &into, &argv, &env)
+            (Born::Child, group) => {
+                let into = self.freezer.as_ref().or(group.as_ref());
+                self.live(gate.as_raw_fd(), reports.as_raw_fd(), into, &argv, &env)
             }
             (Born::Parent(process), _) => {
                 drop(blocked);
