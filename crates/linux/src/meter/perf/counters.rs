@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use memweir_core::JobId;
-use perf_event::events::{Hardware, Raw, Software};
+use perf_event::events::{Hardware, Raw};
 use perf_event::{Builder, Counter};
 
-use super::events::{Encoding, EventSpec, SoftwareEvent};
+use super::events::{Encoding, EventSpec};
 use super::media::Sorted;
 use super::scaling::{RawCount, Scaled, Trouble};
 use crate::meter::MeterError;
@@ -22,22 +22,11 @@ pub(super) enum Scope {
     UserOnly,
 }
 
-fn software(event: SoftwareEvent) -> Software {
-    match event {
-        SoftwareEvent::TaskClock => Software::TASK_CLOCK,
-        SoftwareEvent::PageFaults => Software::PAGE_FAULTS,
-        SoftwareEvent::MinorFaults => Software::PAGE_FAULTS_MIN,
-        SoftwareEvent::MajorFaults => Software::PAGE_FAULTS_MAJ,
-        SoftwareEvent::ContextSwitches => Software::CONTEXT_SWITCHES,
-        SoftwareEvent::CpuMigrations => Software::CPU_MIGRATIONS,
-    }
-}
-
 fn builder<'a>(encoding: Encoding, scope: Scope) -> Builder<'a> {
     let mut builder = match encoding {
         Encoding::Raw { config, config1 } => Builder::new(Raw::new(config).config1(config1)),
         Encoding::Instructions => Builder::new(Hardware::INSTRUCTIONS),
-        Encoding::Software(event) => Builder::new(software(event)),
+        Encoding::Software(event) => Builder::new(event),
     };
     builder.exclude_kernel(scope == Scope::UserOnly);
     // A job that is a hypervisor itself is charged for its guest.

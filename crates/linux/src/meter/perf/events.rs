@@ -40,6 +40,7 @@ use std::path::Path;
 use memweir_core::input::{Document, InputError, Section, Value};
 use memweir_core::medium::{Distance, MediumKind};
 use memweir_core::{Media, MediumId};
+use perf_event::events::Software;
 
 use crate::meter::cpu::{CpuModel, parse_number};
 
@@ -176,27 +177,20 @@ pub enum Encoding {
         config1: u64,
     },
     /// A counter of the kernel itself.
-    Software(SoftwareEvent),
+    Software(Software),
     /// `PERF_COUNT_HW_INSTRUCTIONS`, the one generic event that means the same everywhere.
     Instructions,
 }
 
-/// Counters of the kernel itself; they need no PMU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SoftwareEvent {
-    /// Nanoseconds on a CPU.
-    TaskClock,
-    /// All page faults.
-    PageFaults,
-    /// Page faults without I/O.
-    MinorFaults,
-    /// Page faults with I/O.
-    MajorFaults,
-    /// Context switches.
-    ContextSwitches,
-    /// Moves to another CPU.
-    CpuMigrations,
-}
+/// Counters of the kernel itself, which need no PMU, as event files name them.
+const SOFTWARE: [(&str, Software); 6] = [
+    ("task-clock", Software::TASK_CLOCK),
+    ("page-faults", Software::PAGE_FAULTS),
+    ("minor-faults", Software::PAGE_FAULTS_MIN),
+    ("major-faults", Software::PAGE_FAULTS_MAJ),
+    ("context-switches", Software::CONTEXT_SWITCHES),
+    ("cpu-migrations", Software::CPU_MIGRATIONS),
+];
 
 impl Source {
     /// Returns true if it tells media apart.
@@ -212,16 +206,6 @@ impl Source {
     pub fn suits(&self, media: &Media) -> bool {
         self.events.iter().filter_map(|event| event.medium).all(|m| m.find(media).is_some())
     }
-}
-
-memweir_core::named! {
-    pub SoftwareEvent, "software event":
-    TaskClock = "task-clock",
-    PageFaults = "page-faults",
-    MinorFaults = "minor-faults",
-    MajorFaults = "major-faults",
-    ContextSwitches = "context-switches",
-    CpuMigrations = "cpu-migrations",
 }
 
 impl CpuMatch {
@@ -382,7 +366,7 @@ fn encoding(section: &mut Section<'_>) -> Result<Encoding, InputError> {
             let config1 = extra.map_or(Ok(0), |value| whole(&value))?;
             Ok(Encoding::Raw { config: whole(&config)?, config1 })
         }
-        ("software", _) => config.named().map(Encoding::Software),
+        ("software", _) => config.choose("software event", SOFTWARE).map(Encoding::Software),
         (_, Some("cache-misses")) => Err(config
             .refuse("counts L3 misses on Intel, L2 misses on AMD, L1 refills on ARM")
             .help("name this CPU's own event with `type = \"raw\"`")),
