@@ -161,8 +161,10 @@ impl SchedExtBlocker {
         let mut result = Ok(());
         for (id, job) in &mut self.jobs {
             if job.state == State::Frozen {
-                result = result.and(self.groups.set_job(*id, Freeze::Off));
-                job.state = State::Held(Instant::now());
+                match self.groups.set_job(*id, Freeze::Off) {
+                    Ok(()) => job.state = State::Held(Instant::now()),
+                    Err(error) => result = result.and(Err(error)),
+                }
             }
         }
         result
@@ -195,10 +197,14 @@ impl SchedExtBlocker {
         let now = Instant::now();
         for (id, job) in &mut self.jobs {
             job.state = match (is_chosen(*id), job.state) {
-                (true, State::Frozen) => {
-                    result = result.and(self.groups.set_job(*id, Freeze::Off));
-                    State::Running
-                }
+                (true, State::Frozen) => match self.groups.set_job(*id, Freeze::Off) {
+                    Ok(()) => State::Running,
+                    // The next decision tries again.
+                    Err(error) => {
+                        result = result.and(Err(error));
+                        State::Frozen
+                    }
+                },
                 (true, _) => State::Running,
                 (false, State::Running) => State::Held(now),
                 (false, state) => state,
@@ -587,6 +593,20 @@ mod tests {
         assert_eq!((tree.writes_of("0").len(), tree.writes_of("1").len()), (1, 1));
         drop(blocker);
         assert_eq!(tree.writes_of("0").len(), 2, "no job stays in the freezer");
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_thawed_is_thawed_by_the_next_decision() {
+        let tree = FakeTree::new();
+        let (mut blocker, _) = blocker(&tree, Duration::ZERO);
+        let jobs = jobs(&mut blocker, 2);
+        blocker.run_only(&jobs[..1]).unwrap();
+        let switch = format!("{}/cgroup.freeze", names::leaf(jobs[1]));
+        assert_eq!(tree.value(&format!("p/{switch}")), "1");
+        tree.fail("write", &switch, libc::ENOMEM, 1);
+        assert!(blocker.run_all().is_err());
+        blocker.run_all().unwrap();
+        assert_eq!(tree.value(&format!("p/{switch}")), "0");
     }
 
     #[test]
