@@ -130,7 +130,9 @@ impl Guardian {
     }
 
     fn restart(&mut self) -> io::Result<()> {
-        self.watcher = Watcher::start(&self.command, &self.told).map_err(io::Error::other)?;
+        let watcher = Watcher::start(&self.command, &self.told).map_err(io::Error::other)?;
+        // The message that found it dead did not wait for it.
+        std::mem::replace(&mut self.watcher, watcher).reap(GUARDIAN_END_TIMEOUT);
         self.homes.admit(self.watcher.process.pid())
     }
 }

@@ -36,6 +36,7 @@ fn main() -> ExitCode {
             test(strays_are_continued),
             test(the_guardian_cannot_be_ended_by_a_terminal),
             test(a_dead_guardian_is_replaced),
+            test(a_guardian_that_a_message_finds_dead_leaves_no_zombie),
             test(a_stopped_guardian_delays_no_end),
             test(leftovers_of_both_deaths_are_cleaned),
             test(a_scheduler_ends_with_its_owner_without_a_guardian),
@@ -490,6 +491,19 @@ fn a_dead_guardian_is_replaced() {
         owner.wait().unwrap();
         assert_eq!(assert_all_run_and_nothing_stays(&counters, owner.id()), JOBS);
     }
+}
+
+fn a_guardian_that_a_message_finds_dead_leaves_no_zombie() {
+    let Some(mut blocker) = open(Mechanism::Sigstop) else { return };
+    let [guardian] = guardians_of(std::process::id())[..] else { panic!("one guardian") };
+    kill(guardian, libc::SIGKILL);
+    // A zombie has no command line.
+    assert!(eventually(|| guardians_of(std::process::id()).is_empty()));
+    let counters = Counters::new();
+    let process = spin(&mut *blocker, JobId(0), counters.path(), 0, 1);
+    assert_eq!(guardians_of(std::process::id()).len(), 1, "it was told of the job");
+    assert!(!Path::new(&format!("/proc/{guardian}")).exists());
+    end(&mut *blocker, JobId(0), process);
 }
 
 fn a_stopped_guardian_delays_no_end() {
