@@ -6,6 +6,7 @@
 mod read;
 
 use std::error::Error;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -220,7 +221,8 @@ impl Table {
     /// the journal, whose path the error names.
     pub fn finish_as_appended(self) -> io::Result<()> {
         if self.format == Format::Csv {
-            return fs::rename(self.journal.path(), &self.path);
+            let renamed = fs::rename(self.journal.path(), &self.path);
+            return renamed.map_err(|error| self.failed(&error));
         }
         let partial = with_ending(&self.path, ".partial");
         let written = csv::Reader::from_path(self.journal.path())
@@ -263,11 +265,15 @@ impl Table {
         match written.and_then(|()| fs::rename(partial, &self.path).map_err(Into::into)) {
             Ok(()) => fs::remove_file(self.journal.path()),
             Err(error) => {
-                let kept = self.abandon();
                 files::remove_unfinished(partial);
-                Err(io::Error::other(format!("{error}{kept}")))
+                Err(self.failed(&error))
             }
         }
+    }
+
+    /// Gives the table up, and returns the error with the place of the rows so far.
+    fn failed(self, error: &dyn Display) -> io::Error {
+        io::Error::other(format!("{error}{}", self.abandon()))
     }
 }
 
@@ -470,19 +476,23 @@ mod tests {
 
     #[test]
     fn a_table_that_cannot_be_finished_keeps_its_journal() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("t.csv");
-        let mut table = Table::create(&path, Format::Csv, columns()).expect("a file");
-        table.append(&rows()[..1]).expect("space");
-        fs::create_dir(&path).expect("something in the way");
-        let journal = directory.path().join("t.csv.partial.csv");
-        let mut half = File::options().append(true).open(&journal).expect("the journal");
-        half.write_all(b"random,1,2.").expect("space");
-        let error = table.finish(&rows()).expect_err("in the way").to_string();
-        let names = format!("; the rows so far are in {}", journal.display());
-        assert!(error.ends_with(&names), "{error}");
-        let kept = fs::read_to_string(&journal).expect("the journal");
-        assert_eq!(kept, "policy,seed,turnaround_s\nos,7,1.5\n");
+        let finishes: [fn(Table) -> io::Result<()>; 2] =
+            [|table| table.finish(&rows()), Table::finish_as_appended];
+        for finish in finishes {
+            let directory = tempfile::tempdir().expect("a directory");
+            let path = directory.path().join("t.csv");
+            let mut table = Table::create(&path, Format::Csv, columns()).expect("a file");
+            table.append(&rows()[..1]).expect("space");
+            fs::create_dir(&path).expect("something in the way");
+            let journal = directory.path().join("t.csv.partial.csv");
+            let mut half = File::options().append(true).open(&journal).expect("the journal");
+            half.write_all(b"random,1,2.").expect("space");
+            let error = finish(table).expect_err("in the way").to_string();
+            let names = format!("; the rows so far are in {}", journal.display());
+            assert!(error.ends_with(&names), "{error}");
+            let kept = fs::read_to_string(&journal).expect("the journal");
+            assert_eq!(kept, "policy,seed,turnaround_s\nos,7,1.5\n");
+        }
     }
 
     #[test]
