@@ -1,5 +1,6 @@
 //! Comparison of policies: the same batch under several policies in turn, and the conclusions.
 
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -106,10 +107,11 @@ fn of_run(options: &RunOptions, variant: &str, round: u32) -> RunOptions {
     }
 }
 
-/// `batch.csv` becomes `batch.os-1.csv`.
+/// `batch.csv` becomes `batch.os-1.csv`, and `batch` becomes `batch.os-1`.
 fn file_of(path: &Path, variant: &str, round: u32) -> PathBuf {
-    let ending = path.extension().unwrap_or_default().to_string_lossy();
-    path.with_extension(format!("{variant}-{}.{ending}", round + 1))
+    let ending = path.extension().map(OsStr::to_string_lossy);
+    let ending = ending.map_or(String::new(), |ending| format!(".{ending}"));
+    path.with_extension(format!("{variant}-{}{ending}", round + 1))
 }
 
 impl CompareOptions {
@@ -492,11 +494,13 @@ mod tests {
         let options = RunOptions {
             logs: "logs".into(),
             timeline: Some("out/batch.csv".into()),
+            record: Some("out/decisions".into()),
             ..RunOptions::default()
         };
         let options = of_run(&options, "os", 1);
         assert_eq!(options.logs, Path::new("logs"));
         assert_eq!(options.logs_of_run, Path::new("round-2/os"));
         assert_eq!(options.timeline.as_deref(), Some(Path::new("out/batch.os-2.csv")));
+        assert_eq!(options.record.as_deref(), Some(Path::new("out/decisions.os-2")));
     }
 }
