@@ -14,9 +14,14 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::lines;
+use crate::lines::{self, Head};
 
-const HEADER: &str = "memweir-segment 1";
+const HEAD: Head = Head {
+    header: "memweir-segment 1",
+    file: "segment file",
+    key: "interval_ns",
+    value: "a whole number",
+};
 
 /// Parameters of a synthetic segment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,13 +75,8 @@ pub fn synthetic(shape: &Shape, seed: u64) -> Segment {
 pub fn parse(text: &str, source_name: &str) -> Result<Segment, InputError> {
     let mut lines = lines::content(text);
     let refuse = |line: usize, reason: String| InputError::new(source_name, reason).line(line);
-    lines::expect_header(&mut lines, HEADER, "segment file", source_name)?;
-    let (line, interval) = lines
-        .next()
-        .and_then(|(number, line)| Some((number, line.strip_prefix("interval_ns ")?)))
-        .ok_or_else(|| refuse(2, "`interval_ns` and a whole number must follow".to_owned()))?;
+    let (line, interval) = HEAD.take(&mut lines, source_name)?;
     let interval = interval
-        .trim()
         .parse()
         .map_err(|_| refuse(line, format!("`{interval}` is no whole number")).key("interval_ns"))?;
     let mut rates = Vec::new();
@@ -92,7 +92,7 @@ pub fn parse(text: &str, source_name: &str) -> Result<Segment, InputError> {
 /// The text of the segment's file.
 #[must_use]
 pub fn to_text(segment: &Segment) -> String {
-    let mut text = format!("{HEADER}\ninterval_ns {}\n", segment.interval().0);
+    let mut text = format!("{}\n{} {}\n", HEAD.header, HEAD.key, segment.interval().0);
     for rate in segment.rates() {
         let _ = writeln!(text, "{}", rate.0);
     }

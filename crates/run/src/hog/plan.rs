@@ -12,11 +12,12 @@ use memweir_core::names::Named;
 use memweir_core::{BytesPerSec, LINE_BYTES};
 use memweir_linux::hog::Kernel;
 
-use crate::lines;
+use crate::lines::{self, Head};
 use crate::platform::IdlePoint;
 use crate::segment::Segment;
 
-const HEADER: &str = "memweir-hogsim 1";
+const HEAD: Head =
+    Head { header: "memweir-hogsim 1", file: "HogSim file", key: "kernel", value: "its name" };
 
 /// The most groups that a plan may have, and the most steps of a group.
 const MAX_GROUPS: usize = 1_000_000;
@@ -175,11 +176,7 @@ impl HogPlan {
     pub fn parse(text: &str, source_name: &str) -> Result<Self, InputError> {
         let mut lines = lines::content(text);
         let refuse = |line: usize, reason: String| InputError::new(source_name, reason).line(line);
-        lines::expect_header(&mut lines, HEADER, "HogSim file", source_name)?;
-        let (line, name) = lines
-            .next()
-            .and_then(|(number, line)| Some((number, line.strip_prefix("kernel ")?.trim())))
-            .ok_or_else(|| refuse(2, "`kernel` and its name must follow".to_owned()))?;
+        let (line, name) = HEAD.take(&mut lines, source_name)?;
         let kernel = Kernel::named(name)
             .map_err(|refusal| refusal.written_in(source_name).line(line).key("kernel"))?;
         let mut groups = Vec::new();
@@ -194,7 +191,7 @@ impl HogPlan {
     /// The text of the plan's file.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = format!("{HEADER}\nkernel {}\n", self.kernel.name());
+        let mut text = format!("{}\n{} {}\n", HEAD.header, HEAD.key, self.kernel.name());
         for group in &self.groups {
             let _ = writeln!(text, "{} {}", group.steps, group.idle);
         }

@@ -8,6 +8,8 @@ fn wrong_files_are_refused_with_their_line() {
         ("", 1, "no segment file"),
         ("# a comment\n\nmemweir-segment 2\n", 3, "no segment file"),
         ("memweir-segment 1\n5\n", 2, "interval_ns"),
+        ("# a comment\nmemweir-segment 1\n\n5\n", 4, "`interval_ns` and a whole number"),
+        ("memweir-segment 1\ninterval_ns\n", 2, "interval_ns"),
         ("memweir-segment 1\ninterval_ns x\n5\n", 2, "`x` is no whole number"),
         ("memweir-segment 1\ninterval_ns 1\n5\n\n-4\n", 5, "`-4` is no rate"),
         ("memweir-segment 1\ninterval_ns 1\nNaN\n", 3, "is no rate"),

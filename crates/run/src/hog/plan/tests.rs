@@ -67,6 +67,7 @@ fn wrong_files_are_refused_with_their_line() {
     for (text, line, reason) in [
         ("", 1, "no HogSim file"),
         ("memweir-hogsim 1\n3 4\n", 2, "kernel"),
+        ("\nmemweir-hogsim 1\n", 3, "`kernel` and its name must follow"),
         ("memweir-hogsim 1\nkernel cpy\n3 4\n", 2, "unknown kernel `cpy`"),
         ("memweir-hogsim 1\nkernel copy\n\n3 4\n3\n", 5, "`3` is not"),
         ("memweir-hogsim 1\nkernel copy\n-3 4\n", 3, "`-3 4` is not"),
