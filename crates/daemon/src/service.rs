@@ -198,10 +198,7 @@ impl Service {
         let known = submit::known(self.profiles.as_ref(), &submission);
         let mut stored = self.lock();
         let after = find(stored.queue(), &submission.after)?.iter().map(|job| job.id).collect();
-        if !self.is_master(peer) {
-            let unfinished = stored.queue().unfinished(peer.user);
-            submit::check_number(unfinished, submission.array, self.user_jobs)?;
-        }
+        self.check_number(stored.queue(), peer, submit::number(submission.array))?;
         let jobs = submit::jobs(peer, &submission, stored.queue().next_id(), after, known)?;
         let (first, last) = (jobs[0].id, jobs[jobs.len() - 1].id);
         stored.add(jobs, peer.group, &submission.work).map_err(unwritten)?;
@@ -259,12 +256,26 @@ impl Service {
                 return Err(Refusal::new(RefusalKind::NotYours, message));
             }
         }
-        let changed: Result<Vec<Job>, WrongState> = jobs.into_iter().map(change).collect();
+        let changed: Result<Vec<Job>, WrongState> = jobs.iter().map(|job| change(job)).collect();
         let changed =
             changed.map_err(|error| Refusal::new(RefusalKind::WrongState, error.to_string()))?;
+        let is_again = |(old, new): &(&&Job, &Job)| {
+            let is_own = old.user == peer.credentials.user;
+            is_own && old.end().is_some() && new.end().is_none()
+        };
+        let again = jobs.iter().zip(&changed).filter(is_again).count() as u32;
+        self.check_number(stored.queue(), peer.credentials, again)?;
         stored.apply(changed).map_err(unwritten)?;
         self.changed(stored);
         Ok(Reply::Done {})
+    }
+
+    /// Refuses so many `more` unfinished jobs of a peer who would have too many then.
+    fn check_number(&self, queue: &Queue, peer: Credentials, more: u32) -> Result<(), Refusal> {
+        if more == 0 || self.is_master(peer) {
+            return Ok(());
+        }
+        submit::check_number(queue.unfinished(peer.user), more, self.user_jobs)
     }
 
     fn drain(&self, peer: &Peer, drain: Drain) -> Result<Reply, Refusal> {

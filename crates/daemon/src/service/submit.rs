@@ -86,15 +86,15 @@ pub(super) fn check_limit(submission: &Submission, no_limits: Option<&str>) -> R
     }
 }
 
-/// Refuses the jobs of an array, or one job, of a user who has `unfinished` ones already and may
-/// have `most`: before they are made, which takes long for a large array.
-pub(super) fn check_number(
-    unfinished: u32,
-    array: Option<Array>,
-    most: u32,
-) -> Result<(), Refusal> {
-    let others = array.map_or(0, |array| array.last - array.first);
-    if unfinished.saturating_add(others) < most {
+/// Returns the number of jobs of an array that was checked, or of one job where there is none.
+pub(super) fn number(array: Option<Array>) -> u32 {
+    array.map_or(1, |array| array.last - array.first + 1)
+}
+
+/// Refuses `more` jobs of a user who has `unfinished` ones already and may have `most`: before they
+/// are made, which takes long for a large array.
+pub(super) fn check_number(unfinished: u32, more: u32, most: u32) -> Result<(), Refusal> {
+    if unfinished.saturating_add(more) <= most {
         return Ok(());
     }
     let message = format!(

@@ -327,6 +327,15 @@ fn a_user_has_so_many_unfinished_jobs() {
     assert!(matches!(submit(ROOT, 4), Reply::Submitted { .. }));
     ask(&service, ANN, Request::Cancel { ids: one(2) });
     assert!(matches!(submit(ANN, 1), Reply::Submitted { .. }));
+    let requeue = Request::Requeue { ids: one(2) };
+    assert_eq!(refused(ask(&service, ANN, requeue.clone())).0, RefusalKind::Busy);
+    ask(&service, ANN, Request::Cancel { ids: one(1) });
+    assert_eq!(ask(&service, ANN, requeue), Reply::Done {});
+    ask(&service, ANN, Request::Cancel { ids: one(3) });
+    ask(&service, ROOT, Request::Requeue { ids: one(1) });
+    let requeue = Request::Requeue { ids: one(3) };
+    assert_eq!(ask(&service, ROOT, requeue), Reply::Done {}, "root may");
+    assert_eq!(ask(&service, ANN, Request::Cancel { ids: one(3) }), Reply::Done {});
 }
 
 #[test]
