@@ -138,8 +138,9 @@ pub fn run(
     let mut told = Vec::new();
     let setup = Setup::new(options, &mut told)?;
     // Before the first thread, which inherits the blocked signals.
-    let mut world = Live::new().map_err(waiting)?;
-    let waker = world.waker().map_err(waiting)?;
+    let preparing = "preparing to wait for events";
+    let mut world = Live::new().map_err(RunError::os(preparing))?;
+    let waker = world.waker().map_err(RunError::os(preparing))?;
     let run = &options.run;
     let (Opened { blocker, notices }, no_limits) = open_blocker(run)?;
     told.extend(notices);
@@ -230,10 +231,6 @@ fn keeper(service: &Arc<Service>) -> Result<Option<Keeper>, RunError> {
     Ok(started.transpose()?)
 }
 
-fn waiting(source: io::Error) -> RunError {
-    RunError::Os { what: "preparing to wait for events".to_owned(), source }
-}
-
 /// Locks the state directory until the returned file is closed.
 fn lock(state: &Path) -> Result<File, DaemonError> {
     let made = DirBuilder::new().recursive(true).mode(0o711).create(state);
@@ -292,10 +289,7 @@ impl Setup {
 }
 
 fn cores(run: &RunOptions) -> Result<u32, RunError> {
-    let allowed = allowed_cpus().map_err(|source| RunError::Os {
-        what: "asking for the CPUs of this process".to_owned(),
-        source,
-    })?;
+    let allowed = allowed_cpus().map_err(RunError::os("asking for the CPUs of this process"))?;
     let all = allowed.len() as u32;
     let Some(cores) = run.cores else { return Ok(all) };
     let checked = options::cores(i64::from(cores), all);

@@ -260,14 +260,10 @@ fn run(
     options: &EmulateOptions,
     observer: &mut dyn Observer,
 ) -> Result<BatchReport, RunError> {
-    let os = |what: &str| {
-        let what = what.to_owned();
-        move |source| RunError::Os { what, source }
-    };
     let plan = prepare(batch, options)?;
     let run = &options.run;
     let gate = Gate::new(costs(&options.hardware), run.seed, EPOCH)
-        .map_err(os("making the gate of the emulation"))?;
+        .map_err(RunError::os("making the gate of the emulation"))?;
     let gate = Arc::new(gate.telling(stall_notice(batch, options.tell)));
     let meter = SoftwareMeter::new(options.hardware.caches, &run.software.qemu)?
         .with_placements(plan.placements())
@@ -277,7 +273,8 @@ fn run(
     let machine = Machine::new(shape, options.cores()?, options.grain, run.seed, threads);
     let machine = SharedMachine::new(machine);
     let mut notices = leftovers::clean();
-    let world = EmulatedWorld::new(machine.clone()).map_err(os("preparing to wait for events"))?;
+    let world = EmulatedWorld::new(machine.clone())
+        .map_err(RunError::os("preparing to wait for events"))?;
     let Opened { blocker: holder, notices: of_holder } =
         blocker::open(run.mechanism, "emulate", &run.guardian)?;
     notices.extend(of_holder);

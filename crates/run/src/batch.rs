@@ -84,6 +84,15 @@ pub enum RunError {
     },
 }
 
+impl RunError {
+    /// Returns the conversion of the operating system's error in an operation, which is named with
+    /// its object.
+    pub fn os(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Os { what, source }
+    }
+}
+
 /// Refuses a batch that [`run_batch`] would refuse, without starting anything.
 pub fn check(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
     let plan = Plan::new(batch, options)?;
@@ -109,10 +118,8 @@ pub fn run_batch(
     let limits = plan.limits()?;
     let mut told = leftovers::clean();
     // From here on a signal must end the jobs in an orderly way.
-    let world = Live::new().and_then(Live::suspendable).map_err(|source| RunError::Os {
-        what: "preparing to wait for events".to_owned(),
-        source,
-    })?;
+    let world = Live::new().and_then(Live::suspendable);
+    let world = world.map_err(RunError::os("preparing to wait for events"))?;
     let Opened { blocker, notices } = match limits {
         None => blocker::open(options.mechanism, "run", &options.guardian)?,
         Some(limits) => blocker::open_limited("run", &options.guardian, limits)?,

@@ -78,10 +78,8 @@ impl QueueBackend<'_> {
             true => until.min(now + IDLE_CALL),
             false => until,
         };
-        let occurrences = self.mechanisms.world.wait(until).map_err(|source| RunError::Os {
-            what: "waiting for jobs and clients".to_owned(),
-            source,
-        })?;
+        let occurrences = self.mechanisms.world.wait(until);
+        let occurrences = occurrences.map_err(RunError::os("waiting for jobs and clients"))?;
         let mut stop = None;
         for occurrence in occurrences {
             match occurrence {

@@ -261,10 +261,7 @@ fn check_limits(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
 
 /// Returns the CPUs that this process may use.
 fn allowed() -> Result<Vec<usize>, RunError> {
-    allowed_cpus().map_err(|source| RunError::Os {
-        what: "asking for the CPUs of this process".to_owned(),
-        source,
-    })
+    allowed_cpus().map_err(RunError::os("asking for the CPUs of this process"))
 }
 
 /// Returns the CPUs that the batch may use, and true if they are fewer than this process may use.

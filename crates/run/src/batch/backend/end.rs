@@ -27,10 +27,9 @@ impl ProcessBackend<'_> {
             true => until,
             false => until.min(world.now() + CHILDREN_POLL),
         };
-        let occurrences = world.wait(until).map_err(|source| RunError::Os {
-            what: "waiting for the end of the quantum".to_owned(),
-            source,
-        })?;
+        let occurrences = world.wait(until);
+        let occurrences =
+            occurrences.map_err(RunError::os("waiting for the end of the quantum"))?;
         let (mut stop, mut suspend) = (false, false);
         for occurrence in occurrences {
             match occurrence {
