@@ -1,9 +1,6 @@
 //! Commands of supervisors, and the files that they start with.
 
-use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 
 use memweir_linux::Launch;
 
@@ -18,24 +15,12 @@ use crate::supervisor;
 pub(crate) fn launch(service: &Service, begun: &Begun) -> io::Result<Launch> {
     let (stdout, stderr) = service.open_logs(begun.job.id, begun.user)?;
     begun.attempt.order(&order(begun, service.changes_user()))?;
-    Ok(Launch {
-        // This very program, even if its file has been replaced since.
-        program: PathBuf::from("/proc/self/exe"),
-        argv: vec![
-            "memweir".into(),
-            supervisor::ARGUMENT.into(),
-            begun.attempt.base().as_os_str().to_owned(),
-        ],
-        // The supervisor of a job of root's daemon must not obey variables of another user.
-        env: BTreeMap::new(),
-        directory: Some("/".into()),
-        stdin: File::open("/dev/null")?,
-        stdout,
-        stderr,
-        cpus: Vec::new(),
-        fifo: None,
-        private: None,
-    })
+    let base = begun.attempt.base().as_os_str().to_owned();
+    let argv = vec!["memweir".into(), supervisor::ARGUMENT.into(), base];
+    // This very program, even if its file has been replaced since. It has no environment: the
+    // supervisor of a job of root's daemon must not obey variables of another user.
+    let silent = Launch::silent("/proc/self/exe".into(), argv)?;
+    Ok(Launch { directory: Some("/".into()), stdout, stderr, ..silent })
 }
 
 /// Returns the order of a start: the job's work, with the variables that tell it its place.

@@ -15,6 +15,7 @@ mod recorder;
 mod report;
 mod slots;
 
+pub(crate) use known::program_of;
 pub use known::{Alone, Knowledge, Known, find_programs, invocation, unknown_jobs};
 pub use ledger::bandwidth;
 pub use mechanisms::{Mechanisms, MeterLoss, Totals};

@@ -19,8 +19,7 @@ mod timing;
 mod types;
 mod workspace;
 
-use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 
 use memweir_core::input::InputError;
 use memweir_core::{Media, Nanos};
@@ -171,26 +170,20 @@ fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, Prof
 
 /// The command of an invocation, with its variables on top of memweir's own. Its output is
 /// discarded: several runs would show everything several times, mixed with the report.
-fn command(invocation: &Invocation) -> Result<Launch, ProfileError> {
-    let os = |what: String| move |source| ProfileError::Os { what, source };
-    let null = || {
-        let opened = OpenOptions::new().read(true).write(true).open("/dev/null");
-        opened.map_err(os("opening /dev/null".to_owned()))
-    };
+pub(crate) fn command(invocation: &Invocation) -> Result<Launch, ProfileError> {
+    let silent = Launch::silent(invocation.program.clone(), invocation.argv.clone());
+    let silent = silent.map_err(ProfileError::os("opening /dev/null"))?;
     let stdin = match &invocation.stdin {
-        Some(path) => File::open(path).map_err(os(format!("opening {}", path.display())))?,
-        None => null()?,
+        Some(path) => {
+            let what = format!("opening {}", path.display());
+            File::open(path).map_err(ProfileError::os(what))?
+        }
+        None => silent.stdin,
     };
     Ok(Launch {
-        program: invocation.program.clone(),
-        argv: invocation.argv.clone(),
-        env: std::env::vars_os().chain(invocation.env.clone()).collect::<BTreeMap<_, _>>(),
+        env: std::env::vars_os().chain(invocation.env.clone()).collect(),
         directory: Some(invocation.directory.clone()),
         stdin,
-        stdout: null()?,
-        stderr: null()?,
-        cpus: Vec::new(),
-        fifo: None,
-        private: None,
+        ..silent
     })
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
-use memweir_core::input::InputError;
+use memweir_core::input::{InputError, Refusal};
 use memweir_core::placement::{Placement, divide};
 use memweir_core::profile::Profile;
 use memweir_core::{BytesPerSec, Counts, JobId, Lines, MAX_MEDIA, Media, Nanos, Traffic};
@@ -250,14 +250,17 @@ fn command_of(job: &Job) -> impl Hash + Eq + use<> {
 /// # Errors
 /// If there is no such program, or one that may not be executed.
 pub fn find_programs(batch: &Batch) -> Result<Vec<PathBuf>, InputError> {
-    let find = |job: &Job| {
-        let directory = job.directory.as_deref().unwrap_or(Path::new("."));
-        let argv = job.command.argv();
-        let name = argv.first().map_or("".as_ref(), |name| name.as_os_str());
-        options::program(name, directory)
-            .map_err(|refusal| refusal.written_in("job").key(&job.name))
-    };
+    let find =
+        |job: &Job| program_of(job).map_err(|refusal| refusal.written_in("job").key(&job.name));
     batch.jobs.iter().map(find).collect()
+}
+
+/// Finds the program of a job, as an absolute path.
+pub(crate) fn program_of(job: &Job) -> Result<PathBuf, Refusal> {
+    let directory = job.directory.as_deref().unwrap_or(Path::new("."));
+    let argv = job.command.argv();
+    let name = argv.first().map_or("".as_ref(), |name| name.as_os_str());
+    options::program(name, directory)
 }
 
 fn lookup(

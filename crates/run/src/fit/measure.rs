@@ -1,8 +1,6 @@
 //! Runs copies of commands side by side and takes their times.
 
-use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::time::Instant;
 
 use memweir_core::Nanos;
@@ -11,8 +9,9 @@ use memweir_linux::launch::{Ending, Exit, Launch, Process, Signals, Waited, laun
 use memweir_linux::signals::{self, Signal};
 
 use super::{JobKind, Point, throughput};
+use crate::batch::{invocation, program_of};
 use crate::jobs::Job;
-use crate::options;
+use crate::profile;
 
 /// Interval at which waits for copies begin anew; signals end them at once.
 const WAIT: Nanos = Nanos::from_millis(1000);
@@ -132,19 +131,9 @@ fn ended(process: &mut Process, signals: &Signals) -> io::Result<Result<Exit, Si
 
 /// Returns the command of a copy, without output.
 fn command(job: &Job) -> io::Result<Launch> {
-    let argv = job.command.argv();
-    let directory = job.directory.as_deref().unwrap_or(Path::new("."));
-    let name = argv.first().ok_or_else(|| io::Error::other("the command is empty"))?;
-    let program = options::program(name, directory)
-        .map_err(|refusal| io::Error::other(refusal.sentence()))?;
-    let silent = Launch::silent(program, argv)?;
-    let stdin = job.stdin.as_ref().map_or(Ok(None), |path| File::open(path).map(Some))?;
-    Ok(Launch {
-        env: std::env::vars_os().chain(job.env.clone()).collect(),
-        directory: job.directory.clone(),
-        stdin: stdin.unwrap_or(silent.stdin),
-        ..silent
-    })
+    let program = program_of(job).map_err(|refusal| io::Error::other(refusal.sentence()))?;
+    let command = profile::command(&invocation(job, &program));
+    command.map_err(|error| io::Error::other(error.to_string()))
 }
 
 fn mean(seconds: &[f64]) -> f64 {

@@ -1,7 +1,6 @@
 //! The native run of a profiled program: its time, and, with a native meter, its counts in each
 //! tick.
 
-use std::io;
 use std::time::Instant;
 
 use memweir_core::{Bytes, Counts, JobId, Nanos};
@@ -47,7 +46,8 @@ pub(super) fn run(
     let newborn = launch(&command, &SpawnTarget::Session)?;
     ticker.attach(newborn.pid())?;
     let view = command.private.as_ref().map(|private| PrivateView::open(newborn.pid(), private));
-    let view = view.transpose().map_err(os("looking into the private directories"))?;
+    let looking = "looking into the private directories";
+    let view = view.transpose().map_err(ProfileError::os(looking))?;
     let (mut full, mut written) = (false, Bytes(0));
     let (start, suspended) = (Instant::now(), signals.suspended());
     // The program makes no progress while Ctrl-Z stops it.
@@ -55,7 +55,8 @@ pub(super) fn run(
     let mut process = newborn.exec()?;
     let exit = loop {
         let wait = ticker.until_next(elapsed());
-        let exit = match signals.wait(&mut process, wait).map_err(os("waiting for the program"))? {
+        let waited = signals.wait(&mut process, wait);
+        let exit = match waited.map_err(ProfileError::os("waiting for the program"))? {
             Waited::Runs => None,
             Waited::Ended(exit) => Some(exit),
             Waited::Killed(signal) => return Err(ProfileError::Interrupted(signal.as_str())),
@@ -75,11 +76,6 @@ pub(super) fn run(
     let wall = elapsed();
     let (slices, notices) = ticker.finish();
     Ok((NativeRun { exit, wall, slices, notices, written, full }, view))
-}
-
-fn os(what: &str) -> impl FnOnce(io::Error) -> ProfileError {
-    let what = what.to_owned();
-    move |source| ProfileError::Os { what, source }
 }
 
 /// Reads a meter once per interval.

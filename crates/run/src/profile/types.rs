@@ -269,6 +269,14 @@ pub enum ProfileError {
     },
 }
 
+impl ProfileError {
+    /// Returns the conversion of the operating system's error in this operation.
+    pub(super) fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Os { what, source }
+    }
+}
+
 impl From<RecordError> for ProfileError {
     fn from(error: RecordError) -> Self {
         match error {

@@ -83,10 +83,9 @@ impl Workspace {
         wanted: Option<Isolation>,
         counting: Counting,
     ) -> Result<Self, ProfileError> {
-        let directory = fs::canonicalize(&invocation.directory).map_err(|source| {
-            let what = format!("the working directory {}", invocation.directory.display());
-            ProfileError::Os { what, source }
-        })?;
+        let what = format!("the working directory {}", invocation.directory.display());
+        let directory = fs::canonicalize(&invocation.directory);
+        let directory = directory.map_err(ProfileError::os(what))?;
         let covered = covered(invocation, &directory);
         let mut reasons = Vec::new();
         for isolation in [Isolation::Overlay, Isolation::Copy] {
@@ -134,10 +133,8 @@ impl Workspace {
         launch.private.clone_from(&self.private);
         let mut place = Place { directory: self.directory.clone(), copy: None };
         if self.isolation == Isolation::Copy {
-            let copy = copy_of(&self.directory).map_err(|source| {
-                let what = format!("copying {}", self.directory.display());
-                ProfileError::Os { what, source }
-            })?;
+            let what = format!("copying {}", self.directory.display());
+            let copy = copy_of(&self.directory).map_err(ProfileError::os(what))?;
             launch.directory = Some(copy.path().to_owned());
             launch.env.insert("PWD".into(), copy.path().into());
             place.copy = Some(copy);
