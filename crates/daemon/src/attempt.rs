@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::{Bytes, JobId};
 use memweir_linux::foreign::ProcessName;
+use memweir_linux::journal::with_ending;
 use memweir_linux::peer::Credentials;
 use memweir_linux::private;
 use serde::de::DeserializeOwned;
@@ -178,10 +179,7 @@ impl Attempt {
     }
 
     fn file(&self, ending: &str) -> PathBuf {
-        let mut name = self.base.clone().into_os_string();
-        name.push(".");
-        name.push(ending);
-        name.into()
+        with_ending(&self.base, &format!(".{ending}"))
     }
 
     /// Writes the order, and takes room for what its supervisor will write: a disk that is full

@@ -12,6 +12,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use memweir_core::JobId;
+use memweir_linux::journal::with_ending;
 use memweir_linux::peer::Credentials;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use sha2::{Digest, Sha256};
@@ -315,12 +316,8 @@ impl Store {
 /// have passwords. SQLite gives the files beside it the same mode.
 fn make_private(path: &Path) -> io::Result<()> {
     File::options().append(true).create(true).mode(0o600).open(path)?;
-    let beside = ["", "-wal", "-shm"].map(|end| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(end);
-        name
-    });
-    for file in beside.iter().map(Path::new).filter(|file| file.exists()) {
+    let files = ["", "-wal", "-shm"].map(|ending| with_ending(path, ending));
+    for file in files.iter().filter(|file| file.exists()) {
         fs::set_permissions(file, Permissions::from_mode(0o600))?;
     }
     Ok(())

@@ -13,7 +13,6 @@ mod check;
 mod stages;
 mod verdict;
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,6 +20,7 @@ use std::sync::atomic::AtomicBool;
 
 use memweir_core::{Bytes, BytesPerSec};
 use memweir_linux::hog::Kernel;
+use memweir_linux::journal::with_ending;
 
 use crate::hog::{Afterwards, Limit, Load, Measured, Team};
 use crate::platform::{Effort, Machine, Platform, PlatformError};
@@ -219,9 +219,7 @@ fn measure(
 /// Path of the file with the points while a calibration runs.
 #[must_use]
 pub fn partial_path(path: &Path) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(".partial");
-    PathBuf::from(name)
+    with_ending(path, ".partial")
 }
 
 fn hogs_error(options: &CalibrateOptions, source: io::Error) -> CalibrateError {
