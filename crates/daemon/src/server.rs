@@ -100,15 +100,13 @@ fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
     let _ = stream.set_write_timeout(Some(LINE_TIMEOUT));
     if !service.admits(peer.credentials) {
         let refusal = Refusal::new(RefusalKind::NotYours, "this daemon serves its own user alone");
-        let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
-        return;
+        return refuse(&mut stream, refusal);
     }
     let standing =
         if service.is_master(peer.credentials) { Standing::Master } else { Standing::Limited };
     let Some(guest) = guests.enter(peer.credentials.user, standing) else {
         let refusal = Refusal::new(RefusalKind::Busy, "the daemon has too many connections");
-        let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
-        return;
+        return refuse(&mut stream, refusal);
     };
     let service = Arc::clone(service);
     let builder = std::thread::Builder::new().name("client".to_owned());
@@ -117,9 +115,13 @@ fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
         && let Ok(mut refused) = refused
     {
         let message = format!("the daemon can have no further thread: {error}");
-        let refusal = Refusal::new(RefusalKind::Busy, message);
-        let _ = refused.write_all(&write_reply(&Reply::Refused(refusal)));
+        refuse(&mut refused, Refusal::new(RefusalKind::Busy, message));
     }
+}
+
+/// Says why a connection is about to end, if its client is still there.
+fn refuse(stream: &mut UnixStream, refusal: Refusal) {
+    let _ = stream.write_all(&write_reply(&Reply::Refused(refusal)));
 }
 
 /// Answers the requests of a connection until it ends.
@@ -130,8 +132,7 @@ fn serve(mut stream: UnixStream, peer: &Peer, service: &Service, guest: &Guest) 
         let line = match lines.next(&mut stream, || permit = guest.large()) {
             Ok(Some(line)) => line,
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                let _ = stream.write_all(&write_reply(&Reply::Refused(protocol::too_long())));
-                return;
+                return refuse(&mut stream, protocol::too_long());
             }
             Ok(None) | Err(_) => return,
         };

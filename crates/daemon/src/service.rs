@@ -120,8 +120,9 @@ impl Service {
 
     /// Lets the members of a group command all jobs.
     #[must_use]
-    pub fn with_operators(self, operators: Option<UserGroup>) -> Self {
-        Self { access: self.access.with_operators(operators), ..self }
+    pub fn with_operators(mut self, operators: Option<UserGroup>) -> Self {
+        self.access.operators = operators;
+        self
     }
 
     /// Limits the unfinished jobs of each user but root and the user of the daemon.
@@ -316,7 +317,7 @@ impl Service {
             keep_days: self.facts.retention.age_ms / DAY_MS,
             profiles: self.profiles.as_ref().map(|profiles| Text::from(profiles.path())),
             expected: sources(stored.queue()),
-            operators: self.access.operators().map(|group| group.name.clone()),
+            operators: self.access.operators.as_ref().map(|group| group.name.clone()),
         }
     }
 

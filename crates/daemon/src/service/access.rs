@@ -8,23 +8,13 @@ pub(super) struct Access {
     /// User of the daemon.
     owner: u32,
     /// Users who command all jobs, beside root and the owner.
-    operators: Option<UserGroup>,
+    pub(super) operators: Option<UserGroup>,
 }
 
 impl Access {
     /// Returns the rights at a daemon of `owner`, without operators.
     pub(super) fn new(owner: u32) -> Self {
         Self { owner, operators: None }
-    }
-
-    /// Lets the members of a group command all jobs.
-    pub(super) fn with_operators(self, operators: Option<UserGroup>) -> Self {
-        Self { operators, ..self }
-    }
-
-    /// Returns the group whose members command all jobs.
-    pub(super) fn operators(&self) -> Option<&UserGroup> {
-        self.operators.as_ref()
     }
 
     /// Returns true if jobs run as other users than the daemon's.
@@ -46,7 +36,7 @@ impl Access {
     /// Returns true if a peer may use this daemon at all. A daemon that is not root's can run jobs
     /// as its own user alone.
     pub(super) fn admits(&self, peer: Credentials) -> bool {
-        self.owner == 0 || peer.is_root() || peer.user == self.owner
+        self.changes_user() || self.is_master(peer)
     }
 
     /// Returns true for root and the user of the daemon.
@@ -93,8 +83,8 @@ mod tests {
 
     #[test]
     fn members_of_the_group_are_operators_and_no_masters() {
-        let operators = UserGroup { id: ANN.group, name: "ops".to_owned() };
-        let access = Access::new(0).with_operators(Some(operators));
+        let operators = Some(UserGroup { id: ANN.group, name: "ops".to_owned() });
+        let access = Access { owner: 0, operators };
         let operates = [ROOT, ANN, BOB].map(|peer| access.is_operator(&peer.into()));
         assert_eq!(operates, [true, true, false]);
         assert!(!access.is_master(ANN));
