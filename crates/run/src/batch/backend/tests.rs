@@ -232,20 +232,16 @@ impl Observer for Diary {
 struct Case {
     cores: u32,
     options: RunOptions,
-    scripts: Vec<Script>,
     meter: Option<Ruler>,
-    faults: Vec<(Kind, usize)>,
-    stops: Vec<Nanos>,
-    suspensions: Vec<Nanos>,
-    late: Nanos,
-    fail_wait_at: Option<Nanos>,
-    labor: Nanos,
     pinning: Pinning,
-    bound: Bound,
+    blocker: FakeBlocker,
+    world: Machine,
 }
 
 impl Case {
     fn new(policy: &'static str, cores: u32, work_ms: &[u64]) -> Self {
+        let (blocker, control) = FakeBlocker::new(Mechanism::CgroupV2);
+        let scripts = work_ms.iter().map(|work| Script::of(ms(*work))).collect();
         Self {
             cores,
             options: RunOptions {
@@ -253,27 +249,23 @@ impl Case {
                 quantum: QUANTUM,
                 ..RunOptions::default()
             },
-            scripts: work_ms.iter().map(|work| Script::of(ms(*work))).collect(),
             meter: Some(Ruler { reads: 0, fail_from: u32::MAX }),
-            faults: Vec::new(),
-            stops: Vec::new(),
-            suspensions: Vec::new(),
-            late: Nanos::ZERO,
-            fail_wait_at: None,
-            labor: Nanos::ZERO,
             pinning: Pinning::Free,
-            bound: Bound::default(),
+            blocker,
+            world: Machine::new(scripts, control),
         }
+    }
+
+    /// Lets the blocker fail at the call of this kind with this number, from one.
+    fn fail(&self, kind: Kind, nth: usize) {
+        self.world.control.fail(kind, nth, 5);
     }
 
     fn run(mut self) -> (Result<BatchReport, RunError>, FakeControl, Diary) {
         let directory = tempfile::tempdir().expect("a directory");
         self.options.logs = directory.path().to_owned();
-        let (blocker, control) = FakeBlocker::new(Mechanism::CgroupV2);
-        for (kind, nth) in &self.faults {
-            control.fail(*kind, *nth, 5);
-        }
-        let count = self.scripts.len();
+        let control = self.world.control.clone();
+        let count = self.world.scripts.len();
         let job = |index| Job::new(format!("job-{index}"), Command::Exec(vec!["true".into()]));
         let batch = Batch { jobs: (0..count).map(job).collect() };
         let plan = Plan {
@@ -294,14 +286,10 @@ impl Case {
             notices: Vec::new(),
             options: &self.options,
         };
-        let mut world = Machine::new(self.scripts, control.clone());
-        (world.stops, world.suspensions, world.late) = (self.stops, self.suspensions, self.late);
-        (world.fail_wait_at, world.labor) = (self.fail_wait_at, self.labor);
-        world.bound = self.bound;
         let mechanisms = Mechanisms::new(
-            Box::new(blocker),
+            Box::new(self.blocker),
             self.meter.map(|meter| Box::new(meter) as Box<dyn Meter>),
-            Box::new(world),
+            Box::new(self.world),
             "fake".to_owned(),
             Vec::new(),
         );
@@ -399,7 +387,7 @@ fn a_core_that_falls_free_is_filled_at_once() {
 #[test]
 fn children_that_outlive_the_first_process_belong_to_the_job() {
     let mut case = Case::new("round-robin", 1, &[30, 30]);
-    case.scripts[0].children = ms(40);
+    case.world.scripts[0].children = ms(40);
     let (report, ..) = case.run();
     let report = report.expect("nothing fails");
     let report = &report.jobs[0];
@@ -410,14 +398,14 @@ fn children_that_outlive_the_first_process_belong_to_the_job() {
 #[test]
 fn a_failing_job_ends_the_batch_only_if_wanted() {
     let mut case = Case::new("round-robin", 1, &[30, 500]);
-    case.scripts[0].code = 3;
+    case.world.scripts[0].code = 3;
     let (report, ..) = case.run();
     let report = report.expect("a failing job is no failing batch");
     assert_eq!(report.outcome, Outcome::Finished);
     assert_eq!(report.jobs[0].exit_code, Some(3));
 
     let mut case = Case::new("round-robin", 1, &[30, 500]);
-    case.scripts[0].code = 3;
+    case.world.scripts[0].code = 3;
     case.options.on_failure = OnFailure::FailFast;
     let (report, control, _) = case.run();
     let report = report.expect("a failing job is no failing batch");
@@ -428,7 +416,7 @@ fn a_failing_job_ends_the_batch_only_if_wanted() {
 #[test]
 fn a_program_that_vanished_is_a_failed_job() {
     let mut case = Case::new("round-robin", 1, &[30, 30]);
-    case.scripts[0].exec_error = Some(2);
+    case.world.scripts[0].exec_error = Some(2);
     let (report, control, _) = case.run();
     let report = report.expect("the other job runs");
     assert_eq!(report.jobs[0].exit_code, Some(127));
@@ -440,7 +428,7 @@ fn a_program_that_vanished_is_a_failed_job() {
 #[test]
 fn one_signal_asks_and_kills_later_two_kill_at_once() {
     let mut case = Case::new("round-robin", 1, &[60_000, 60_000]);
-    case.stops = vec![ms(5_150)];
+    case.world.stops = vec![ms(5_150)];
     let (report, control, _) = case.run();
     let report = report.expect("an orderly end");
     assert_eq!(report.outcome, Outcome::Interrupted);
@@ -452,7 +440,7 @@ fn one_signal_asks_and_kills_later_two_kill_at_once() {
     assert_eq!(report.jobs[0].exit_code, Some(137));
 
     let mut case = Case::new("round-robin", 1, &[60_000, 60_000]);
-    case.stops = vec![ms(5_150), ms(5_250)];
+    case.world.stops = vec![ms(5_150), ms(5_250)];
     let (report, ..) = case.run();
     let turnaround = report.expect("an orderly end").turnaround_s;
     assert!((0.25..0.4).contains(&turnaround), "{turnaround}");
@@ -494,7 +482,7 @@ fn a_policy_that_fails_ends_the_batch_as_a_signal_does() {
 #[test]
 fn a_job_that_ends_with_the_signal_is_not_waited_for() {
     let mut case = Case::new("round-robin", 2, &[150, 60_000]);
-    case.stops = vec![ms(5_150)];
+    case.world.stops = vec![ms(5_150)];
     let report = case.run().0.expect("an orderly end");
     assert_eq!((report.jobs[0].exit_code, report.jobs[0].wall_s), (Some(0), 0.15));
     assert_eq!(report.jobs[1].exit_code, Some(137));
@@ -503,7 +491,7 @@ fn a_job_that_ends_with_the_signal_is_not_waited_for() {
 #[test]
 fn release_leaves_the_jobs_running() {
     let mut case = Case::new("round-robin", 1, &[60_000, 60_000, 60_000]);
-    case.stops = vec![ms(5_150)];
+    case.world.stops = vec![ms(5_150)];
     case.options.on_exit = OnExit::Release;
     let (report, control, _) = case.run();
     let report = report.expect("an orderly end");
@@ -516,9 +504,9 @@ fn release_leaves_the_jobs_running() {
 #[test]
 fn jobs_that_are_left_running_keep_no_core() {
     let mut case = Case::new("round-robin", 2, &[60_000; 3]);
-    (case.stops, case.pinning) = (vec![ms(5_150)], Pinning::OneJobPerCore);
+    (case.world.stops, case.pinning) = (vec![ms(5_150)], Pinning::OneJobPerCore);
     case.options.on_exit = OnExit::Release;
-    let bound = Arc::clone(&case.bound);
+    let bound = Arc::clone(&case.world.bound);
     case.run().0.expect("an orderly end");
     let bound = bound.lock().expect("one thread");
     assert_eq!(bound.len(), 3);
@@ -544,8 +532,8 @@ fn a_meter_that_fails_costs_its_figures_and_nothing_else() {
 #[test]
 fn a_blocker_that_fails_lets_everything_run() {
     for kind in [is_block_all as Kind, is_run_only] {
-        let mut case = Case::new("round-robin", 1, &[250, 250, 250]);
-        case.faults = vec![(kind, 2)];
+        let case = Case::new("round-robin", 1, &[250, 250, 250]);
+        case.fail(kind, 2);
         let (report, control, _) = case.run();
         let report = report.expect("the batch goes on");
         assert_eq!(report.outcome, Outcome::Finished);
@@ -559,7 +547,7 @@ fn a_blocker_that_fails_lets_everything_run() {
 #[test]
 fn a_suspension_blocks_all_jobs_and_resumes_those_that_ran() {
     let mut case = Case::new("round-robin", 2, &[250, 250, 250]);
-    case.suspensions = vec![ms(5_050)];
+    case.world.suspensions = vec![ms(5_050)];
     let (report, control, _) = case.run();
     assert_eq!(report.expect("the batch goes on").notices, [""; 0]);
     let calls = control.calls();
@@ -567,8 +555,8 @@ fn a_suspension_blocks_all_jobs_and_resumes_those_that_ran() {
     assert_eq!(calls[first + 1], Call::RunOnly(vec![JobId(0), JobId(1)]));
 
     let mut case = Case::new("round-robin", 1, &[250, 250]);
-    case.suspensions = vec![ms(5_050), ms(5_150)];
-    case.faults = vec![(is_block_all, 1)];
+    case.world.suspensions = vec![ms(5_050), ms(5_150)];
+    case.fail(is_block_all, 1);
     let notices = case.run().0.expect("the batch goes on").notices;
     assert!(notices[0].contains("can no longer be blocked"), "{notices:?}");
     assert!(notices[1].contains("ran on while memweir was stopped"), "{notices:?}");
@@ -576,8 +564,10 @@ fn a_suspension_blocks_all_jobs_and_resumes_those_that_ran() {
 
 #[test]
 fn jobs_that_stay_blocked_are_resumed_with_the_next_decision() {
-    let mut case = Case::new("round-robin", 1, &[250, 250, 250]);
-    case.faults = vec![(is_block_all, 2), (is_run_all, 1), (is_run_all, 2)];
+    let case = Case::new("round-robin", 1, &[250, 250, 250]);
+    case.fail(is_block_all, 2);
+    case.fail(is_run_all, 1);
+    case.fail(is_run_all, 2);
     let (report, control, _) = case.run();
     let report = report.expect("the batch goes on");
     assert_eq!(report.outcome, Outcome::Finished);
@@ -589,7 +579,7 @@ fn jobs_that_stay_blocked_are_resumed_with_the_next_decision() {
 #[test]
 fn a_loop_that_cannot_go_on_leaves_nothing_blocked() {
     let mut case = Case::new("round-robin", 1, &[1_000, 1_000]);
-    case.fail_wait_at = Some(ms(5_300));
+    case.world.fail_wait_at = Some(ms(5_300));
     let (report, control, _) = case.run();
     assert!(matches!(report, Err(RunError::Os { .. })));
     assert_eq!(control.running().len(), 2);
@@ -609,7 +599,7 @@ fn every_event_is_told() {
 #[test]
 fn a_late_wake_up_is_measured_as_it_was() {
     let mut case = Case::new("round-robin", 1, &[1_000]);
-    case.late = ms(30);
+    case.world.late = ms(30);
     let (report, ..) = case.run();
     let report = report.expect("nothing fails");
     let report = &report.jobs[0];
@@ -620,7 +610,7 @@ fn a_late_wake_up_is_measured_as_it_was() {
 #[test]
 fn starting_the_first_jobs_is_no_part_of_the_first_quantum() {
     let mut case = Case::new("round-robin", 2, &[200, 200]);
-    case.labor = ms(40);
+    case.world.labor = ms(40);
     let (report, ..) = case.run();
     let report = report.expect("nothing fails");
     // The second birth ends 80 ms after the start, both programs start then.
@@ -645,7 +635,7 @@ proptest! {
         let total: u64 = work.iter().sum();
         let longest = work.iter().max().copied().unwrap_or(0);
         let mut case = Case::new(policy, cores, &work);
-        case.late = ms(late);
+        case.world.late = ms(late);
         let (report, control, _) = case.run();
         let report = report.expect("nothing fails");
         prop_assert_eq!(report.outcome, Outcome::Finished);
