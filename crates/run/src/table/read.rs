@@ -95,27 +95,18 @@ fn cell(value: Field) -> Result<Cell, ParquetError> {
 mod tests {
     use super::*;
     use crate::table::parquet;
+    use crate::table::tests::{columns, rows};
 
     #[test]
     fn a_table_is_read_as_it_was_written() {
-        let columns: Vec<Column> =
-            [("policy", Kind::String), ("seed", Kind::Integer), ("s", Kind::Float)]
-                .map(|(name, kind)| Column { name: name.to_owned(), kind })
-                .into();
-        let rows = vec![
-            vec!["os".into(), 7u64.into(), 1.5.into()],
-            vec!["a,b".into(), Cell::Empty, Cell::Empty],
-        ];
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("t.parquet");
-        let bytes = parquet(&columns, &rows).expect("memory");
+        let bytes = parquet(&columns(), &rows()).expect("memory");
         std::fs::write(&path, &bytes).expect("space");
-        assert_eq!(read_parquet(&path, |_| true).expect("a table"), (columns.clone(), rows));
+        assert_eq!(read_parquet(&path, |_| true).expect("a table"), (columns(), rows()));
         let (one, seeds) = read_parquet(&path, |name| name == "seed").expect("a table");
-        assert_eq!(
-            (one, seeds),
-            (vec![columns[1].clone()], vec![vec![7u64.into()], vec![Cell::Empty]])
-        );
+        assert_eq!(one, columns()[1..2]);
+        assert_eq!(seeds, [[Cell::Integer(7)], [Cell::Empty]]);
 
         std::fs::write(&path, &bytes[..bytes.len() / 2]).expect("space");
         let refused = read_parquet(&path, |_| true).expect_err("half of a file").to_string();
