@@ -30,7 +30,7 @@ use std::ffi::CStr;
 pub use counters::{
     COUNTER_WORDS, COUNTERS, Counter, ENTRY, MAX_PRELOAD_COLORS, POOLS, color_word,
 };
-pub use delivery::Delivery;
+pub use delivery::{Delivery, release_numbers};
 pub use order::{Order, Shortage};
 
 /// Name of the file in memory that a program maps if it has loaded the library and the library

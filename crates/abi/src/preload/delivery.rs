@@ -34,7 +34,7 @@ impl Delivery {
     /// Returns true if it works on a kernel of this release, such as `6.1.0-56-amd64`.
     #[must_use]
     pub fn works_on(self, release: &str) -> bool {
-        numbers(release).is_some_and(|numbers| numbers >= self.since())
+        release_numbers(release).is_some_and(|numbers| numbers >= self.since())
     }
 
     /// Returns the preferred variant that works on a kernel of this release.
@@ -44,8 +44,9 @@ impl Delivery {
     }
 }
 
-/// Returns the major and minor number of a release.
-fn numbers(release: &str) -> Option<(u32, u32)> {
+/// Returns the major and minor number of a kernel's release.
+#[must_use]
+pub fn release_numbers(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

@@ -14,11 +14,13 @@ pub(super) fn media(memories: &Memories) -> [(&'static str, Probe); 4] {
     ]
 }
 
-fn slower(memories: &Memories) -> impl Iterator<Item = &MemoryNode> {
+/// Returns the nodes without CPUs, whose memory is slower than that of the others.
+pub(super) fn slower(memories: &Memories) -> impl Iterator<Item = &MemoryNode> {
     memories.nodes.iter().filter(|node| !node.has_cpus)
 }
 
-fn unused(memories: &Memories) -> impl Iterator<Item = &DaxDevice> {
+/// Returns the devices that are not memory of the system.
+pub(super) fn unused(memories: &Memories) -> impl Iterator<Item = &DaxDevice> {
     memories.dax.iter().filter(|device| !device.is_system_ram)
 }
 
@@ -95,7 +97,8 @@ fn second_medium(memories: &Memories) -> Probe {
     }
 }
 
-fn to_system_ram(device: &DaxDevice) -> String {
+/// Tells how a device becomes memory of the system.
+pub(super) fn to_system_ram(device: &DaxDevice) -> String {
     format!(
         "`daxctl reconfigure-device --mode=system-ram {}` makes it a NUMA node; whatever is stored \
          there is lost",

@@ -4,8 +4,10 @@ use std::io;
 
 use memweir_core::Bytes;
 use memweir_linux::Probe;
-use memweir_linux::memories::Memories;
+use memweir_linux::memories::{Memories, MemoryNode};
 use memweir_linux::paging::Obstacle;
+
+use super::media::{slower, to_system_ram, unused};
 
 /// Probes whether pages can be protected and searched for, and where evicted ones could live.
 /// `memory` is that of the whole machine: the sizes of nodes leave out what a balloon has given
@@ -33,32 +35,22 @@ pub(super) fn paging(
 
 /// Probes for memory that is slower than DRAM, as options of `page run`.
 fn places(memories: &Memories, memory: Bytes) -> Probe {
-    let slow = memories.nodes.iter().filter(|node| !node.has_cpus);
-    let found: Vec<String> =
-        slow.map(|node| format!("`--nvm node:{}` with {}", node.number, node.size)).collect();
+    let place = |node: &MemoryNode| format!("`--nvm node:{}` with {}", node.number, node.size);
+    let found: Vec<String> = slower(memories).map(place).collect();
     if !found.is_empty() {
         return Probe::available(found.join(", "));
     }
-    let unused: Vec<String> = memories
-        .dax
-        .iter()
-        .filter(|device| !device.is_system_ram)
-        .map(|device| device.name.clone())
-        .collect();
     let missing =
         Probe::missing(format!("all memory is DRAM ({memory}); a part of it can stand in"));
-    match unused.first() {
-        Some(device) => missing.help(format!(
-            "`daxctl reconfigure-device --mode=system-ram {device}` makes it a node; whatever is stored \
-             there is lost"
-        )),
+    match unused(memories).next() {
+        Some(device) => missing.help(to_system_ram(device)),
         None => missing.help("`memweir page run --nvm memfd:SIZE`, with `--delay` a slower one"),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use memweir_linux::memories::{Backing, DaxDevice, MemoryNode};
+    use memweir_linux::memories::{Backing, DaxDevice};
     use memweir_linux::paging::Step;
 
     use super::*;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use memweir_abi::preload::Delivery;
+use memweir_abi::preload::{Delivery, release_numbers};
 use memweir_linux::Probe;
 use memweir_linux::host::{CAP_SYS_NICE, effective_capabilities, kernel_release};
 use memweir_linux::launch::resolve_program;
@@ -45,8 +45,8 @@ fn real_time(status: &str, limits: &str) -> Probe {
     if effective_capabilities(status) & CAP_SYS_NICE != 0 {
         return Probe::available("CAP_SYS_NICE");
     }
-    match soft_limit(limits, "Max realtime priority") {
-        Some(priority) if priority != "0" => {
+    match soft_and_hard(limits, "Max realtime priority") {
+        Some((priority, _)) if priority != "0" => {
             Probe::available(format!("real-time priorities up to {priority}"))
         }
         _ => Probe::missing("neither CAP_SYS_NICE nor a real-time priority limit above zero")
@@ -57,30 +57,27 @@ fn real_time(status: &str, limits: &str) -> Probe {
 fn open_files(limits: &str) -> Probe {
     const ENOUGH: u64 = 4096;
     let help = "raise the hard limit (`LimitNOFILE=`, /etc/security/limits.conf)";
-    match hard_limit(limits, "Max open files") {
-        Some("unlimited") => Probe::available("as many as wanted"),
-        Some(limit) => match limit.parse::<u64>() {
-            Ok(number) if number >= ENOUGH => Probe::available(format!("up to {number}")),
-            Ok(number) => {
-                Probe::missing(format!("{number} are too few for large batches")).help(help)
-            }
-            Err(_) => Probe::missing("/proc/self/limits does not say"),
-        },
-        None => Probe::missing("/proc/self/limits does not say"),
+    let hard = soft_and_hard(limits, "Max open files").map(|(_, hard)| (hard, hard.parse::<u64>()));
+    match hard {
+        Some(("unlimited", _)) => Probe::available("as many as wanted"),
+        Some((_, Ok(number))) if number >= ENOUGH => Probe::available(format!("up to {number}")),
+        Some((_, Ok(number))) => {
+            Probe::missing(format!("{number} are too few for large batches")).help(help)
+        }
+        _ => Probe::missing("/proc/self/limits does not say"),
     }
 }
 
-fn soft_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
-    limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().next()
-}
-
-fn hard_limit<'a>(limits: &'a str, name: &str) -> Option<&'a str> {
-    limits.lines().find_map(|line| line.strip_prefix(name))?.split_whitespace().nth(1)
+/// Returns the two limits of this name.
+fn soft_and_hard<'a>(limits: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
+    let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
+    let mut words = rest.split_whitespace();
+    Some((words.next()?, words.next()?))
 }
 
 /// Probes the kernel features that memweir uses, and those that explain its figures.
 pub(super) fn kernel_features(root: &Path) -> [(&'static str, Probe); 7] {
-    let version = version(&release(root));
+    let version = release_numbers(&release(root));
     let since = |needed: (u32, u32), what: &str| {
         if version >= Some(needed) {
             Probe::available(format!("{what} is in Linux since {}.{}", needed.0, needed.1))
@@ -165,12 +162,6 @@ fn direct_read_swap(root: &Path) -> Probe {
         None => Probe::missing("this kernel copies every page that it brings back from swap")
             .help("build one with the patches in kernel/direct-read-swap"),
     }
-}
-
-/// The first two numbers of a kernel release.
-fn version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 /// Programs that memweir starts.
