@@ -12,7 +12,6 @@ mod meters;
 mod pinning;
 mod plan;
 mod recorder;
-mod report;
 mod slots;
 
 pub(crate) use known::program_of;

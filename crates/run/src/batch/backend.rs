@@ -1,13 +1,15 @@
 //! Processes of this host as a backend of the quantum loop: live, emulated, or over fakes.
 //!
 //! Its parts own what they know: [`Slots`] the stages of the jobs, [`QuantumRecorder`] the rows and
-//! events, [`Ledger`] the accounts. `backend/end.rs` handles the ends of jobs and of the batch.
+//! events, [`Ledger`] the accounts. `backend/end.rs` handles the ends of jobs and of the batch,
+//! `backend/report.rs` reports on it.
 //!
 //! A job's process is created when the job is first selected. The run queue is the same as if all
 //! processes had been created at submission, and five hundred jobs do not fill memory and the
 //! process table with processes that wait for exec.
 
 mod end;
+mod report;
 
 use std::collections::BTreeSet;
 
@@ -22,7 +24,6 @@ use super::ledger::Ledger;
 use super::pinning::CoreMap;
 use super::plan::Plan;
 use super::recorder::{QuantumRecorder, RowSubject};
-use super::report::Ending;
 use super::slots::Slots;
 use super::{Mechanisms, MeterLoss, RunError, Totals};
 use crate::jobs::Job;
@@ -104,21 +105,7 @@ impl<'a> ProcessBackend<'a> {
         let blocker = &mut self.mechanisms.blocker;
         let limits: Vec<_> = jobs.map(|job| blocker.take_limit_use(job)).collect();
         self.tell_limit_failures();
-        let ending = Ending {
-            plan: self.plan,
-            limits: &limits,
-            ledger: &self.ledger,
-            logs: self.logs,
-            meter: self.mechanisms.meter.as_deref(),
-            mechanism: &self.mechanisms.mechanism,
-            outcome: self.outcome,
-            policy_failure: &self.policy_failure,
-            at: self.mechanisms.world.now(),
-            target: self.target,
-            notices: &self.notices,
-            lost: self.recorder.lost(),
-        };
-        ending.report()
+        self.report(limits)
     }
 
     /// Ends the records of a batch that failed. No job stays blocked, whatever goes wrong.

@@ -1,86 +1,65 @@
 //! The report of a batch that is over.
 
-use memweir_core::{BytesPerSec, Counts, JobId, Medium, MediumId, Nanos, metrics};
+use memweir_core::{BytesPerSec, Counts, JobId, Medium, MediumId, metrics};
 use memweir_linux::blocker::LimitUse;
 use memweir_linux::{Capabilities, Meter, MeterKind};
 
-use super::ledger::Ledger;
-use super::plan::Plan;
-use crate::jobs::Job;
-use crate::logs::Logs;
+use super::ProcessBackend;
 use crate::options::Pinning;
-use crate::policy_program::PolicyFailure;
-use crate::report::{Band, BatchReport, JobReport, LimitReport, LostOutput, MediumReport, Outcome};
+use crate::report::{Band, BatchReport, JobReport, LimitReport, MediumReport};
 use crate::store::MediumLines;
 
 /// Bands of equal width below the peak in the breakdown of bandwidth, as in iabw Fig. 10.
 const BANDS: usize = 10;
 
-/// The end of a batch, from which its report is made.
-pub(super) struct Ending<'a> {
-    pub(super) plan: &'a Plan<'a>,
-    /// Use of each job's limit, if it has one.
-    pub(super) limits: &'a [Option<LimitUse>],
-    pub(super) ledger: &'a Ledger,
-    pub(super) logs: &'a Logs,
-    pub(super) meter: Option<&'a dyn Meter>,
-    pub(super) mechanism: &'a str,
-    pub(super) outcome: Outcome,
-    pub(super) policy_failure: &'a PolicyFailure,
-    pub(super) at: Nanos,
-    /// Target of the last decision.
-    pub(super) target: Option<BytesPerSec>,
-    pub(super) notices: &'a [String],
-    pub(super) lost: &'a [LostOutput],
-}
-
-impl Ending<'_> {
-    /// Builds the report, except for what the scheduler alone knows.
-    pub(super) fn report(&self) -> BatchReport {
-        let (plan, ledger) = (self.plan, self.ledger);
+impl ProcessBackend<'_> {
+    /// Builds the report, except for what the scheduler alone knows. `limits` has the use of each
+    /// job's limit, if it has one.
+    pub(super) fn report(&self, limits: Vec<Option<LimitUse>>) -> BatchReport {
+        let (plan, ledger, meter) = (self.plan, &self.ledger, self.mechanisms.meter.as_deref());
         let bandwidths = ledger.bandwidths();
         let highest = bandwidths.iter().copied().fold(BytesPerSec::ZERO, BytesPerSec::max);
         let rates: Vec<f64> = bandwidths.iter().map(|rate| rate.0).collect();
         let peak = plan.frame.bus.peak;
-        let sees = self.meter.map(Meter::capabilities);
-        let media = self.media(sees.as_ref());
-        let jobs = plan.batch.jobs.iter().zip((0..).map(JobId));
+        let sees = meter.map(Meter::capabilities);
+        let job = |(id, limit): (JobId, Option<LimitUse>)| JobReport {
+            limit: limit.map(LimitReport::from),
+            ..self.job_report(id, sees.as_ref())
+        };
         BatchReport {
             policy: match plan.pinning {
                 Pinning::ByHand => plan.options.policy.clone(),
                 _ => plan.policy.clone(),
             },
-            predictor: String::new(),
-            meter: self.meter.map_or("none", |meter| MeterKind::name(meter.kind())).to_owned(),
-            mechanism: self.mechanism.to_owned(),
+            meter: meter.map_or("none", |meter| MeterKind::name(meter.kind())).to_owned(),
+            mechanism: self.mechanisms.mechanism.clone(),
             cores: plan.cores(),
             quantum_ms: plan.options.quantum.0 / 1_000_000,
-            turnaround_s: ledger.turnaround(self.outcome, self.at).as_secs_f64(),
-            scheduler_s: 0.0,
-            foreign_cores: None,
+            turnaround_s: ledger
+                .turnaround(self.outcome, self.mechanisms.world.now())
+                .as_secs_f64(),
             bandwidth_mean: metrics::mean(&rates),
             bandwidth_std: metrics::std_deviation(&rates),
             quanta: ledger.quanta(),
             bandwidth_breakdown: breakdown(bandwidths, peak.unwrap_or(highest)),
-            ideal_average_bandwidth: None,
             target: self.target.map(|rate| rate.0),
             peak_bandwidth: peak.map(|rate| rate.0),
             outcome: self.outcome,
             policy_failure: self.policy_failure.get(),
-            notices: self.notices.to_vec(),
-            lost: self.lost.to_vec(),
-            jobs: jobs.map(|(job, id)| self.job_report(id, job, sees.as_ref())).collect(),
-            media,
+            notices: self.notices.clone(),
+            lost: self.recorder.lost().to_vec(),
+            jobs: (0..).map(JobId).zip(limits).map(job).collect(),
+            media: self.media(sees.as_ref()),
+            ..BatchReport::default()
         }
     }
 
-    fn job_report(&self, id: JobId, job: &Job, sees: Option<&Capabilities>) -> JobReport {
+    fn job_report(&self, id: JobId, sees: Option<&Capabilities>) -> JobReport {
+        let (job, logs) = (self.job(id), self.logs);
         let arguments = job.command.argv();
-        let logs = self.logs;
         JobReport {
             name: job.name.clone(),
             command: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            limit: self.limits[id.index()].clone().map(LimitReport::from),
             profile: self.plan.knowledge.jobs[id.index()].source.clone(),
             stdout: Some(logs.stdout_path(&job.name).display().to_string()),
             stderr: Some(logs.stderr_path(&job.name).display().to_string()),
