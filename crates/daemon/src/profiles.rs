@@ -165,7 +165,7 @@ impl Watch {
     /// Returns the run of a job that has ended; `None` if nothing was counted.
     pub(crate) fn first_run(self, job: JobId, meter: MeterKind) -> Option<FirstRun> {
         let profile = self.readings.profile(self.ran)?;
-        Some(FirstRun { job, begin: self.begin?, profile, meter, media: Media::dram_only() })
+        Some(FirstRun { job, begin: self.begin?, profile, meter })
     }
 }
 
@@ -176,8 +176,6 @@ pub(crate) struct FirstRun {
     begin: Begin,
     pub(crate) profile: Profile,
     pub(crate) meter: MeterKind,
-    /// The media that the meter tells apart.
-    pub(crate) media: Media,
 }
 
 /// The thread that writes first runs. It writes those that it has when it is dropped.
@@ -200,8 +198,8 @@ impl Keeper {
             for run in incoming {
                 let job = run.job;
                 match keep(&store, &run) {
-                    Ok(Kept::Added(key)) => service.learned(&key, job, &run.profile),
-                    Ok(Kept::Known) => {}
+                    Ok(Some(key)) => service.learned(&key, job, &run.profile),
+                    Ok(None) => {}
                     Err(reason) => service.notice(format!("job {job} is not profiled: {reason}")),
                 }
             }
@@ -229,15 +227,9 @@ impl Drop for Keeper {
     }
 }
 
-/// Effect of keeping a run.
-enum Kept {
-    /// The store has it now, under this key.
-    Added(String),
-    /// The store knew the program: another run of it was first.
-    Known,
-}
-
-fn keep(store: &Store, run: &FirstRun) -> Result<Kept, StoreError> {
+/// Keeps a run, and returns the key that it has in the store; `None` if the store knew the program:
+/// another run of it was first.
+fn keep(store: &Store, run: &FirstRun) -> Result<Option<String>, StoreError> {
     let Begin { invocation, inputs } = &run.begin;
     let program = &invocation.program;
     let key = ProgramKey::of(invocation)
@@ -247,7 +239,7 @@ fn keep(store: &Store, run: &FirstRun) -> Result<Kept, StoreError> {
         && stored.program == ProgramState::Unchanged
         && !matches!(stored.inputs, InputState::Changed(_))
     {
-        return Ok(Kept::Known);
+        return Ok(None);
     }
     let command = invocation.argv.iter().map(|word| word.to_string_lossy().into_owned());
     let recording = Recording {
@@ -255,12 +247,12 @@ fn keep(store: &Store, run: &FirstRun) -> Result<Kept, StoreError> {
         meter: run.meter.name().to_owned(),
         machine: Machine::here().name(),
         date: Timestamp::now(),
-        media: run.media.clone(),
+        media: Media::dram_only(),
         profile: run.profile.clone(),
     };
     let inputs = not_written(inputs.clone(), Path::to_path_buf);
     store.put(&key, &recording, &Provenance { exit_code: 0, inputs })?;
-    Ok(Kept::Added(key.as_str().to_owned()))
+    Ok(Some(key.as_str().to_owned()))
 }
 
 #[cfg(test)]

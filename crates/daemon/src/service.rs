@@ -147,11 +147,11 @@ impl Service {
         let user = peer.credentials.user;
         let done = match request {
             Request::Submit(submission) => self.submit(peer.credentials, *submission),
-            Request::Queue { which } => Ok(self.list(which)),
-            Request::Jobs { ids } => self.jobs(&ids),
+            Request::Queue { which } => self.show(|queue| Ok(listed(queue, which))),
+            Request::Jobs { ids } => self.show(|queue| find(queue, &ids)),
             Request::Wait { ids, timeout_ms } => {
                 self.wait(&ids, timeout_ms);
-                self.jobs(&ids)
+                self.show(|queue| find(queue, &ids))
             }
             Request::Hold { ids } => self.change(peer, &ids, |job| job.held(&user_name(user))),
             Request::Release { ids } => self.change(peer, &ids, Job::released),
@@ -207,20 +207,15 @@ impl Service {
         Ok(Reply::Submitted { first, last })
     }
 
-    fn list(&self, which: Listing) -> Reply {
+    /// Shows the jobs that `choose` returns.
+    fn show(
+        &self,
+        choose: impl FnOnce(&Queue) -> Result<Vec<&Job>, Refusal>,
+    ) -> Result<Reply, Refusal> {
         let on_cores = lock(&self.on_cores).clone();
         let stored = self.lock();
         let mut viewer = Viewer::new(stored.queue(), &self.attempts, on_cores);
-        let jobs = stored.queue().jobs();
-        let listed = jobs.filter(|job| which == Listing::All || job.end().is_none());
-        Reply::Jobs(listed.map(|job| viewer.view(job)).collect())
-    }
-
-    fn jobs(&self, ids: &Ids) -> Result<Reply, Refusal> {
-        let on_cores = lock(&self.on_cores).clone();
-        let stored = self.lock();
-        let mut viewer = Viewer::new(stored.queue(), &self.attempts, on_cores);
-        let jobs = find(stored.queue(), ids)?;
+        let jobs = choose(stored.queue())?;
         Ok(Reply::Jobs(jobs.into_iter().map(|job| viewer.view(job)).collect()))
     }
 
@@ -346,6 +341,10 @@ fn sources(queue: &Queue) -> Sources {
         *count += 1;
     }
     sources
+}
+
+fn listed(queue: &Queue, which: Listing) -> Vec<&Job> {
+    queue.jobs().filter(|job| which == Listing::All || job.end().is_none()).collect()
 }
 
 /// Returns the jobs of some ranges.
