@@ -96,7 +96,7 @@ impl RunError {
 /// Refuses a batch that [`run_batch`] would refuse, without starting anything.
 pub fn check(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
     let plan = Plan::new(batch, options)?;
-    plan.meter()?;
+    meters::choose(&plan)?;
     plan.limits()?;
     Ok(())
 }
@@ -114,7 +114,7 @@ pub fn run_batch(
     observer: &mut dyn Observer,
 ) -> Result<BatchReport, RunError> {
     let plan = Plan::new(batch, options)?;
-    let Chosen { meter, reason, notices: of_meter } = plan.meter()?;
+    let Chosen { meter, reason, notices: of_meter } = meters::choose(&plan)?;
     let limits = plan.limits()?;
     let mut told = leftovers::clean();
     // From here on a signal must end the jobs in an orderly way.
@@ -145,34 +145,6 @@ pub fn run_batch(
     Ok(report)
 }
 
-/// Output files of a batch.
-struct Outputs {
-    logs: Logs,
-    timeline: Option<Timeline>,
-    /// Log of the decisions.
-    decisions: Option<DecisionLog>,
-}
-
-impl Outputs {
-    fn create(plan: &Plan<'_>, config: &SchedulerConfig) -> Result<Self, RunError> {
-        let failed = |path: &Path| {
-            let path = path.to_owned();
-            move |source| RunError::Output { path, source }
-        };
-        let timeline =
-            |(path, format): &(PathBuf, _)| Timeline::create(path, *format).map_err(failed(path));
-        let names = plan.batch.jobs.iter().map(|job| job.name.clone()).collect();
-        let header = Header::new(config.clone(), names);
-        let decisions = |path: &PathBuf| DecisionLog::create(path, &header).map_err(failed(path));
-        Ok(Self {
-            logs: Logs::create(&plan.options.logs, &plan.options.logs_of_run)
-                .map_err(|(path, source)| RunError::Output { path, source })?,
-            timeline: plan.timeline.as_ref().map(timeline).transpose()?,
-            decisions: plan.options.record.as_ref().map(decisions).transpose()?,
-        })
-    }
-}
-
 impl Plan<'_> {
     /// Runs the batch by these mechanisms until all jobs are over or a signal ends the batch.
     ///
@@ -185,7 +157,7 @@ impl Plan<'_> {
     ) -> Result<BatchReport, RunError> {
         let config = self.scheduler_config(mechanisms.meter.as_deref());
         let predictor = config.predictor.to_string();
-        let Outputs { logs, timeline, decisions } = Outputs::create(self, &config)?;
+        let (logs, timeline, decisions) = self.outputs(&config)?;
         let failure = PolicyFailure::default();
         let scheduler = self.scheduler(config, &failure)?;
         let scheduler = match &decisions {
@@ -213,6 +185,26 @@ impl Plan<'_> {
         })
     }
 
+    /// Creates the logs, the timeline and the log of decisions.
+    fn outputs(
+        &self,
+        config: &SchedulerConfig,
+    ) -> Result<(Logs, Option<Timeline>, Option<DecisionLog>), RunError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| RunError::Output { path, source }
+        };
+        let timeline =
+            |(path, format): &(PathBuf, _)| Timeline::create(path, *format).map_err(failed(path));
+        let names = self.batch.jobs.iter().map(|job| job.name.clone()).collect();
+        let header = Header::new(config.clone(), names);
+        let decisions = |path: &PathBuf| DecisionLog::create(path, &header).map_err(failed(path));
+        let logs = Logs::create(&self.options.logs, &self.options.logs_of_run)
+            .map_err(|(path, source)| RunError::Output { path, source })?;
+        let timeline = self.timeline.as_ref().map(timeline).transpose()?;
+        Ok((logs, timeline, self.options.record.as_ref().map(decisions).transpose()?))
+    }
+
     /// Creates the scheduler with the policy of the table, or of the program, that has the name.
     fn scheduler(
         &self,
@@ -228,10 +220,6 @@ impl Plan<'_> {
             None => QuantumScheduler::new(config)
                 .map_err(|refusal| refusal.written_in("run").key("policy").into()),
         }
-    }
-
-    fn meter(&self) -> Result<Chosen, RunError> {
-        meters::choose(self)
     }
 
     fn scheduler_config(&self, meter: Option<&dyn memweir_linux::Meter>) -> SchedulerConfig {
