@@ -40,7 +40,8 @@ use crate::platform::PlatformError;
 use crate::policy_program::PolicyFailure;
 use crate::report::BatchReport;
 use crate::store::StoreError;
-use crate::timeline::Timeline;
+use crate::table::Table;
+use crate::timeline;
 use backend::ProcessBackend;
 use foreign::ForeignUse;
 use meters::Chosen;
@@ -189,13 +190,13 @@ impl Plan<'_> {
     fn outputs(
         &self,
         config: &SchedulerConfig,
-    ) -> Result<(Logs, Option<Timeline>, Option<DecisionLog>), RunError> {
+    ) -> Result<(Logs, Option<Table>, Option<DecisionLog>), RunError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |source| RunError::Output { path, source }
         };
         let timeline =
-            |(path, format): &(PathBuf, _)| Timeline::create(path, *format).map_err(failed(path));
+            |(path, format): &(PathBuf, _)| timeline::create(path, *format).map_err(failed(path));
         let names = self.batch.jobs.iter().map(|job| job.name.clone()).collect();
         let header = Header::new(config.clone(), names);
         let decisions = |path: &PathBuf| DecisionLog::create(path, &header).map_err(failed(path));

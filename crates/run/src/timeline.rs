@@ -92,38 +92,14 @@ const COLUMNS: [(&str, Kind); 21] = [
     ("reason", Kind::String),
 ];
 
-/// A timeline that is being written.
-#[derive(Debug)]
-pub struct Timeline(Table);
-
-impl Timeline {
-    /// Starts the file at `path`, replacing what is there.
-    pub fn create(path: &Path, format: Format) -> io::Result<Self> {
-        let columns = COLUMNS.map(|(name, kind)| Column { name: name.to_owned(), kind });
-        Table::live(path, format, columns.into()).map(Self)
-    }
-
-    /// Appends the rows of one quantum; they are in the file when this returns.
-    pub fn append(&mut self, rows: &[Row]) -> io::Result<()> {
-        self.0.append(rows)
-    }
-
-    /// The requested file.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Gives the file up after a failure, as [`Table::abandon`].
-    #[must_use]
-    pub fn abandon(self) -> String {
-        self.0.abandon()
-    }
-
-    /// Ends the file. On failure the rows stay in the journal, whose path the error names.
-    pub fn finish(self) -> io::Result<()> {
-        self.0.finish_as_appended()
-    }
+/// Starts the timeline at `path`, replacing what is there. [`Row`]s are appended to it, and
+/// [`Table::finish_as_appended`] ends it.
+///
+/// # Errors
+/// If the file cannot be made.
+pub fn create(path: &Path, format: Format) -> io::Result<Table> {
+    let columns = COLUMNS.map(|(name, kind)| Column { name: name.to_owned(), kind });
+    Table::live(path, format, columns.into())
 }
 
 /// Setters from measurements and decisions.

@@ -7,7 +7,7 @@ use memweir_core::Picos;
 use memweir_linux::meter::Capabilities;
 use memweir_policy::quantum_loop::{JobQuantum, Quantum};
 use memweir_run::batch::bandwidth;
-use memweir_run::timeline::{Row, Timeline};
+use memweir_run::timeline::Row;
 use memweir_study::bank::Partition;
 use memweir_study::bank::report::{BankReport, BatchRun, PartitionRun};
 use memweir_study::bank::study::BankStudy;
@@ -34,7 +34,7 @@ pub(super) fn write(path: &Path, study: &BankStudy, report: &BankReport) -> Resu
     let policies = point.policies.iter().zip(&files);
     let requests = |(run, path): (_, &PathBuf)| over_time::write(path, "program", &lines(run));
     let quanta = |(run, path): (&BatchRun, &PathBuf)| {
-        let mut timeline = Timeline::create(path, over_time::format(path)?)
+        let mut timeline = memweir_run::timeline::create(path, over_time::format(path)?)
             .map_err(|error| Failure::write(path, error))?;
         let kept = timeline.append(&rows(run, compression(study)));
         timeline::finish(timeline, kept)

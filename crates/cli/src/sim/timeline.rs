@@ -8,7 +8,8 @@ use memweir_core::Media;
 use memweir_flow::outcome::QuantumOutcome;
 use memweir_flow::record::{Recorder, TaskQuantum};
 use memweir_flow::{SimError, View};
-use memweir_run::timeline::{Row, Timeline};
+use memweir_run::table::Table;
+use memweir_run::timeline::Row;
 use memweir_study::flow::study::{First, Study};
 
 use crate::failure::Failure;
@@ -19,7 +20,7 @@ use crate::shared::over_time;
 /// A timeline to be written: its policy and its place.
 pub(super) struct File {
     policy: usize,
-    timeline: Timeline,
+    timeline: Table,
 }
 
 /// Returns the files of `--timeline`: one per policy, named after it where there are several.
@@ -33,7 +34,8 @@ pub(super) fn paths(path: Option<&Path>, study: &Study) -> Vec<PathBuf> {
 pub(super) fn files(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<File>, Failure> {
     let file = |(policy, path): (usize, PathBuf)| {
         let format = over_time::format(&path)?;
-        let timeline = Timeline::create(&path, format).map_err(|e| Failure::write(&path, e))?;
+        let timeline = memweir_run::timeline::create(&path, format)
+            .map_err(|error| Failure::write(&path, error))?;
         Ok(File { policy, timeline })
     };
     paths.into_iter().enumerate().map(file).collect()
@@ -72,10 +74,10 @@ impl File {
 }
 
 /// Ends a timeline whose rows were all `kept`, and gives up one that has lost some.
-pub(super) fn finish(timeline: Timeline, kept: io::Result<()>) -> Result<(), Failure> {
+pub(super) fn finish(timeline: Table, kept: io::Result<()>) -> Result<(), Failure> {
     let path = timeline.path().to_owned();
     let finished = match kept {
-        Ok(()) => timeline.finish(),
+        Ok(()) => timeline.finish_as_appended(),
         Err(error) => Err(io::Error::new(error.kind(), format!("{error}{}", timeline.abandon()))),
     };
     finished.map_err(|error| Failure::write(&path, error))

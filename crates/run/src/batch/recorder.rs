@@ -15,7 +15,8 @@ use super::ledger::bandwidth;
 use crate::decisions::DecisionLog;
 use crate::observer::{Event, Observer};
 use crate::report::LostOutput;
-use crate::timeline::{Row, Timeline};
+use crate::table::Table;
+use crate::timeline::Row;
 
 /// A job of which a quantum has a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +36,7 @@ pub struct RowSubject {
 pub struct QuantumRecorder<'a> {
     observer: &'a mut dyn Observer,
     media: Media,
-    timeline: Option<Timeline>,
+    timeline: Option<Table>,
     decisions: Option<DecisionLog>,
     lost: Vec<LostOutput>,
     /// Number of recorded quanta.
@@ -48,9 +49,9 @@ impl<'a> QuantumRecorder<'a> {
         Self { observer, media, timeline: None, decisions: None, lost: Vec::new(), quanta: 0 }
     }
 
-    /// Writes to these files, too.
+    /// Writes to these files, too; the first is a [timeline](crate::timeline).
     #[must_use]
-    pub fn with_files(self, timeline: Option<Timeline>, decisions: Option<DecisionLog>) -> Self {
+    pub fn with_files(self, timeline: Option<Table>, decisions: Option<DecisionLog>) -> Self {
         Self { timeline, decisions, ..self }
     }
 
@@ -145,7 +146,7 @@ impl<'a> QuantumRecorder<'a> {
         let Some(timeline) = self.timeline.take() else { return notices };
         let path = timeline.path().to_owned();
         let failure = timeline
-            .finish()
+            .finish_as_appended()
             .err()
             .map(|error| self.lose(path, format!("the timeline could not be finished: {error}")));
         notices.extend(failure);

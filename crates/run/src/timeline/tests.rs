@@ -33,7 +33,7 @@ fn only_csv_and_parquet_endings_are_taken() {
 fn csv_rows_are_in_the_file_before_it_is_finished() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("t.csv");
-    let mut timeline = Timeline::create(&path, Format::Csv).expect("a file");
+    let mut timeline = create(&path, Format::Csv).expect("a file");
     timeline.append(&[row(0, "a,b"), row(1, "c\"d")]).expect("space");
     let rows: Vec<Row> = csv::Reader::from_path(&path)
         .expect("a file")
@@ -41,7 +41,7 @@ fn csv_rows_are_in_the_file_before_it_is_finished() {
         .collect::<Result<_, _>>()
         .expect("whole rows");
     assert_eq!(rows, [row(0, "a,b"), row(1, "c\"d")]);
-    timeline.finish().expect("space");
+    timeline.finish_as_appended().expect("space");
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn a_timeline_is_followed_byte_by_byte() {
     let directory = tempfile::tempdir().expect("a directory");
     let place = |name: &str| directory.path().join(name);
     let rows = [row(0, "a,b"), row(1, "two\nlines"), row(2, "c\"d"), row(3, "")];
-    let mut timeline = Timeline::create(&place("t.csv"), Format::Csv).expect("a file");
+    let mut timeline = create(&place("t.csv"), Format::Csv).expect("a file");
     timeline.append(&rows).expect("space");
-    timeline.finish().expect("space");
+    timeline.finish_as_appended().expect("space");
     let mut growing = File::create(place("growing.csv")).expect("a file");
     let mut follower = Follower::open(&place("growing.csv")).expect("a timeline");
     let mut seen = Vec::new();
@@ -76,9 +76,9 @@ fn a_timeline_is_read_as_it_was_written() {
     ];
     for (name, format) in [("t.csv", Format::Csv), ("t.parquet", Format::Parquet)] {
         let path = directory.path().join(name);
-        let mut timeline = Timeline::create(&path, format).expect("a file");
+        let mut timeline = create(&path, format).expect("a file");
         timeline.append(&rows).expect("space");
-        timeline.finish().expect("space");
+        timeline.finish_as_appended().expect("space");
         assert_eq!(read(&path).expect("a timeline"), rows);
     }
     let whole = std::fs::read(directory.path().join("t.csv")).expect("a file");
@@ -97,14 +97,14 @@ fn a_timeline_is_read_as_it_was_written() {
 fn parquet_rows_are_in_a_journal_until_the_end() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("t.parquet");
-    let mut timeline = Timeline::create(&path, Format::Parquet).expect("a file");
+    let mut timeline = create(&path, Format::Parquet).expect("a file");
     timeline.append(&[row(0, "a"), row(1, "b")]).expect("space");
     let journal = std::fs::read_to_string(directory.path().join("t.parquet.partial.csv"))
         .expect("the journal");
     assert_eq!(journal.lines().count(), 3);
     assert!(!path.exists());
 
-    timeline.finish().expect("space");
+    timeline.finish_as_appended().expect("space");
     let names: Vec<_> = std::fs::read_dir(directory.path())
         .expect("a directory")
         .map(|entry| entry.expect("an entry").file_name())
@@ -130,7 +130,7 @@ fn parquet_rows_are_in_a_journal_until_the_end() {
 fn an_unfinished_timeline_without_rows_is_still_a_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("t.parquet");
-    Timeline::create(&path, Format::Parquet).expect("a file").finish().expect("space");
+    create(&path, Format::Parquet).expect("a file").finish_as_appended().expect("space");
     let reader = SerializedFileReader::new(File::open(&path).expect("a file")).expect("Parquet");
     assert_eq!(reader.metadata().file_metadata().num_rows(), 0);
 }
