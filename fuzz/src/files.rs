@@ -20,7 +20,7 @@ use memweir_map::import::{self, Format};
 use memweir_map::published;
 use memweir_policy::record::{Record, replay};
 use memweir_run::hog::HogPlan;
-use memweir_run::jobs::{Batch, JobsFile, Limits};
+use memweir_run::jobs::{Batch, JobsFile};
 use memweir_run::platform::Platform;
 use memweir_run::recording::Recording;
 use memweir_run::table::parquet_from;
@@ -50,7 +50,7 @@ pub(crate) static JOBS_FILE: Target = Target::new(
 
 fn jobs_file(data: &[u8]) {
     text(data, |text| {
-        let _ = JobsFile::parse("fuzz", text, Path::new(DIRECTORY), Limits { cores: 8 });
+        let _ = JobsFile::parse("fuzz", text, Path::new(DIRECTORY), 8);
     });
 }
 

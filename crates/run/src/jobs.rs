@@ -5,7 +5,7 @@ mod arguments;
 mod file;
 
 pub use arguments::SEPARATOR;
-pub use file::{JobsFile, Limits};
+pub use file::JobsFile;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -8,7 +8,7 @@ use memweir_linux::tell;
 use memweir_policy::colors::{ASSIGNMENTS, CacheUse, ColorAssignment, ProgramTraits, Supply};
 use memweir_run::batch::Knowledge;
 use memweir_run::colors;
-use memweir_run::jobs::{JobsFile, Limits};
+use memweir_run::jobs::JobsFile;
 use memweir_run::platform::Machine;
 use memweir_run::store::Store;
 use serde::Serialize;
@@ -58,7 +58,7 @@ fn policies() -> String {
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.json], [&*args.map, &*args.jobs])?;
     let map = map::read(&args.map)?;
-    let file = JobsFile::read(&args.jobs, Limits { cores: Machine::here().cores })?;
+    let file = JobsFile::read(&args.jobs, Machine::here().cores)?;
     let store = Store::read(args.store.as_deref())?;
     let knowledge = Knowledge::of_batch(&file.batch, Some(&store))?;
     let supply = Supply::of_map(&map, BASE_PAGE_BITS, args.cache.as_ref());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use memweir_core::input::InputError;
 use memweir_run::compare::CompareOptions;
 use memweir_run::files;
-use memweir_run::jobs::{Batch, JobsFile, Limits};
+use memweir_run::jobs::{Batch, JobsFile};
 use memweir_run::options::{BatchOptions, OnExit, OnFailure, RunOptions};
 
 use crate::failure::Failure;
@@ -53,7 +53,7 @@ impl JobSource {
         let nothing = BatchOptions::default();
         let (batch, options) = match (&self.jobs_file, &self.from_file, self.command.as_slice()) {
             (Some(path), None, []) => {
-                let file = JobsFile::read(path, Limits { cores })?;
+                let file = JobsFile::read(path, cores)?;
                 (file.batch, file.options)
             }
             (None, Some(path), []) => (from_file(path)?, nothing),

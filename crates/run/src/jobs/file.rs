@@ -72,38 +72,31 @@ pub struct JobsFile {
     pub options: BatchOptions,
 }
 
-/// Limits for the values of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Cores that this process may use.
-    pub cores: u32,
-}
-
 impl JobsFile {
-    /// Reads and checks a jobs file. Relative paths in it start at its directory, and its jobs
-    /// run there unless they say otherwise.
-    pub fn read(path: &Path, limits: Limits) -> Result<Self, InputError> {
+    /// Reads and checks a jobs file for a machine on which `available` cores may be used. Relative
+    /// paths in it start at its directory, and its jobs run there unless they say otherwise.
+    pub fn read(path: &Path, available: u32) -> Result<Self, InputError> {
         let name = path.display().to_string();
         let text = files::text(path)?;
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        Self::parse(&name, &text, &directory, limits)
+        Self::parse(&name, &text, &directory, available)
     }
 
-    /// Checks the text of a jobs file that lies in `directory`.
+    /// Checks the text of a jobs file that lies in `directory`, as [`read`](Self::read) does.
     pub fn parse(
         name: &str,
         text: &str,
         directory: &Path,
-        limits: Limits,
+        available: u32,
     ) -> Result<Self, InputError> {
         let document = Document { name, text };
         let mut root = document.parse()?;
         root.only(&BATCH_KEYS).map_err(InputError::of_another_command)?;
-        let options = batch_options(&mut root, directory, limits)?;
-        let mut reader = JobReader { directory, limits, names: HashSet::new() };
+        let options = batch_options(&mut root, directory, available)?;
+        let mut reader = JobReader { directory, available, names: HashSet::new() };
         let mut jobs: Vec<Job> = Vec::new();
         let list = root.take("jobs").ok_or_else(|| {
             InputError::new(name, "there are no jobs").key("jobs").help("add a `[[jobs]]` table")
@@ -121,9 +114,9 @@ impl JobsFile {
 fn batch_options(
     root: &mut Section<'_>,
     directory: &Path,
-    limits: Limits,
+    available: u32,
 ) -> Result<BatchOptions, InputError> {
-    let cores = root.map("cores", |v| batch_cores(&v, limits))?;
+    let cores = root.map("cores", |v| batch_cores(&v, available))?;
     Ok(BatchOptions {
         policy: root.map("policy", |v| v.checked(options::policy(v.string()?)))?,
         objective: root.map("objective", |v| v.named())?,
@@ -142,14 +135,18 @@ fn batch_options(
     })
 }
 
+fn job_cores(value: &Value<'_>, available: u32) -> Result<u32, InputError> {
+    value.checked(options::cores(value.integer()?, available))
+}
+
 /// A number of cores, or `"auto"`, or `"auto:2"`.
-fn batch_cores(value: &Value<'_>, limits: Limits) -> Result<Cores, InputError> {
+fn batch_cores(value: &Value<'_>, available: u32) -> Result<Cores, InputError> {
     match value.text() {
         Some(text) if text.parse::<i64>().is_err() => {
-            value.checked(options::cores_or_auto(text, limits.cores))
+            value.checked(options::cores_or_auto(text, available))
         }
         _ => {
-            let limit = value.checked(options::cores(value.integer()?, limits.cores))?;
+            let limit = value.checked(options::cores(value.integer()?, available))?;
             Ok(Cores { limit: Some(limit), core_use: CoreUse::All })
         }
     }
@@ -158,7 +155,8 @@ fn batch_cores(value: &Value<'_>, limits: Limits) -> Result<Cores, InputError> {
 /// Reads the jobs of one file.
 struct JobReader<'a> {
     directory: &'a Path,
-    limits: Limits,
+    /// Cores that may be used.
+    available: u32,
     /// Names of the jobs so far.
     names: HashSet<String>,
 }
@@ -186,7 +184,7 @@ impl JobReader<'_> {
             name: String::new(),
             env: section.map("env", |v| environment(&v))?.unwrap_or_default(),
             stdin: section.map("stdin", |v| self.file(&v))?,
-            cores: section.map("cores", |v| self.job_cores(&v))?.unwrap_or(1),
+            cores: section.map("cores", |v| job_cores(&v, self.available))?.unwrap_or(1),
             expected_time: section.map("expected_time_s", |v| seconds(&v))?,
             expected_reads: section.map("read_bandwidth", |v| bandwidth(&v))?,
             expected_writes: section.map("write_bandwidth", |v| bandwidth(&v))?,
@@ -243,10 +241,6 @@ impl JobReader<'_> {
             .map(|n| if n == 1 { program.clone() } else { format!("{program}-{n}") })
             .find(free)
             .unwrap_or_default()
-    }
-
-    fn job_cores(&self, value: &Value<'_>) -> Result<u32, InputError> {
-        value.checked(options::cores(value.integer()?, self.limits.cores))
     }
 
     /// A directory below the file's.

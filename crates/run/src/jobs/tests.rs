@@ -9,7 +9,7 @@ use super::*;
 use crate::options::{BatchOptions, OnExit, OnFailure, Pinning};
 
 fn parse(text: &str) -> Result<JobsFile, memweir_core::input::InputError> {
-    JobsFile::parse("jobs.toml", text, Path::new("/"), Limits { cores: 4 })
+    JobsFile::parse("jobs.toml", text, Path::new("/"), 4)
 }
 
 /// Returns the refusal of a file.
@@ -267,7 +267,7 @@ fn a_file_without_jobs_is_refused() {
     assert!(refusal("jobs = 3").contains("must be an array of tables"));
     assert!(refusal("jobs = [3]").starts_with("jobs.toml:1: jobs[0]: must be a table"));
     assert!(refusal("[[jobs]\n").starts_with("jobs.toml:1: "));
-    let missing = JobsFile::read(Path::new("/no/such.toml"), Limits { cores: 1 });
+    let missing = JobsFile::read(Path::new("/no/such.toml"), 1);
     assert!(missing.expect_err("refused").to_string().contains("cannot be read"));
 }
 
