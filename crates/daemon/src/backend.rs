@@ -13,12 +13,13 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use memweir_core::{JobId, Media, Nanos, Priority};
+use memweir_linux::MeterError;
 use memweir_linux::blocker::Demand;
 use memweir_linux::foreign::ForeignProcess;
 use memweir_linux::notify::{ServiceState, notify};
 use memweir_policy::quantum_loop::{self, Backend, Quantum, Start};
 use memweir_policy::{Decision, JobSpec, Kind, Observation};
-use memweir_run::batch::{Mechanisms, MeterLoss, QuantumRecorder, RowSubject, RunError, Totals};
+use memweir_run::batch::{Mechanisms, QuantumRecorder, RowSubject, RunError, Totals};
 use memweir_run::observer::{self, Observer};
 
 use crate::launcher;
@@ -125,13 +126,13 @@ impl<'a> QueueBackend<'a> {
     /// Reads a job. One that loses its meter runs on uncounted.
     fn read_job(&mut self, job: JobId) -> Option<Observation> {
         let slot = self.slots.get_mut(&job)?;
-        let (observation, loss) = self.mechanisms.read(job, &mut slot.totals, self.quantum);
+        let (observation, error) = self.mechanisms.read(job, &mut slot.totals, self.quantum);
         if let Some(first_run) = &mut slot.first_run {
             first_run.read(&observation, self.mechanisms.world.now());
         }
-        if let Some(loss) = loss {
-            self.service.notice(format!("job {job} is no longer metered: {}", loss.text));
-            self.recorder.meter_failed(self.mechanisms.meter.as_deref(), &loss);
+        if let Some(error) = error {
+            self.service.notice(format!("job {job} is no longer metered: {error}"));
+            self.recorder.meter_failed(self.mechanisms.meter.as_deref(), &error);
         }
         Some(observation)
     }
@@ -164,9 +165,9 @@ impl<'a> QueueBackend<'a> {
         };
         match self.spawn(&begun) {
             Ok(None) => {}
-            Ok(Some(loss)) => {
-                self.service.notice(format!("job {job} is not metered: {}", loss.text));
-                self.recorder.meter_failed(self.mechanisms.meter.as_deref(), &loss);
+            Ok(Some(error)) => {
+                self.service.notice(format!("job {job} is not metered: {error}"));
+                self.recorder.meter_failed(self.mechanisms.meter.as_deref(), &error);
                 if let Some(slot) = self.slots.get_mut(&job) {
                     slot.totals.metered = false;
                 }
@@ -179,7 +180,7 @@ impl<'a> QueueBackend<'a> {
         true
     }
 
-    fn spawn(&mut self, begun: &Begun) -> Result<Option<MeterLoss>, Box<dyn Error>> {
+    fn spawn(&mut self, begun: &Begun) -> Result<Option<MeterError>, Box<dyn Error>> {
         let launch = launcher::launch(&self.service, begun);
         let mut launch =
             launch.map_err(|error| format!("the files of its start cannot be made: {error}"))?;

@@ -14,6 +14,7 @@ mod report;
 use std::collections::BTreeSet;
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
+use memweir_linux::MeterError;
 use memweir_linux::blocker::Demand;
 use memweir_policy::quantum_loop::{self, Backend, Quantum, Start};
 use memweir_policy::record::{Call, RecordingScheduler};
@@ -25,7 +26,7 @@ use super::pinning::CoreMap;
 use super::plan::Plan;
 use super::recorder::{QuantumRecorder, RowSubject};
 use super::slots::Slots;
-use super::{Mechanisms, MeterLoss, RunError, Totals};
+use super::{Mechanisms, RunError, Totals};
 use crate::jobs::Job;
 use crate::logs::Logs;
 use crate::observer;
@@ -166,8 +167,8 @@ impl<'a> ProcessBackend<'a> {
             self.notice(format!("the output of {} is not kept: {error}", self.job(job).name));
         }
         let spawned = self.mechanisms.spawn(job, &mut launch);
-        if let Some(loss) = spawned.map_err(|error| Failure::new(&error))? {
-            self.lose_meter(job, &loss);
+        if let Some(error) = spawned.map_err(|error| Failure::new(&error))? {
+            self.lose_meter(job, &error);
         }
         Ok(())
     }
@@ -192,20 +193,20 @@ impl<'a> ProcessBackend<'a> {
     /// Returns what the job did since it was last read.
     fn read_job(&mut self, job: JobId) -> Observation {
         let totals = self.slots.totals(job);
-        let (observation, loss) = self.mechanisms.read(job, totals, self.plan.options.quantum);
-        if let Some(loss) = loss {
-            self.lose_meter(job, &loss);
+        let (observation, error) = self.mechanisms.read(job, totals, self.plan.options.quantum);
+        if let Some(error) = error {
+            self.lose_meter(job, &error);
         }
         observation
     }
 
     /// Stops metering a job, and tells the user.
-    fn lose_meter(&mut self, job: JobId, loss: &MeterLoss) {
+    fn lose_meter(&mut self, job: JobId, error: &MeterError) {
         self.slots.totals(job).metered = false;
-        self.recorder.meter_failed(self.mechanisms.meter.as_deref(), loss);
+        self.recorder.meter_failed(self.mechanisms.meter.as_deref(), error);
         self.ledger.counting_failed(job);
         let name = &self.job(job).name;
-        self.notice(format!("{name} is no longer metered: {}", loss.text));
+        self.notice(format!("{name} is no longer metered: {error}"));
     }
 
     fn notify(&mut self, notices: Vec<String>) {

@@ -3,7 +3,6 @@
 
 use memweir_core::{Counts, JobId, Nanos};
 use memweir_linux::blocker::Demand;
-use memweir_linux::meter::cgroup::Reason;
 use memweir_linux::spread::spread;
 use memweir_linux::world::World;
 use memweir_linux::{BlockError, Blocker, Launch, Meter, MeterError, Reading};
@@ -49,21 +48,6 @@ pub struct Totals {
     pub ended_after: Option<Nanos>,
     /// Counts of its meter.
     pub counts: Counts,
-}
-
-/// The failure for which a job is no longer metered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MeterLoss {
-    /// Its kind.
-    pub reason: Reason,
-    /// The failure, for people.
-    pub text: String,
-}
-
-impl From<MeterError> for MeterLoss {
-    fn from(error: MeterError) -> Self {
-        Self { reason: error.reason(), text: error.to_string() }
-    }
 }
 
 impl Mechanisms {
@@ -166,8 +150,8 @@ impl Mechanisms {
         result
     }
 
-    /// Creates a job's process, metered and waiting before exec. Returns the loss of its meter, if
-    /// that cannot count it.
+    /// Creates a job's process, metered and waiting before exec. Returns the meter's error if it
+    /// cannot count the job.
     ///
     /// # Errors
     /// The first mechanism that refuses the job.
@@ -175,32 +159,31 @@ impl Mechanisms {
         &mut self,
         job: JobId,
         launch: &mut Launch,
-    ) -> Result<Option<MeterLoss>, Box<dyn std::error::Error>> {
+    ) -> Result<Option<MeterError>, Box<dyn std::error::Error>> {
         let target = self.blocker.prepare(job)?;
         if let Some(meter) = &mut self.meter {
             meter.prepare(job, launch)?;
         }
         let pid = self.world.spawn(job, launch, &target)?;
         self.blocker.spawned(job, pid)?;
-        let attached = self.meter.as_mut().map_or(Ok(()), |meter| meter.attach(job, pid));
-        Ok(attached.err().map(MeterLoss::from))
+        Ok(self.meter.as_mut().and_then(|meter| meter.attach(job, pid).err()))
     }
 
-    /// Reads what a job did since its `totals` were read, for quanta of this length. A job that
-    /// loses its meter has no counts from then on.
+    /// Reads what a job did since its `totals` were read, for quanta of this length. A job whose
+    /// meter fails has no counts from then on; returns the error.
     pub fn read(
         &mut self,
         job: JobId,
         totals: &mut Totals,
         quantum: Nanos,
-    ) -> (Observation, Option<MeterLoss>) {
+    ) -> (Observation, Option<MeterError>) {
         let before = totals.clone();
         // The accounts of a job that has just ended may be gone, and without a group they are
         // those of its living processes.
         let least = before.cpu_time.max(before.ended_after.unwrap_or_default());
         let cpu_time = self.blocker.cpu_time(job).map_or(least, |time| time.max(least));
         totals.cpu_time = cpu_time;
-        let (reading, loss) = self.read_meter(job, totals, quantum);
+        let (reading, error) = self.read_meter(job, totals, quantum);
         let counts = reading.as_ref().map(|reading| reading.counts.since(&before.counts));
         let reading = reading.unwrap_or_default();
         if counts.is_some() {
@@ -213,7 +196,7 @@ impl Mechanisms {
             instruction_pointers: reading.instruction_pointers,
             forecast: reading.forecast,
         };
-        (observation, loss)
+        (observation, error)
     }
 
     fn read_meter(
@@ -221,7 +204,7 @@ impl Mechanisms {
         job: JobId,
         totals: &mut Totals,
         quantum: Nanos,
-    ) -> (Option<Reading>, Option<MeterLoss>) {
+    ) -> (Option<Reading>, Option<MeterError>) {
         let Some(meter) = self.meter.as_mut().filter(|_| totals.metered) else {
             return (None, None);
         };
@@ -229,7 +212,7 @@ impl Mechanisms {
             Ok(reading) => (Some(reading), None),
             Err(error) => {
                 totals.metered = false;
-                (None, Some(error.into()))
+                (None, Some(error))
             }
         }
     }

@@ -6,11 +6,10 @@ use std::io;
 use std::path::PathBuf;
 
 use memweir_core::{BytesPerSec, JobId, Media, Nanos};
-use memweir_linux::Meter;
+use memweir_linux::{Meter, MeterError};
 use memweir_policy::quantum_loop::{JobQuantum, Quantum};
 use memweir_policy::record::Call;
 
-use super::MeterLoss;
 use super::ledger::bandwidth;
 use crate::decisions::DecisionLog;
 use crate::observer::{Event, Observer};
@@ -60,10 +59,10 @@ impl<'a> QuantumRecorder<'a> {
         self.observer.event(event);
     }
 
-    /// Reports that the meter has lost a job.
-    pub fn meter_failed(&mut self, meter: Option<&dyn Meter>, loss: &MeterLoss) {
+    /// Reports that the meter has lost a job by this error.
+    pub fn meter_failed(&mut self, meter: Option<&dyn Meter>, error: &MeterError) {
         if let Some(meter) = meter {
-            self.event(Event::MeterFailed { kind: meter.kind(), reason: loss.reason });
+            self.event(Event::MeterFailed { kind: meter.kind(), reason: error.reason() });
         }
     }
 

@@ -9,7 +9,7 @@ use memweir_core::{Counts, Lines, MAX_MEDIA};
 use memweir_linux::blocker::{Mechanism, SpawnTarget};
 use memweir_linux::fake::{Call, FakeBlocker, FakeControl, Kind};
 use memweir_linux::launch::LaunchError;
-use memweir_linux::{Capabilities, Launch, Meter, MeterError, MeterKind, Reading};
+use memweir_linux::{Capabilities, Launch, Meter, MeterKind, Reading};
 use memweir_policy::Bus;
 use proptest::prelude::*;
 
