@@ -16,7 +16,7 @@ use crate::jobs::{Batch, Job};
 use crate::options;
 use crate::recording::Recording;
 use crate::report::{ProfileSource, SourceKind};
-use crate::store::{InputState, Invocation, ProgramKey, ProgramState, Store, StoreError};
+use crate::store::{InputState, Invocation, ProgramKey, ProgramState, Store};
 
 /// Knowledge of one job before it runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -127,7 +127,9 @@ impl Knowledge {
         job: &Job,
         program: &Path,
     ) -> Result<Option<(Recording, ProfileSource, ProgramState)>, String> {
-        let found = lookup(store, job, program).map_err(|error| error.to_string())?;
+        let key = ProgramKey::of(&invocation(job, program));
+        let key = key.map_err(|error| format!("{}: {error}", program.display()))?;
+        let found = store.get(&key).map_err(|error| error.to_string())?;
         let Some(stored) = found else { return Ok(None) };
         if let InputState::Changed(files) = &stored.inputs {
             return Err(format!("{} changed since it was recorded", files.join(", ")));
@@ -263,16 +265,6 @@ pub(crate) fn program_of(job: &Job) -> Result<PathBuf, Refusal> {
     options::program(name, directory)
 }
 
-fn lookup(
-    store: &Store,
-    job: &Job,
-    program: &Path,
-) -> Result<Option<crate::store::StoredProfile>, StoreError> {
-    let key = ProgramKey::of(&invocation(job, program))
-        .map_err(|source| StoreError::Io { path: program.to_owned(), source })?;
-    store.get(&key)
-}
-
 /// Returns the number that each medium of a recording has in a batch, by its name; `None` if one of
 /// them is missing there.
 fn numbers_in(batch: &Media, recorded: &Media) -> Option<Vec<usize>> {
@@ -310,6 +302,18 @@ mod tests {
     fn recorded() -> Profile {
         let reads = Lines(1_000_000_000 / memweir_core::LINE_BYTES);
         Profile::steady(Nanos::from_millis(2_000), Counts { reads, ..Counts::default() })
+    }
+
+    /// It was recorded now.
+    fn recording() -> Recording {
+        Recording {
+            command: vec!["/bin/true".to_owned()],
+            meter: "software".to_owned(),
+            machine: "test".to_owned(),
+            date: Timestamp::now(),
+            media: Media::dram_only(),
+            profile: recorded(),
+        }
     }
 
     #[test]
@@ -366,16 +370,8 @@ mod tests {
 
         let programs = find_programs(&batch).expect("it exists");
         let store = Store::open(Some(&path)).expect("a store");
-        let recording = Recording {
-            command: vec!["/bin/true".to_owned()],
-            meter: "software".to_owned(),
-            machine: "test".to_owned(),
-            date: Timestamp::UNIX_EPOCH,
-            media: Media::dram_only(),
-            profile: recorded(),
-        };
         let key = ProgramKey::of(&invocation(&job, &programs[0])).expect("it exists");
-        store.put(&key, &recording, &Provenance::default()).expect("space");
+        store.put(&key, &recording(), &Provenance::default()).expect("space");
         assert_eq!(unknown_jobs(&batch, Some(&path)).expect("a store"), [0usize; 0]);
         let knowledge = Knowledge::gather(&batch, &programs, Some(&store)).expect("readable");
         assert_eq!(knowledge.specs(&batch)[0].expected_bandwidth, Some(BytesPerSec(5e8)));
@@ -395,14 +391,7 @@ mod tests {
         let job = Job { command, directory: Some(directory.path().to_owned()), ..job() };
         let invocation = invocation(&job, Path::new("/bin/true"));
         let key = ProgramKey::of(&invocation).expect("it exists");
-        let recording = Recording {
-            command: Vec::new(),
-            meter: "software".to_owned(),
-            machine: "test".to_owned(),
-            date: Timestamp::now(),
-            media: Media::dram_only(),
-            profile: recorded(),
-        };
+        let recording = recording();
         let provenance = Provenance { exit_code: 0, inputs: inputs(&invocation) };
         store.put(&key, &recording, &provenance).expect("space");
         let batch = Batch { jobs: vec![job] };
