@@ -27,7 +27,7 @@ use access::Access;
 use activity::Activity;
 pub(crate) use events::Begun;
 use notices::Notices;
-use stored::StoredQueue;
+use stored::{StoredQueue, unheld};
 
 use crate::attempt::Attempts;
 use crate::profiles::Profiles;
@@ -99,9 +99,7 @@ impl Service {
         let uptime = Uptime::after(&kept.uptime, latest.unwrap_or_default());
         let mut queue = Queue::new(capacity);
         queue.set_draining(kept.draining);
-        for job in kept.jobs {
-            queue.insert(job);
-        }
+        kept.jobs.into_iter().for_each(|job| queue.insert(unheld(job)));
         Ok(Self {
             stored: Mutex::new(StoredQueue::new(queue, store)),
             uptime: uptime.map_err(StoreError::Clock)?,

@@ -33,6 +33,13 @@ impl Holder {
     }
 }
 
+/// Returns a job from the store without the hold of an earlier daemon, which nobody would release:
+/// other changes of the job may have been written while it lasted.
+pub(super) fn unheld(job: Job) -> Job {
+    let is_of_daemon = |by: &String| [Holder::Disk, Holder::Machine].iter().any(|h| h.name() == by);
+    Job { held_by: job.held_by.filter(|by| !is_of_daemon(by)), ..job }
+}
+
 /// A queue of which each change goes to a store first. A request that cannot be written changes
 /// nothing. Events cannot be refused: theirs hold in memory alone until they are written again.
 #[derive(Debug)]

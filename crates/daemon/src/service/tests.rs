@@ -260,6 +260,23 @@ fn a_refused_start_holds_the_job_and_the_others_are_tried_one_by_one() {
 }
 
 #[test]
+fn the_next_daemon_lifts_the_holds_of_the_last_one() {
+    let (directory, service) = service();
+    submit(&service, ANN, submission());
+    submit(&service, ANN, Submission { initial: Initial::Held, ..submission() });
+    service.admit();
+    service.begin(JobId(1)).unwrap();
+    service.hold_unstarted(JobId(1));
+    // As when the first run of its command tells more of it.
+    service.lock().set(JobId(1), Job::clone).unwrap().unwrap();
+    drop(service);
+    let again = open(directory.path(), 0);
+    let held_by = |id| again.job(JobId(id)).unwrap().held_by;
+    assert_eq!((held_by(1), held_by(2).as_deref()), (None, Some("4000001")));
+    assert_eq!(again.admit().len(), 1);
+}
+
+#[test]
 fn what_clients_ask_for_while_a_start_fails_holds() {
     let (_directory, service) = service();
     (0..2).for_each(|_| drop(submit(&service, ANN, submission())));
