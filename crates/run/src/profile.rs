@@ -29,7 +29,6 @@ use memweir_linux::meter::{NativeOptions, native as native_meter};
 use memweir_linux::qemu::Qemu;
 use memweir_linux::{Launch, Meter, MeterChoice, MeterKind};
 
-use crate::platform::Machine;
 use crate::store::{InputFile, Invocation, inputs, not_written};
 use native::NativeRun;
 
@@ -105,7 +104,7 @@ fn with_native_meter(
     };
     let around =
         report::Circumstances { workspace: &workspace, emulated: Vec::new(), uncounted: 0, inputs };
-    Ok(report::build(invocation, options.interval, run, counted, around, &Machine::here()))
+    Ok(report::build(invocation, options.interval, run, counted, around))
 }
 
 /// Runs the program natively, and returns the run and the input files that it did not write to. Its

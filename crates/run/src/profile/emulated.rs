@@ -22,7 +22,6 @@ use super::types::{
 };
 use super::workspace::{self, Counting, Isolation, Workspace};
 use super::{command, natively, report};
-use crate::platform::Machine;
 use crate::report::LostOutput;
 use crate::store::{InputFile, Invocation};
 
@@ -137,15 +136,13 @@ impl<'a> Timed<'a> {
             media: options.media.clone(),
             sampling: Some(sampling),
         };
-        let inputs = self.inputs.clone();
         let around = report::Circumstances {
             workspace: &self.workspace,
             emulated: ends,
             uncounted: recorded.uncounted,
-            inputs,
+            inputs: self.inputs.clone(),
         };
-        let here = Machine::here();
-        let built = report::build(self.invocation, options.interval, run, counted, around, &here);
+        let built = report::build(self.invocation, options.interval, run, counted, around);
         Ok(Profiled { lost: trace.err(), ..built })
     }
 

@@ -42,7 +42,6 @@ pub(super) fn build(
     run: NativeRun,
     counted: Counted,
     around: Circumstances<'_>,
-    machine: &Machine,
 ) -> Profiled {
     let time = NativeTime { cpu: run.exit.cpu_time, wall: run.wall };
     let profile = lay_on_time(&run.slices, time, interval);
@@ -91,7 +90,7 @@ pub(super) fn build(
     let recording = Recording {
         command,
         meter: report.meter.clone(),
-        machine: machine.name(),
+        machine: Machine::here().name(),
         date: Timestamp::now(),
         media: counted.media,
         profile,
