@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use memweir_core::Nanos;
+use memweir_core::{Nanos, metrics};
 use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::{Ending, Exit, Launch, Process, Signals, Waited, launch};
 use memweir_linux::signals::{self, Signal};
@@ -74,9 +74,10 @@ pub fn measure(
         }
         let copies: Vec<(&Job, u32)> = jobs.iter().zip(point.copies.iter().copied()).collect();
         let times = together(&copies, signals)?;
-        let speeds = kinds.iter().zip(&times);
-        let speeds: Vec<f64> =
-            speeds.map(|(kind, times)| kind.time.as_secs_f64() / mean(times)).collect();
+        let speed = |(kind, times): (&JobKind, &Vec<f64>)| {
+            kind.time.as_secs_f64() / metrics::mean(times).unwrap_or_default()
+        };
+        let speeds: Vec<f64> = kinds.iter().zip(&times).map(speed).collect();
         point.measured = Some(throughput(kinds, &point.copies, &speeds));
         done();
     }
@@ -134,8 +135,4 @@ fn command(job: &Job) -> io::Result<Launch> {
     let program = program_of(job).map_err(|refusal| io::Error::other(refusal.sentence()))?;
     let command = profile::command(&invocation(job, &program));
     command.map_err(|error| io::Error::other(error.to_string()))
-}
-
-fn mean(seconds: &[f64]) -> f64 {
-    seconds.iter().sum::<f64>() / seconds.len().max(1) as f64
 }
