@@ -10,7 +10,6 @@ use memweir_linux::blocker::{self, Opened};
 use memweir_linux::gate::{Gate, Listener, Stall};
 use memweir_linux::leftovers;
 use memweir_linux::meter::software::SoftwareMeter;
-use memweir_linux::qemu::Program;
 use memweir_policy::Bus;
 use memweir_run::batch::{Frame, Mechanisms, Plan, RunError};
 use memweir_run::compare::{CompareOptions, Comparison, compare_with};
@@ -185,12 +184,7 @@ fn prepare<'a>(batch: &'a Batch, options: &'a EmulateOptions) -> Result<Plan<'a>
         .check()
         .map_err(|error| InputError::new("machine", error.to_string()))?;
     let plan = Plan::elsewhere(batch, &options.run, options.frame()?)?;
-    for (job, program) in batch.jobs.iter().zip(plan.programs()) {
-        let argv: Vec<Vec<u8>> =
-            job.command.argv().iter().map(|word| word.as_encoded_bytes().to_vec()).collect();
-        Program::inspect(program, &argv)
-            .map_err(|error| InputError::new("job", error.to_string()).key(&job.name))?;
-    }
+    plan.check_emulation()?;
     Ok(plan)
 }
 

@@ -6,7 +6,6 @@ use memweir_core::placement::Placement;
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::software::SoftwareMeter;
 use memweir_linux::meter::{NativeOptions, native};
-use memweir_linux::qemu::Program;
 use memweir_linux::topology;
 use memweir_linux::{Meter, MeterChoice, MeterKind};
 use memweir_policy::PredictorKind;
@@ -120,12 +119,7 @@ fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
 /// Returns the software meter, if it can run every job.
 fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     let options = plan.options;
-    for (job, program) in plan.batch.jobs.iter().zip(&plan.programs) {
-        let argv: Vec<Vec<u8>> =
-            job.command.argv().iter().map(|word| word.as_encoded_bytes().to_vec()).collect();
-        Program::inspect(program, &argv)
-            .map_err(|error| InputError::new("job", error.to_string()).key(&job.name))?;
-    }
+    plan.check_emulation()?;
     let caches = match &options.software.caches {
         Some(path) => options::caches(path)?,
         None => topology::caches().hierarchy,

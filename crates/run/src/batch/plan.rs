@@ -1,6 +1,7 @@
 //! Everything about a batch that is checked, found and read before anything starts.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use memweir_core::input::InputError;
@@ -9,6 +10,7 @@ use memweir_core::{BytesPerSec, JobId, MAX_MEDIA};
 use memweir_linux::Mechanism;
 use memweir_linux::blocker::BandwidthLimits;
 use memweir_linux::meter::perf::PerfOpenError;
+use memweir_linux::qemu::Program;
 use memweir_linux::topology::allowed_cpus;
 use memweir_policy::policies::{self, AUTO_CORES};
 use memweir_policy::{Bus, LineCosts, TargetCurve};
@@ -186,10 +188,15 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The jobs' programs, as absolute paths in the order of the batch.
-    #[must_use]
-    pub fn programs(&self) -> &[PathBuf] {
-        &self.programs
+    /// Refuses the first job whose program cannot run under the emulator.
+    pub fn check_emulation(&self) -> Result<(), InputError> {
+        for (job, program) in self.batch.jobs.iter().zip(&self.programs) {
+            let argv: Vec<Vec<u8>> =
+                job.command.argv().into_iter().map(OsString::into_encoded_bytes).collect();
+            Program::inspect(program, &argv)
+                .map_err(|error| InputError::new("job", error.to_string()).key(&job.name))?;
+        }
+        Ok(())
     }
 
     /// Placements of the jobs' pages, for the jobs that have one.
