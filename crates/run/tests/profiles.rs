@@ -40,12 +40,13 @@ fn program(path: &str, arguments: &[&str], directory: &Path) -> Invocation {
     }
 }
 
-fn emulator_is_missing() -> bool {
-    let missing = Qemu::find(&QemuPaths::default()).err();
-    if let Some(error) = &missing {
+/// Returns a directory for programs that the emulator runs; `None` where that is missing.
+fn emulated() -> Option<tempfile::TempDir> {
+    if let Err(error) = Qemu::find(&QemuPaths::default()) {
         memweir_test_support::skip!(Program, "{error}");
+        return None;
     }
-    missing.is_some()
+    Some(tempfile::tempdir().unwrap())
 }
 
 fn signals() -> Signals {
@@ -72,10 +73,7 @@ fn unsorted(directory: &Path) -> PathBuf {
 
 #[test]
 fn a_sort_is_profiled_along_its_native_time() {
-    if emulator_is_missing() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = emulated() else { return };
     unsorted(dir.path());
     let sort = program("/usr/bin/sort", &["--parallel=1", "unsorted", "-o", "sorted"], dir.path());
     let mut stages = (0, 0);
@@ -115,10 +113,7 @@ fn a_sort_is_profiled_along_its_native_time() {
 
 #[test]
 fn a_program_in_its_caches_reads_almost_nothing_and_its_exit_code_is_kept() {
-    if emulator_is_missing() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = emulated() else { return };
     let script = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; exit 3";
     let report = run(&program("/bin/sh", &["-c", script], dir.path()), &options()).report;
     assert_eq!(report.exit_code, 3);
@@ -131,10 +126,7 @@ fn a_program_in_its_caches_reads_almost_nothing_and_its_exit_code_is_kept() {
 
 #[test]
 fn sampling_says_what_it_simulated_and_how_far_off_it_is() {
-    if emulator_is_missing() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = emulated() else { return };
     let input = unsorted(dir.path());
     // So long that half of it is sample enough, and the same all along.
     let text = fs::read(&input).unwrap().repeat(4);
@@ -156,7 +148,7 @@ const ONCE: &str = "test ! -e made && echo made > made && cp given taken && rm g
 
 #[test]
 fn every_run_finds_the_files_as_they_were_and_leaves_them_so() {
-    if emulator_is_missing() {
+    if emulated().is_none() {
         return;
     }
     for isolation in [Isolation::Overlay, Isolation::Copy] {
@@ -190,10 +182,7 @@ fn every_run_finds_the_files_as_they_were_and_leaves_them_so() {
 
 #[test]
 fn runs_that_share_their_files_and_end_differently_are_not_stored() {
-    if emulator_is_missing() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = emulated() else { return };
     fs::write(dir.path().join("given"), "x").unwrap();
     let shared = ProfileOptions { isolation: Some(Isolation::None), ..options() };
     let once = program("/bin/sh", &["-c", ONCE], dir.path());
@@ -209,10 +198,7 @@ fn runs_that_share_their_files_and_end_differently_are_not_stored() {
 
 #[test]
 fn a_program_that_is_killed_is_not_stored() {
-    if emulator_is_missing() {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+    let Some(dir) = emulated() else { return };
     let killed = program("/bin/sh", &["-c", "kill -9 $$"], dir.path());
     let profiled = run(&killed, &options());
     assert_eq!((profiled.report.exit_code, profiled.report.different_end), (137, None));
