@@ -112,7 +112,24 @@ pub(super) fn jobs(
     after: Vec<JobId>,
     known: Foreknowledge,
 ) -> Result<Vec<Job>, Refusal> {
-    let model = Job { after, ..known.of(model(peer, submission, first)) };
+    let Submission { name, cores, priority, work, .. } = submission;
+    let program = work.program.to_path();
+    let named = || program.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = name.clone().or_else(named).unwrap_or_else(|| "job".to_owned());
+    let model = Job {
+        cores: *cores,
+        priority: *priority,
+        after,
+        held_by: (submission.initial == Initial::Held).then(|| user_name(peer.user)),
+        expected_time: known.time,
+        expected_bandwidth: known.bandwidth,
+        expected_from: known.source,
+        bandwidth_limit: submission.bandwidth_limit.map(BytesPerSec),
+        program: known.program,
+        command: shown(work),
+        submitted: wall_ms(),
+        ..Job::new(first, name, peer.user)
+    };
     members(&model, submission.array)
 }
 
@@ -148,36 +165,6 @@ fn check_work(work: &Work) -> Result<(), Refusal> {
     match texts.into_iter().any(|text| text.as_bytes().contains(&0)) {
         true => Err(wrong("no argument, path or variable of a job can have a zero byte")),
         false => Ok(()),
-    }
-}
-
-impl Foreknowledge {
-    /// Returns a job of which this is known.
-    fn of(self, job: Job) -> Job {
-        Job {
-            expected_time: self.time,
-            expected_bandwidth: self.bandwidth,
-            expected_from: self.source,
-            program: self.program,
-            ..job
-        }
-    }
-}
-
-/// Returns the job that every member of an array is like.
-fn model(peer: Credentials, submission: &Submission, first: JobId) -> Job {
-    let Submission { name, cores, priority, work, .. } = submission;
-    let program = || work.program.to_path();
-    let named = || program().file_name().map(|name| name.to_string_lossy().into_owned());
-    let name = name.clone().or_else(named).unwrap_or_else(|| "job".to_owned());
-    Job {
-        cores: *cores,
-        priority: *priority,
-        held_by: (submission.initial == Initial::Held).then(|| user_name(peer.user)),
-        bandwidth_limit: submission.bandwidth_limit.map(BytesPerSec),
-        command: shown(work),
-        submitted: wall_ms(),
-        ..Job::new(first, name, peer.user)
     }
 }
 
