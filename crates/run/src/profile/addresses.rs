@@ -31,9 +31,10 @@ impl Recorder {
         };
         let writer = File::create(path)
             .and_then(|file| Writer::start(BufWriter::new(file), Format::Memweir, &header));
+        let path = path.to_owned();
         match writer {
-            Ok(writer) => Ok(Self { path: path.to_owned(), writer, error: None }),
-            Err(source) => Err(failed(path, source)),
+            Ok(writer) => Ok(Self { path, writer, error: None }),
+            Err(source) => Err(ProfileError::Output { path, source }),
         }
     }
 
@@ -78,8 +79,4 @@ fn accessed(access: &LineAccess, thread: u32) -> Access {
         thread: ThreadId { process: access.space, thread },
         direction: if access.write { Direction::Write } else { Direction::Read },
     }
-}
-
-fn failed(path: &Path, source: io::Error) -> ProfileError {
-    ProfileError::Output { path: path.to_owned(), source }
 }
