@@ -379,8 +379,7 @@ fn the_operating_system_is_never_held_up_but_still_measured() {
 
 #[test]
 fn a_core_that_falls_free_is_filled_at_once() {
-    let (report, ..) = Case::new("round-robin", 1, &[30, 30, 30]).run();
-    let report = report.expect("nothing fails");
+    let report = Case::new("round-robin", 1, &[30, 30, 30]).run().0.expect("nothing fails");
     assert_eq!(report.turnaround_s, 0.09, "three jobs fit into one quantum");
 }
 
@@ -388,9 +387,7 @@ fn a_core_that_falls_free_is_filled_at_once() {
 fn children_that_outlive_the_first_process_belong_to_the_job() {
     let mut case = Case::new("round-robin", 1, &[30, 30]);
     case.world.scripts[0].children = ms(40);
-    let (report, ..) = case.run();
-    let report = report.expect("nothing fails");
-    let report = &report.jobs[0];
+    let report = &case.run().0.expect("nothing fails").jobs[0];
     assert!((0.07..=0.075).contains(&report.wall_s), "{}", report.wall_s);
     assert_eq!(report.exit_code, Some(0));
 }
@@ -399,8 +396,7 @@ fn children_that_outlive_the_first_process_belong_to_the_job() {
 fn a_failing_job_ends_the_batch_only_if_wanted() {
     let mut case = Case::new("round-robin", 1, &[30, 500]);
     case.world.scripts[0].code = 3;
-    let (report, ..) = case.run();
-    let report = report.expect("a failing job is no failing batch");
+    let report = case.run().0.expect("a failing job is no failing batch");
     assert_eq!(report.outcome, Outcome::Finished);
     assert_eq!(report.jobs[0].exit_code, Some(3));
 
@@ -600,9 +596,7 @@ fn every_event_is_told() {
 fn a_late_wake_up_is_measured_as_it_was() {
     let mut case = Case::new("round-robin", 1, &[1_000]);
     case.world.late = ms(30);
-    let (report, ..) = case.run();
-    let report = report.expect("nothing fails");
-    let report = &report.jobs[0];
+    let report = &case.run().0.expect("nothing fails").jobs[0];
     assert_eq!((report.bandwidth_mean, report.bandwidth_peak), (Some(64e6), Some(64e6)));
     assert_eq!(report.memory_reads, Some(1_000_000));
 }
@@ -611,8 +605,7 @@ fn a_late_wake_up_is_measured_as_it_was() {
 fn starting_the_first_jobs_is_no_part_of_the_first_quantum() {
     let mut case = Case::new("round-robin", 2, &[200, 200]);
     case.world.labor = ms(40);
-    let (report, ..) = case.run();
-    let report = report.expect("nothing fails");
+    let report = case.run().0.expect("nothing fails");
     // The second birth ends 80 ms after the start, both programs start then.
     assert_eq!((report.turnaround_s, report.quanta), (0.2, 2));
     assert_eq!((report.bandwidth_mean, report.bandwidth_std), (Some(128e6), Some(0.0)));
