@@ -114,7 +114,7 @@ pub(super) fn jobs(
 ) -> Result<Vec<Job>, Refusal> {
     let Submission { name, cores, priority, work, .. } = submission;
     let program = work.program.to_path();
-    let named = || program.file_name().map(|name| name.to_string_lossy().into_owned());
+    let named = || program.file_name().map(|name| printable(&name.to_string_lossy(), MAX_NAME));
     let name = name.clone().or_else(named).unwrap_or_else(|| "job".to_owned());
     let model = Job {
         cores: *cores,
@@ -171,9 +171,12 @@ fn check_work(work: &Work) -> Result<(), Refusal> {
 /// Returns a command as one line for people.
 fn shown(work: &Work) -> String {
     let words = work.argv.iter().map(|word| String::from_utf8_lossy(word.as_bytes()));
-    let line = words.collect::<Vec<_>>().join(" ");
-    let printable = line.chars().map(|c| if c.is_control() { ' ' } else { c });
-    printable.take(SHOWN).collect()
+    printable(&words.collect::<Vec<_>>().join(" "), SHOWN)
+}
+
+/// Returns the first `most` characters of a text, with blanks for those that control a terminal.
+fn printable(text: &str, most: usize) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(most).collect()
 }
 
 /// Returns the jobs of an array that was checked, or the one job where there is none.

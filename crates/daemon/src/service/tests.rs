@@ -179,6 +179,14 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
+fn a_job_that_has_its_name_from_its_program_controls_no_terminal() {
+    let (_directory, service) = service();
+    let work = Work { program: "/bin/a\u{1b}[2J\nb".into(), ..submission().work };
+    submit(&service, ANN, Submission { work, ..submission() });
+    assert_eq!(service.job(JobId(1)).unwrap().name, "a [2J b");
+}
+
+#[test]
 fn a_limit_that_cannot_be_kept_is_refused_with_the_reason() {
     let (_directory, mut service) = service();
     service.facts.no_limits = Some("it blocks by cgroup-v2".to_owned());
