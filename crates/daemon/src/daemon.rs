@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 
 use memweir_core::input::InputError;
 use memweir_linux::blocker::{self, BandwidthLimits, Mechanism, Opened};
-use memweir_linux::meter::native::OpenedMeter;
-use memweir_linux::meter::perf::{PerfOpenError, SampleIps};
-use memweir_linux::meter::{NativeOptions, native};
+use memweir_linux::meter::perf::PerfOpenError;
+use memweir_linux::meter::{OpenedMeter, native};
 use memweir_linux::notify::{ServiceState, notify};
 use memweir_linux::peer::{Credentials, UserGroup};
 use memweir_linux::topology::allowed_cpus;
@@ -20,7 +19,7 @@ use memweir_linux::{Meter, leftovers};
 use memweir_policy::policies::Objective;
 use memweir_policy::record::RecordingScheduler;
 use memweir_policy::{QuantumLoop, QuantumScheduler, SchedulerConfig, policies};
-use memweir_run::batch::{Mechanisms, RunError, default_predictor};
+use memweir_run::batch::{Mechanisms, RunError, default_predictor, native_options};
 use memweir_run::observer::{Event, Observer};
 use memweir_run::options::{self, RunOptions};
 use memweir_run::platform::Platform;
@@ -302,16 +301,7 @@ fn meter(
     policy: &str,
     told: &mut Vec<String>,
 ) -> Result<Option<Box<dyn Meter>>, RunError> {
-    let samples = match options::needs_bandwidth(policy) {
-        true => SampleIps::Yes,
-        false => SampleIps::No,
-    };
-    let wanted = NativeOptions {
-        event_file: run.perf_events.clone(),
-        sample_ips: samples,
-        media: run.media.clone(),
-    };
-    let found = native(run.meter, &wanted)?;
+    let found = native(run.meter, &native_options(run, policy))?;
     if let Some(OpenedMeter { meter, description }) = found.meter {
         told.push(format!("meter {}: {description}", meter.kind()));
         return Ok(Some(meter));

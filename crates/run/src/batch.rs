@@ -18,7 +18,7 @@ pub(crate) use known::program_of;
 pub use known::{Alone, Knowledge, Known, find_programs, invocation, unknown_jobs};
 pub use ledger::bandwidth;
 pub use mechanisms::{Mechanisms, Totals};
-pub use meters::default_predictor;
+pub use meters::{default_predictor, native_options};
 pub use plan::{Frame, Plan, placement_of};
 pub use recorder::{QuantumRecorder, RowSubject};
 

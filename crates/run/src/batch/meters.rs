@@ -102,8 +102,10 @@ fn declared(plan: &Plan<'_>) -> Result<DeclaredMeter, String> {
     }
 }
 
-/// Samples instruction pointers only for a predictor that uses them: every sample is an interrupt.
-fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
+/// Returns the options of a native meter for this policy. It samples instruction pointers only for
+/// a predictor that uses them: every sample is an interrupt.
+#[must_use]
+pub fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
     let wanted = match options.predictor {
         Some(PredictorKind::Phase { .. }) => true,
         Some(_) => false,
