@@ -31,12 +31,18 @@ pub(super) fn lay_on_time(slices: &[Slice], time: NativeTime, interval: Nanos) -
     let cpu = time.cpu.0.max(1);
     let count = cpu.div_ceil(interval.0);
     let mut intervals = Vec::with_capacity(count as usize);
-    let mut ends = Ends::new(slices, cpu);
-    let mut before = Counts::default();
+    let mut rest = slices.iter().zip(bounds(slices, cpu)).peekable();
+    let (mut whole, mut before) = (Counts::default(), Counts::default());
     for index in 1..=count {
         // All that was left over by rounding belongs to the last interval.
-        let end = if index == count { u64::MAX } else { index * interval.0 };
-        let until = ends.total_until(end);
+        let now = if index == count { f64::INFINITY } else { (index * interval.0) as f64 };
+        while let Some((slice, _)) = rest.next_if(|(_, (_, end))| *end <= now) {
+            whole += slice.counts;
+        }
+        let until = rest.peek().map_or(whole, |(slice, (start, end))| {
+            let share = ((now - start) / (end - start)).clamp(0.0, 1.0);
+            whole + slice.counts.scaled(share)
+        });
         intervals.push(until.since(&before));
         before = until;
     }
@@ -55,36 +61,6 @@ pub(super) fn bounds(slices: &[Slice], cpu: u64) -> impl Iterator<Item = (f64, f
         *end += share(slice);
         Some((start, *end))
     })
-}
-
-/// Everything counted up to ascending points in time.
-struct Ends<'a, I: Iterator<Item = (f64, f64)>> {
-    slices: std::iter::Zip<std::slice::Iter<'a, Slice>, I>,
-    current: Option<(&'a Slice, (f64, f64))>,
-    done: Counts,
-}
-
-impl<'a> Ends<'a, std::iter::Empty<(f64, f64)>> {
-    fn new(slices: &'a [Slice], cpu: u64) -> Ends<'a, impl Iterator<Item = (f64, f64)> + 'a> {
-        let mut slices = slices.iter().zip(bounds(slices, cpu));
-        Ends { current: slices.next(), slices, done: Counts::default() }
-    }
-}
-
-impl<I: Iterator<Item = (f64, f64)>> Ends<'_, I> {
-    fn total_until(&mut self, time: u64) -> Counts {
-        let last = time == u64::MAX;
-        let time = time as f64;
-        while let Some((slice, (_, end))) = self.current
-            && (last || end <= time)
-        {
-            self.done += slice.counts;
-            self.current = self.slices.next();
-        }
-        let Some((slice, (start, end))) = self.current else { return self.done };
-        let share = ((time - start) / (end - start)).clamp(0.0, 1.0);
-        self.done + slice.counts.scaled(share)
-    }
 }
 
 #[cfg(test)]
