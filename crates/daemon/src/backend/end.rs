@@ -1,6 +1,7 @@
 //! The ends of jobs, by themselves or because a client canceled them.
 
 use memweir_core::{JobId, Nanos};
+use memweir_linux::signals::Signal;
 use memweir_linux::world::Occurrence;
 use memweir_policy::{Ending, Observation, quantum_loop};
 use memweir_run::batch::RunError;
@@ -13,10 +14,6 @@ use crate::queue::{End, Loss};
 const CHILDREN_POLL: Nanos = Nanos::from_millis(5);
 /// Time between SIGTERM and SIGKILL to a canceled job, and between further SIGKILLs.
 const GRACE: Nanos = Nanos::from_millis(2_000);
-
-/// Numbers of the signals, which are the same on every Linux.
-const SIGKILL: i32 = 9;
-const SIGTERM: i32 = 15;
 
 /// State of a job that was admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +54,11 @@ impl QueueBackend<'_> {
         let due: Vec<JobId> = self.slots.iter().filter_map(is_due).collect();
         for job in due {
             let Some(slot) = self.slots.get_mut(&job) else { continue };
-            let signal = if slot.signals == 0 { SIGTERM } else { SIGKILL };
+            let signal = if slot.signals == 0 { Signal::SIGTERM } else { Signal::SIGKILL };
             slot.signals += 1;
             slot.next_signal = Some(now + GRACE);
-            if let Err(error) = self.mechanisms.blocker.signal(job, signal) {
-                self.service
-                    .notice(format!("job {job} could not be sent signal {signal}: {error}"));
+            if let Err(error) = self.mechanisms.blocker.signal(job, signal as i32) {
+                self.service.notice(format!("job {job} could not be sent {signal}: {error}"));
             }
         }
     }
