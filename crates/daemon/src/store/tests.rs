@@ -12,6 +12,16 @@ fn work() -> Work {
     }
 }
 
+fn job(id: u32) -> Job {
+    Job::new(JobId(id), "name", 7)
+}
+
+/// Returns the number of environments that are kept.
+fn environments(store: &Store) -> u32 {
+    let count = "SELECT count(*) FROM environments";
+    store.connection.query_row(count, [], |row| row.get(0)).unwrap()
+}
+
 fn store() -> (tempfile::TempDir, Store) {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(&directory.path().join("queue.sqlite")).unwrap();
@@ -47,7 +57,7 @@ fn jobs_in_every_state_survive() {
         submitted: 1,
         started: Some(2),
         ended: matches!(state, State::Ended(_)).then_some(Moment { wall_ms: 3, uptime_ms: 4 }),
-        ..Job::new(JobId(id), "name", 7)
+        ..self::job(id)
     };
     let jobs: Vec<Job> = (1..).zip(states).map(job).collect();
     store.add(&jobs, 8, &work()).unwrap();
@@ -61,26 +71,19 @@ fn jobs_in_every_state_survive() {
 fn equal_environments_are_kept_once() {
     let (_directory, mut store) = store();
     for id in 1..=3 {
-        store.add(&[Job::new(JobId(id), "name", 7)], 8, &work()).unwrap();
+        store.add(&[job(id)], 8, &work()).unwrap();
     }
-    let count = "SELECT count(*) FROM environments";
-    let kept: u32 = store.connection.query_row(count, [], |row| row.get(0)).unwrap();
-    assert_eq!(kept, 1);
+    assert_eq!(environments(&store), 1);
 }
 
 #[test]
 fn removed_jobs_take_their_environments_with_them() {
     let (_directory, mut store) = store();
     let other = Work { environment: Vec::new(), ..work() };
-    let job = |id| Job::new(JobId(id), "name", 7);
     store.add(&[job(1), job(2)], 8, &work()).unwrap();
     store.add(&[job(3)], 8, &other).unwrap();
-    let kept = |store: &Store| -> u32 {
-        let count = "SELECT count(*) FROM environments";
-        store.connection.query_row(count, [], |row| row.get(0)).unwrap()
-    };
     store.remove(&[JobId(1), JobId(3)]).unwrap();
-    assert_eq!((store.load().unwrap().jobs, kept(&store)), (vec![job(2)], 1));
+    assert_eq!((store.load().unwrap().jobs, environments(&store)), (vec![job(2)], 1));
     assert!(store.work(JobId(2)).is_ok());
 }
 
@@ -119,11 +122,9 @@ fn the_clock_survives() {
 #[test]
 fn a_number_is_given_once() {
     let (_directory, mut store) = store();
-    let job = Job::new(JobId(1), "name", 7);
-    store.add(std::slice::from_ref(&job), 8, &work()).unwrap();
-    let both = [Job::new(JobId(2), "name", 7), job.clone()];
-    assert!(store.add(&both, 8, &work()).is_err());
-    assert_eq!(store.load().unwrap().jobs, [job], "none of both was added");
+    store.add(&[job(1)], 8, &work()).unwrap();
+    assert!(store.add(&[job(2), job(1)], 8, &work()).is_err());
+    assert_eq!(store.load().unwrap().jobs, [job(1)], "none of both was added");
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn a_store_of_the_future_is_refused_and_left_alone() {
 #[test]
 fn a_damaged_row_is_named() {
     let (_directory, mut store) = store();
-    store.add(&[Job::new(JobId(5), "name", 7)], 8, &work()).unwrap();
+    store.add(&[job(5)], 8, &work()).unwrap();
     store.connection.execute("UPDATE jobs SET state = 'odd'", []).unwrap();
     let error = store.load().unwrap_err().to_string();
     assert!(error.contains("job 5: its state is unreadable"), "{error}");
