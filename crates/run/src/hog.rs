@@ -133,18 +133,14 @@ fn run(
             bandwidth: measured.bandwidth().0,
         })
         .collect();
+    let slowest = measured.iter().map(|measured| measured.elapsed).max();
     Ok(HogReport {
         kernel,
         idle: None,
         demand: None,
         array_bytes: options.array.0,
         bytes: measured.iter().map(|measured| measured.lines).sum::<Lines>().bytes().0,
-        seconds: measured
-            .iter()
-            .map(|measured| measured.elapsed)
-            .max()
-            .unwrap_or(Nanos::ZERO)
-            .as_secs_f64(),
+        seconds: slowest.unwrap_or(Nanos::ZERO).as_secs_f64(),
         bandwidth: instances.iter().map(|instance| instance.bandwidth).sum(),
         interrupted: stop.load(Ordering::Relaxed),
         instances,

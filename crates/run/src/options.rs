@@ -321,22 +321,17 @@ pub fn parse_caches(name: &str, text: &str) -> Result<CacheHierarchy, InputError
     Ok(caches)
 }
 
-/// Checks a quantum, given in milliseconds.
+/// Checks a quantum, given in milliseconds. A value that is no number counts as too short.
 pub fn quantum(milliseconds: f64) -> Result<Nanos, Refusal> {
     let quantum = Nanos::from_secs_f64(milliseconds / 1e3);
-    if milliseconds.is_nan() || quantum < SHORTEST_QUANTUM {
-        return Err(Refusal::new(
-            format!("a quantum of {milliseconds} ms is too short"),
-            "the shortest is 10 ms",
-        ));
-    }
-    if quantum > LONGEST_QUANTUM {
-        return Err(Refusal::new(
-            format!("a quantum of {milliseconds} ms is too long"),
-            "the longest is 10000 ms",
-        ));
-    }
-    Ok(quantum)
+    let (wrong, help) = if quantum < SHORTEST_QUANTUM {
+        ("short", "the shortest is 10 ms")
+    } else if quantum > LONGEST_QUANTUM {
+        ("long", "the longest is 10000 ms")
+    } else {
+        return Ok(quantum);
+    };
+    Err(Refusal::new(format!("a quantum of {milliseconds} ms is too {wrong}"), help))
 }
 
 /// Checks a limit of a job's bandwidth; 0 is none.

@@ -252,18 +252,15 @@ fn check_names(batch: &Batch) -> Result<(), InputError> {
 
 /// Checks that the mechanism can keep the jobs' limits.
 fn check_limits(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
-    match batch.jobs.iter().find(|job| job.bandwidth_limit.is_some()) {
-        Some(job) if options.mechanism != Some(Mechanism::SchedExt) => Err(InputError::new(
-            "run",
-            format!(
-                "only the mechanism `sched-ext` limits bandwidth, and `{}` has a limit",
-                job.name
-            ),
-        )
-        .key("bandwidth_limit")
-        .help("add `--mechanism sched-ext`, or leave the limit out")),
-        _ => Ok(()),
+    let limited = batch.jobs.iter().find(|job| job.bandwidth_limit.is_some());
+    let Some(Job { name, .. }) = limited else { return Ok(()) };
+    if options.mechanism == Some(Mechanism::SchedExt) {
+        return Ok(());
     }
+    let reason =
+        format!("only the mechanism `sched-ext` limits bandwidth, and `{name}` has a limit");
+    let help = "add `--mechanism sched-ext`, or leave the limit out";
+    Err(InputError::new("run", reason).key("bandwidth_limit").help(help))
 }
 
 /// Returns the CPUs that this process may use.
