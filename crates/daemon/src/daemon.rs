@@ -156,11 +156,12 @@ pub fn run(
         retention: options.retention,
         peak: setup.config.bus.peak,
         no_limits,
+        operators: options.operators.clone(),
+        user_jobs: Some(options.user_jobs),
     };
     let profiles = open_profiles(run, &mut told)?;
     let service = Service::open(store, setup.capacity, owner, waker, facts)?;
-    let service = service.with_operators(options.operators.clone());
-    let service = Arc::new(service.with_profiles(profiles).with_user_jobs(options.user_jobs));
+    let service = Arc::new(service.with_profiles(profiles));
     let keeper = keeper(&service)?;
     let (meter, world) = (setup.meter, Box::new(world));
     let mechanisms = Mechanisms::new(blocker, meter, world, mechanism, told);

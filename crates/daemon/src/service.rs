@@ -40,7 +40,7 @@ use crate::store::{Store, StoreError};
 use crate::uptime::{DAY_MS, Reading, Uptime};
 use crate::view::Viewer;
 
-/// The unchanging facts of a daemon that its status shows.
+/// The unchanging facts of a daemon, most of which its status shows.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// State directory.
@@ -57,6 +57,10 @@ pub struct Facts {
     pub peak: Option<BytesPerSec>,
     /// Reason for which no job's bandwidth can be limited; absent where it can.
     pub no_limits: Option<String>,
+    /// Group whose members command all jobs.
+    pub operators: Option<UserGroup>,
+    /// Most unfinished jobs of each user but root and the user of the daemon; any number if absent.
+    pub user_jobs: Option<u32>,
 }
 
 /// The queue of one daemon.
@@ -77,8 +81,6 @@ pub struct Service {
     profiles: Option<Profiles>,
     waker: Waker,
     access: Access,
-    /// Most unfinished jobs of one user.
-    user_jobs: u32,
     facts: Facts,
 }
 
@@ -110,23 +112,9 @@ impl Service {
             attempts: Attempts::new(&facts.state),
             profiles: None,
             waker,
-            access: Access::new(owner),
-            user_jobs: u32::MAX,
+            access: Access { owner, operators: facts.operators.clone() },
             facts,
         })
-    }
-
-    /// Lets the members of a group command all jobs.
-    #[must_use]
-    pub fn with_operators(mut self, operators: Option<UserGroup>) -> Self {
-        self.access.operators = operators;
-        self
-    }
-
-    /// Limits the unfinished jobs of each user but root and the user of the daemon.
-    #[must_use]
-    pub fn with_user_jobs(self, most: u32) -> Self {
-        Self { user_jobs: most, ..self }
     }
 
     /// Lets submissions take what a profile store knows.
@@ -266,10 +254,12 @@ impl Service {
 
     /// Refuses so many `more` unfinished jobs of a peer who would have too many then.
     fn check_number(&self, queue: &Queue, peer: Credentials, more: u32) -> Result<(), Refusal> {
-        if more == 0 || self.is_master(peer) {
-            return Ok(());
+        match self.facts.user_jobs {
+            Some(most) if more > 0 && !self.is_master(peer) => {
+                submit::check_number(queue.unfinished(peer.user), more, most)
+            }
+            _ => Ok(()),
         }
-        submit::check_number(queue.unfinished(peer.user), more, self.user_jobs)
     }
 
     fn drain(&self, peer: &Peer, drain: Drain) -> Result<Reply, Refusal> {

@@ -6,17 +6,12 @@ use memweir_linux::peer::{Credentials, Peer, UserGroup, user_name};
 #[derive(Debug)]
 pub(super) struct Access {
     /// User of the daemon.
-    owner: u32,
+    pub(super) owner: u32,
     /// Users who command all jobs, beside root and the owner.
     pub(super) operators: Option<UserGroup>,
 }
 
 impl Access {
-    /// Returns the rights at a daemon of `owner`, without operators.
-    pub(super) fn new(owner: u32) -> Self {
-        Self { owner, operators: None }
-    }
-
     /// Returns true if jobs run as other users than the daemon's.
     pub(super) fn changes_user(&self) -> bool {
         self.owner == 0
@@ -76,7 +71,10 @@ mod tests {
 
     #[test]
     fn a_user_has_a_daemon_for_itself_and_root_has_one_for_all() {
-        let admitted = |owner| [ROOT, ANN, BOB].map(|peer| Access::new(owner).admits(peer));
+        let admitted = |owner| {
+            let access = Access { owner, operators: None };
+            [ROOT, ANN, BOB].map(|peer| access.admits(peer))
+        };
         assert_eq!(admitted(ANN.user), [true, true, false]);
         assert_eq!(admitted(0), [true; 3]);
     }

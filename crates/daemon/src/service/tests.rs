@@ -87,9 +87,8 @@ fn only_the_owner_and_root_command_a_job() {
 
 #[test]
 fn operators_command_all_jobs_and_refusals_name_them() {
-    let (_directory, service) = service();
-    let operators = UserGroup { id: BOB.group, name: "ops".to_owned() };
-    let service = service.with_operators(Some(operators));
+    let (_directory, mut service) = service();
+    service.access.operators = Some(UserGroup { id: BOB.group, name: "ops".to_owned() });
     submit(&service, ANN, submission());
     submit(&service, ROOT, submission());
     let (drain, hold) = (Request::Drain { drain: Drain::Begin }, Request::Hold { ids: one(1) });
@@ -337,8 +336,8 @@ fn jobs_of_a_command_learn_from_its_first_run() {
 
 #[test]
 fn a_user_has_so_many_unfinished_jobs() {
-    let (_directory, service) = service();
-    let service = service.with_user_jobs(3);
+    let (_directory, mut service) = service();
+    service.facts.user_jobs = Some(3);
     let array = |last| Some(Array { first: 1, last, limit: None });
     let submit =
         |peer, last| submit(&service, peer, Submission { array: array(last), ..submission() });
