@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use memweir_core::{Nanos, metrics};
 use memweir_linux::blocker::SpawnTarget;
-use memweir_linux::launch::{Ending, Exit, Launch, Process, Signals, Waited, launch};
-use memweir_linux::signals::{self, Signal};
+use memweir_linux::launch::{Ending, Launch, Signals, Waited, launch};
+use memweir_linux::signals;
 
 use super::{JobKind, Point, throughput};
 use crate::batch::{invocation, program_of};
@@ -107,9 +107,14 @@ fn once(job: &Job, signals: &Signals) -> Result<f64, MeasureError> {
     let newborn = newborn.map_err(start_failed)?;
     let start = Instant::now();
     let mut process = newborn.exec().map_err(|error| start_failed(io::Error::other(error)))?;
-    let exit = ended(&mut process, signals)
-        .map_err(start_failed)?
-        .map_err(|signal| MeasureError::Interrupted(signal.as_str()))?;
+    let exit = loop {
+        match signals.wait(&mut process, WAIT).map_err(start_failed)? {
+            Waited::Runs => {}
+            Waited::Ended(exit) => break exit,
+            // It was killed by the signal, too.
+            Waited::Killed(signal) => return Err(MeasureError::Interrupted(signal.as_str())),
+        }
+    };
     let seconds = start.elapsed().as_secs_f64();
     let status = match exit.ending {
         Ending::Code(0) => return Ok(seconds),
@@ -117,17 +122,6 @@ fn once(job: &Job, signals: &Signals) -> Result<f64, MeasureError> {
         Ending::Signal(signal) => signals::name(signal),
     };
     Err(MeasureError::Failed { name: job.name.clone(), status })
-}
-
-/// Waits for the end of a copy, or for a signal, by which it is killed.
-fn ended(process: &mut Process, signals: &Signals) -> io::Result<Result<Exit, Signal>> {
-    loop {
-        match signals.wait(process, WAIT)? {
-            Waited::Runs => {}
-            Waited::Ended(exit) => return Ok(Ok(exit)),
-            Waited::Killed(signal) => return Ok(Err(signal)),
-        }
-    }
 }
 
 /// Returns the command of a copy, without output.
