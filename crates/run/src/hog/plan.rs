@@ -77,12 +77,6 @@ impl IdleTable {
         Ok(Self { kernel, entries })
     }
 
-    /// The kernel that the table is for.
-    #[must_use]
-    pub fn kernel(&self) -> Kernel {
-        self.kernel
-    }
-
     /// The highest rate that the table reaches.
     #[must_use]
     pub fn fastest(&self) -> BytesPerSec {
