@@ -90,8 +90,11 @@ impl Knowledge {
                     let (recording, source) = recorded_in(path, job)?;
                     Ok(Some((recording, source, ProgramState::Unchanged)))
                 }
-                (None, Some(store)) => knowledge.stored(store, job, program),
-                (None, None) => Ok(None),
+                // Figures in the jobs file take precedence over a profile in the store.
+                (None, Some(store)) if !job.declares_traffic() => {
+                    knowledge.stored(store, job, program)
+                }
+                _ => Ok(None),
             };
             let outdated = found.as_ref().err().cloned();
             let told = |reason| format!("the profile of {} is not used: {reason}", job.name);
@@ -103,13 +106,8 @@ impl Knowledge {
                 None => (None, None, false),
             };
             let (recorded, media) = recording.map(|r| (r.profile, r.media)).unzip();
-            // Figures in the jobs file do not tell media apart, and take precedence over a
-            // recording.
-            let declares = job.declares_traffic();
-            let media = media.filter(|_| !declares).unwrap_or_default();
-            let source = source.filter(|_| !declares);
             knowledge.jobs.push(Known {
-                media,
+                media: media.unwrap_or_default(),
                 source,
                 outdated,
                 replaced,
@@ -406,6 +404,15 @@ mod tests {
         assert_eq!((&knowledge.jobs[0].profile, &knowledge.jobs[0].source), (&None, &None));
         let [notice] = &knowledge.notices[..] else { panic!("{:?}", knowledge.notices) };
         assert!(notice.contains("is not used") && notice.contains("input changed"), "{notice}");
+
+        let figures = Job {
+            expected_time: Some(Nanos::MILLI),
+            expected_reads: Some(BytesPerSec(1e9)),
+            ..batch.jobs[0].clone()
+        };
+        let figures = Batch { jobs: vec![figures] };
+        let declared = Knowledge::gather(&figures, &["/bin/true".into()], Some(&store));
+        assert_eq!(declared.expect("readable").notices, [""; 0], "they leave it no use");
     }
 
     #[test]
