@@ -318,7 +318,7 @@ fn name(value: &Value<'_>) -> Result<String, InputError> {
     if name.is_empty() || name.starts_with('.') || name.len() > 100 {
         return Err(value
             .refuse(format!("`{name}` is no name for a job"))
-            .help("from 1 to 100 letters and digits, the first one no dot"));
+            .help("from 1 to 100 bytes in UTF-8, the first one no dot"));
     }
     Ok(name.to_owned())
 }

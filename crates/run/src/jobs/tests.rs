@@ -214,6 +214,9 @@ fn absurd_values_are_refused_where_they_stand() {
         let refused = refusal(&format!("{MINIMAL}{line}\n"));
         assert!(refused.starts_with(&format!("jobs.toml:3: jobs[0].{said}")), "{refused}");
     }
+    // Names are those of files, which are limited in bytes: these letters have two each.
+    let refused = refusal(&format!("{MINIMAL}name = \"{}\"\n", "\u{e4}".repeat(51)));
+    assert!(refused.contains("from 1 to 100 bytes"), "{refused}");
     let refused = refusal(&format!("{MINIMAL}read_bandwidth = 1e9\n"));
     assert!(refused.contains("gives a bandwidth but no time"), "{refused}");
 }
