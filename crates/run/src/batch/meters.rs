@@ -1,6 +1,9 @@
 //! Choosing the meter of a batch: `auto` takes the first of `perf`, `resctrl` and `declared` that
 //! serves every job.
 
+use std::path::Path;
+
+use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
 use memweir_linux::meter::perf::SampleIps;
@@ -122,21 +125,30 @@ pub fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
 fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     let options = plan.options;
     plan.check_emulation()?;
-    let caches = match &options.software.caches {
-        Some(path) => options::caches(path)?,
-        None => topology::caches().hierarchy,
-    };
+    let (caches, assumed) = simulated(options.software.caches.as_deref(), topology::caches())?;
     let placements = plan.placements();
     let unplaced = options.media.len() > 1 && placements.values().all(Placement::is_local);
     let meter = SoftwareMeter::new(caches, &options.software.qemu)?.with_placements(placements);
-    let notices = unplaced.then(|| {
+    let unplaced = unplaced.then(|| {
         "every page of every job lies in local DRAM: no `placement` says otherwise".to_owned()
     });
     Ok(Chosen {
         meter: Some(Box::new(meter)),
         reason: "it was asked for".to_owned(),
-        notices: notices.into_iter().collect(),
+        notices: assumed.into_iter().chain(unplaced).collect(),
     })
+}
+
+/// Returns the caches to simulate: those of a file, or those found `here` with the notice about
+/// what is assumed of them.
+fn simulated(
+    file: Option<&Path>,
+    here: topology::Caches,
+) -> Result<(CacheHierarchy, Option<String>), InputError> {
+    match file {
+        Some(path) => Ok((options::caches(path)?, None)),
+        None => Ok((here.hierarchy, here.notice)),
+    }
 }
 
 /// Goes without a meter; refuses if the user requested one or the policy needs one.
@@ -195,5 +207,21 @@ pub fn default_predictor(meter: Option<&dyn Meter>) -> PredictorKind {
             PredictorKind::Phase { threshold: DEFAULT_THRESHOLD }
         }
         _ => PredictorKind::Last,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caches_that_are_assumed_are_told_unless_a_file_describes_them() {
+        let here = || topology::Caches { notice: Some("assumed".into()), ..topology::caches() };
+        assert_eq!(simulated(None, here()).unwrap().1.as_deref(), Some("assumed"));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let table = |name, size| format!("[{name}]\nsize = {size}\nways = 8\nline = 64\n");
+        let text = table("l1d", 32 << 10) + &table("l2", 256 << 10) + &table("llc", 2 << 20);
+        std::fs::write(file.path(), text).unwrap();
+        assert_eq!(simulated(Some(file.path()), here()).unwrap().1, None);
     }
 }
