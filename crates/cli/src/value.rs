@@ -12,20 +12,26 @@ use memweir_core::cache::{CacheGeometry, MAX_SIZE};
 use memweir_core::names::{Named, by_ending};
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
 use memweir_linux::meter::{MeterChoice, MeterKind};
+use memweir_linux::topology;
 use memweir_policy::PredictorKind;
 use memweir_run::options::{self, Cores, Refusal, policy_names};
 
 use crate::output::is_stdout;
 use crate::shared::names::predictor_name;
 
-/// Cores that this process may use.
+/// Cores that this process may use, within a CPU quota.
 pub(crate) fn available_cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
+/// Cores that this process may run on, whatever a CPU quota pays for.
+pub(crate) fn allowed_cores() -> u32 {
+    topology::allowed_cpus().map_or(1, |cpus| cpus.len() as u32)
+}
+
 /// A number of cores of this machine, or `auto`.
 pub(crate) fn cores_or_auto(text: &str) -> Result<Cores, String> {
-    options::cores_or_auto(text, available_cores().get() as u32).map_err(refused)
+    options::cores_or_auto(text, allowed_cores()).map_err(refused)
 }
 
 /// A time with its unit, more than nothing.

@@ -264,7 +264,7 @@ struct Setup {
 impl Setup {
     fn new(options: &DaemonOptions, told: &mut Vec<String>) -> Result<Self, RunError> {
         let run = &options.run;
-        let cores = cores(run)?;
+        let cores = cores(run, told)?;
         let policy = options::policy(&run.policy)
             .map_err(|error| error.written_in("daemon").key("policy"))?;
         let policy = policies::with_objective(policy, run.objective.unwrap_or(DEFAULT_OBJECTIVE));
@@ -288,11 +288,11 @@ impl Setup {
     }
 }
 
-fn cores(run: &RunOptions) -> Result<u32, RunError> {
+fn cores(run: &RunOptions, told: &mut Vec<String>) -> Result<u32, RunError> {
     let allowed = allowed_cpus().map_err(RunError::os("asking for the CPUs of this process"))?;
-    let all = allowed.len() as u32;
-    let Some(cores) = run.cores else { return Ok(all) };
-    let checked = options::cores(i64::from(cores), all);
+    let all = allowed.len();
+    let Some(cores) = run.cores else { return Ok(options::within_quota(all, told) as u32) };
+    let checked = options::cores(i64::from(cores), all as u32);
     checked.map_err(|error| error.written_in("daemon").key("cores").into())
 }
 

@@ -345,6 +345,19 @@ pub fn bandwidth_limit(rate: BytesPerSec) -> Result<Option<BytesPerSec>, Refusal
     Ok(Some(rate).filter(|rate| *rate > BytesPerSec::ZERO))
 }
 
+/// Returns how many of the `allowed` CPUs the CPU quotas of the control groups around this process
+/// leave, at least one, with a notice where these are fewer.
+pub fn within_quota(allowed: usize, notices: &mut Vec<String>) -> usize {
+    // The standard library reads the quotas of both versions of control groups.
+    let quota = std::thread::available_parallelism().map_or(allowed, usize::from);
+    if quota < allowed {
+        notices.push(format!(
+            "a CPU quota leaves jobs {quota} of {allowed} cores at a time; `--cores` takes more"
+        ));
+    }
+    quota.min(allowed)
+}
+
 /// Checks a number of cores against those that this process may use.
 pub fn cores(cores: i64, available: u32) -> Result<u32, Refusal> {
     match u32::try_from(cores) {

@@ -55,8 +55,8 @@ pub(crate) struct Args {
     /// Length of a quantum, 10ms to 10s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
-    /// Cores that jobs may occupy at the same time [default: all]; `auto` leaves cores idle while
-    /// filling them costs more than it gains, `auto:N` of N
+    /// Cores that jobs may occupy at the same time [default: all within a CPU quota]; `auto` leaves
+    /// cores idle while filling them costs more than it gains, `auto:N` of N
     #[arg(
         long,
         value_name = "N|auto[:N]",

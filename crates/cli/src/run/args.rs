@@ -16,7 +16,7 @@ use crate::choice::{ChoiceArgs, ProgramArgs};
 use crate::export::ExportArgs;
 use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
 use crate::shared::profiling::QemuArgs;
-use crate::value::{available_cores, cores_or_auto, limit, meter, named, parsed, policy, quantum};
+use crate::value::{allowed_cores, cores_or_auto, limit, meter, named, parsed, policy, quantum};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
        memweir run [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -36,8 +36,8 @@ pub(crate) struct Args {
     /// Length of a quantum, 10ms to 10s [default: 100ms]
     #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
     quantum: Option<Nanos>,
-    /// Cores that the batch may use [default: all]; `auto` leaves cores idle while filling them
-    /// costs more than it gains, `auto:N` of N
+    /// Cores that the batch may use [default: all within a CPU quota]; `auto` leaves cores idle
+    /// while filling them costs more than it gains, `auto:N` of N
     #[arg(
         long,
         value_name = "N|auto[:N]",
@@ -136,7 +136,7 @@ pub(super) struct Plan {
 impl Args {
     /// Reads the jobs and puts the options of the command line over those of the jobs file.
     pub(super) fn plan(&self) -> Result<Plan, InputError> {
-        let (mut batch, of_file) = self.jobs.read(available_cores().get() as u32, "memweir run")?;
+        let (mut batch, of_file) = self.jobs.read(allowed_cores(), "memweir run")?;
         for (name, rate) in &self.limits {
             batch.limit(name, *rate)?;
         }

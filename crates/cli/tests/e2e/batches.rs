@@ -3,7 +3,10 @@
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{SPIN, World, both_of, json, refusal, send, stderr_of, stdout_of, wait_until};
+use crate::support::{
+    MEMWEIR, SPIN, SmallGroup, World, both_of, json, refusal, send, stderr_of, stdout_of,
+    wait_until,
+};
 
 /// Two jobs that work, two that print, all with declared figures, as every policy can use them.
 fn declared_jobs() -> String {
@@ -329,6 +332,23 @@ fn declared_jobs_are_scheduled_by_what_they_declare() {
     // (2e9 * 0.2 + 2e9 * 0.2) bytes in 0.4 s of work, on as many cores as both jobs can use.
     let ideal = report["ideal_average_bandwidth"].as_f64().expect("an ideal average bandwidth");
     assert!((2e9..=4.01e9).contains(&ideal), "{ideal}");
+}
+
+#[test]
+fn a_batch_takes_no_more_cores_than_a_quota_pays_for() {
+    let Some(group) = SmallGroup::of_one_processor() else { return };
+    let world = World::new();
+    let enter = format!("echo $$ > {}; exec \"$@\"", group.entrance().display());
+    let report = |options: &[&str]| {
+        let mut shell = world.surrounded(std::process::Command::new("sh"));
+        shell.args(["-c", &enter, "sh", MEMWEIR, "run", "--policy", "round-robin", "--json", "-"]);
+        shell.args(options).args(["--", "true"]);
+        json(&mut shell.into(), 0)
+    };
+    assert_eq!(report(&[])["cores"], 1);
+    let all = std::thread::available_parallelism().expect("a number").get();
+    let told = report(&["--cores", &all.to_string()]);
+    assert_eq!(told["cores"], all, "who asks for more gets more");
 }
 
 #[test]

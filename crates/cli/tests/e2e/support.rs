@@ -319,6 +319,13 @@ impl SmallGroup {
         Self::make(count, [("/sys/fs/cgroup/pids", limit), ("/sys/fs/cgroup", limit)])
     }
 
+    /// The same with the time of one processor.
+    pub(crate) fn of_one_processor() -> Option<Self> {
+        // Of a period of 100 ms, the kernel's default.
+        let (first, second) = ("cpu.cfs_quota_us", "cpu.max");
+        Self::make(100_000, [("/sys/fs/cgroup/cpu", first), ("/sys/fs/cgroup", second)])
+    }
+
     fn make(limit: u64, hierarchies: [(&str, &'static str); 2]) -> Option<Self> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::Relaxed);

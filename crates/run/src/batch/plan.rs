@@ -71,7 +71,7 @@ impl Frame {
     }
 
     fn here(options: &RunOptions, notices: &mut Vec<String>) -> Result<Self, RunError> {
-        let (cpus, restricted) = cpus(options)?;
+        let (cpus, restricted) = cpus(options, notices)?;
         let platform = Platform::find(options.platform.as_deref(), notices)?;
         Ok(Self {
             cpus,
@@ -269,9 +269,16 @@ fn allowed() -> Result<Vec<usize>, RunError> {
 }
 
 /// Returns the CPUs that the batch may use, and true if they are fewer than this process may use.
-fn cpus(options: &RunOptions) -> Result<(Vec<usize>, bool), RunError> {
-    let allowed = allowed()?;
-    let Some(cores) = options.cores else { return Ok((allowed, false)) };
+fn cpus(options: &RunOptions, notices: &mut Vec<String>) -> Result<(Vec<usize>, bool), RunError> {
+    let mut allowed = allowed()?;
+    let Some(cores) = options.cores else {
+        // A quota is an amount of time, on any CPU: jobs may be bound to each by hand, and no job
+        // is bound because of it.
+        if options.policy != PINNED {
+            allowed.truncate(options::within_quota(allowed.len(), notices));
+        }
+        return Ok((allowed, false));
+    };
     options::cores(i64::from(cores), allowed.len() as u32)
         .map_err(|refusal| refusal.written_in("run").key("cores"))?;
     let chosen = allowed[..cores as usize].to_vec();
