@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -213,6 +213,13 @@ impl Newborn {
         let help = (report.step == Step::Affinity)
             .then(|| "none of these CPUs is online and allowed to memweir".to_owned());
         LaunchError { what, source: io::Error::from_raw_os_error(report.errno), help }
+    }
+}
+
+impl AsFd for Newborn {
+    /// Becomes readable when the process ends.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.process.as_ref().expect("a newborn that can be named has its process").as_fd()
     }
 }
 

@@ -130,10 +130,8 @@ impl Live {
     }
 
     /// Watches the first process of a job.
-    fn watch(&mut self, job: JobId, first: First) -> nix::Result<()> {
-        self.epoll.add(first.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, u64::from(job.0)))?;
-        self.processes.insert(job, first);
-        Ok(())
+    fn watch(&self, job: JobId, first: impl AsFd) -> nix::Result<()> {
+        self.epoll.add(first, EpollEvent::new(EpollFlags::EPOLLIN, u64::from(job.0)))
     }
 
     /// Returns the occurrence behind the readable descriptor `mark`; `None` for the timer or a
@@ -228,13 +226,17 @@ impl World for Live {
 
     fn exec(&mut self, job: JobId) -> Result<(), LaunchError> {
         let Some(newborn) = self.newborns.remove(&job) else { return Ok(()) };
-        let process = newborn.exec()?;
-        self.watch(job, First::Child(process))
-            .map_err(|error| LaunchError::new("watching the new process", error.into()))
+        // Before it runs: nobody would see its end, and the job would be started again.
+        self.watch(job, &newborn)
+            .map_err(|error| LaunchError::new("watching the new process", error.into()))?;
+        self.processes.insert(job, First::Child(newborn.exec()?));
+        Ok(())
     }
 
     fn adopt(&mut self, job: JobId, process: ForeignProcess) -> io::Result<()> {
-        Ok(self.watch(job, First::Adopted(process))?)
+        self.watch(job, &process)?;
+        self.processes.insert(job, First::Adopted(process));
+        Ok(())
     }
 
     fn bind(&mut self, job: JobId, cpus: &[usize]) -> io::Result<()> {
@@ -249,5 +251,23 @@ impl World for Live {
         if let Some(process) = self.processes.remove(&job) {
             let _ = self.epoll.delete(process.as_fd());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocker::processes;
+
+    #[test]
+    fn a_process_that_cannot_be_watched_ends_before_it_runs() {
+        let command = Launch::silent("/bin/true".into(), vec!["true".into()]).unwrap();
+        let (mut world, job) = (Live::new().unwrap(), JobId(0));
+        let pid = world.spawn(job, &command, &SpawnTarget::Session).unwrap();
+        // The kernel refuses to watch a descriptor twice.
+        world.watch(job, &world.newborns[&job]).unwrap();
+        let error = world.exec(job).unwrap_err();
+        assert!(error.to_string().starts_with("watching the new process"), "{error}");
+        assert!(processes::stat(pid).is_err(), "it was killed and reaped");
     }
 }
