@@ -104,14 +104,14 @@ impl Queue {
         }
     }
 
-    /// Lets admitted jobs that have not started wait again if something speaks against their start,
-    /// because a job that they wait for was requeued.
+    /// Lets admitted jobs that have not started wait again if something speaks against their start:
+    /// a job that they wait for was requeued, or the queue drains.
     fn recall(&mut self) {
         let admitted = self.admitted.iter().filter_map(|id| self.jobs.get(id));
-        let blocked: Vec<Place> = admitted
-            .filter(|job| job.state == State::Pending && self.obstacle(job).is_some())
-            .map(place)
-            .collect();
+        let is_blocked = |job: &&Job| {
+            job.state == State::Pending && (self.draining || self.obstacle(job).is_some())
+        };
+        let blocked: Vec<Place> = admitted.filter(is_blocked).map(place).collect();
         for place in blocked {
             self.expel(place.1);
             self.waiting.insert(place);
@@ -164,9 +164,11 @@ impl Queue {
         JobId(self.jobs.last_key_value().map_or(1, |(id, _)| id.0.saturating_add(1)))
     }
 
-    /// Starts or ends draining: while the queue drains, no job starts.
+    /// Starts or ends draining: while the queue drains, no job starts, nor does one that was
+    /// admitted before.
     pub fn set_draining(&mut self, draining: bool) {
         self.draining = draining;
+        self.recall();
     }
 
     /// Returns true while the queue drains.

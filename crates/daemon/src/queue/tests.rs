@@ -154,6 +154,20 @@ fn a_draining_queue_starts_nothing() {
 }
 
 #[test]
+fn an_admitted_job_that_has_not_started_waits_for_the_end_of_draining() {
+    let mut queue = Queue::new(Capacity { cores: 1, admit: 2 });
+    (1..=2).for_each(|id| queue.insert(job(id)));
+    assert_eq!(admitted(&mut queue), [1, 2]);
+    let started = queue.get(JobId(1)).unwrap().starting(0);
+    queue.insert(started);
+    queue.set_draining(true);
+    assert!(queue.is_admitted(JobId(1)) && !queue.is_admitted(JobId(2)));
+    assert_eq!((reason(&queue, 2), queue.busy()), ("the queue drains".to_owned(), 1));
+    queue.set_draining(false);
+    assert_eq!(admitted(&mut queue), [2]);
+}
+
+#[test]
 fn requests_must_fit_the_state() {
     let pending = job(1);
     let now = Moment { wall_ms: 9, uptime_ms: 4 };
@@ -356,6 +370,8 @@ fn check(Run { queue, given }: &Run) {
         assert!(job.end().is_none() || !queue.is_admitted(job.id));
         let starts = given.contains(&job.id) || !queue.is_admitted(job.id);
         assert!(!pending || starts, "the loop would never start {job:?}");
+        let drains = pending && queue.is_draining();
+        assert!(!(drains && queue.is_admitted(job.id)), "{job:?} starts while the queue drains");
     }
 }
 
