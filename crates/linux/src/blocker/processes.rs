@@ -112,6 +112,19 @@ pub(crate) struct Identity {
     pub(crate) start: u64,
 }
 
+/// Returns the sessions of these leaders. A session outlives its leader; once it is over, too, its
+/// number may be given to a process of others, which has another start time.
+pub(crate) fn sessions<'a>(
+    all: &[Stat],
+    leaders: impl IntoIterator<Item = &'a Identity>,
+) -> BTreeSet<i32> {
+    let is_taken = |leader: &Identity| {
+        all.iter().any(|stat| stat.pid == leader.pid && stat.start != leader.start)
+    };
+    let leaders = leaders.into_iter().filter(|leader| !is_taken(leader));
+    leaders.map(|leader| leader.pid).collect()
+}
+
 /// Returns the processes of `all` that belong together: every process of a session in `sessions`,
 /// every process in `known`, and their descendants.
 pub(crate) fn related(
@@ -254,6 +267,14 @@ mod tests {
         assert_eq!(pids(&related(&[daemon], &BTreeSet::from([10]), &known)), [12]);
         let reused = Stat { start: 999, ..daemon };
         assert!(related(&[reused], &BTreeSet::from([10]), &known).is_empty());
+    }
+
+    #[test]
+    fn a_session_outlives_its_leader_and_is_not_that_of_a_later_process() {
+        let leaders = [Identity { pid: 10, start: 100 }, Identity { pid: 20, start: 5 }];
+        // The first leader has ended, and the number of the second is that of another process.
+        let all = [process(11, 1, 10), process(20, 1, 20)];
+        assert_eq!(sessions(&all, &leaders), BTreeSet::from([10]));
     }
 
     #[test]

@@ -53,7 +53,7 @@ struct Job {
 
 impl Job {
     fn find(&self, all: &[Stat]) -> Vec<Stat> {
-        let sessions = self.leader.iter().map(|leader| leader.pid).collect();
+        let sessions = processes::sessions(all, &self.leader);
         processes::related(all, &sessions, &self.members.identities())
     }
 

@@ -184,14 +184,7 @@ impl Charge {
             return Vec::new();
         }
         let all = processes::all().unwrap_or_default();
-        // A process with another start time has got the number since; a missing one is a leader
-        // that ended before its session.
-        let taken = |leader: &Identity| {
-            all.iter().any(|stat| stat.pid == leader.pid && stat.start != leader.start)
-        };
-        let sessions = self.sessions.iter().filter(|leader| !taken(leader));
-        let sessions = sessions.map(|leader| leader.pid).collect();
-        processes::related(&all, &sessions, &self.strays)
+        processes::related(&all, &processes::sessions(&all, &self.sessions), &self.strays)
     }
 
     /// Restores the nice values with which the jobs started.
