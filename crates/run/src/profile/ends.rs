@@ -33,6 +33,8 @@ pub(super) struct Runs<'a> {
     pub(super) isolation: Isolation,
     /// True if the private directories of the native run ran full.
     pub(super) full: bool,
+    /// True if the native run was counted in part alone, because the meter failed.
+    pub(super) cut_short: bool,
     /// Number of programs that the emulated runs could not count.
     pub(super) uncounted: u64,
 }
@@ -54,6 +56,9 @@ impl Runs<'_> {
                  `--isolation none` lets it write in place"
                     .to_owned(),
             );
+        }
+        if self.cut_short {
+            return Some("the meter failed before the program's end".to_owned());
         }
         if self.uncounted > 0 {
             return Some(
@@ -98,8 +103,19 @@ mod tests {
 
     fn unusable(native: Ending, emulated: Ending, isolation: Isolation) -> Option<String> {
         let (native, emulated) = (exit(native), [exit(emulated)]);
-        Runs { native: &native, emulated: &emulated, isolation, full: false, uncounted: 0 }
-            .unusable()
+        Runs { emulated: &emulated, isolation, ..alone(&native) }.unusable()
+    }
+
+    /// A native run without trouble.
+    fn alone(native: &Exit) -> Runs<'_> {
+        Runs {
+            native,
+            emulated: &[],
+            isolation: Isolation::Overlay,
+            full: false,
+            cut_short: false,
+            uncounted: 0,
+        }
     }
 
     #[test]
@@ -133,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_directory_and_a_failure_in_a_copy_spoil_a_profile() {
+    fn a_full_directory_a_failure_in_a_copy_and_what_is_not_counted_spoil_a_profile() {
         let native = exit(Ending::Code(1));
-        let isolation = Isolation::Copy;
-        let runs = Runs { native: &native, emulated: &[], isolation, full: false, uncounted: 0 };
-        assert!(runs.unusable().unwrap().contains("in a copy"));
-        let native = Runs { isolation: Isolation::Overlay, uncounted: 1, ..runs };
-        assert!(native.unusable().unwrap().contains("was not counted"));
-        let full = Runs { isolation: Isolation::Overlay, full: true, ..runs };
-        assert!(full.unusable().unwrap().contains("outgrew"));
+        let runs = alone(&native);
+        assert_eq!(runs.unusable(), None);
+        let reason = |runs: Runs<'_>| runs.unusable().unwrap();
+        assert!(reason(Runs { isolation: Isolation::Copy, ..runs }).contains("in a copy"));
+        assert!(reason(Runs { uncounted: 1, ..runs }).contains("was not counted"));
+        assert!(reason(Runs { cut_short: true, ..runs }).contains("the meter failed"));
+        assert!(reason(Runs { full: true, ..runs }).contains("outgrew"));
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct NativeRun {
     pub(super) written: Bytes,
     /// True if these ran full.
     pub(super) full: bool,
+    /// True if the meter failed on the way, so that a part of the run is not counted.
+    pub(super) cut_short: bool,
 }
 
 /// Runs the program to its end; a signal ends it and the profile. Returns its private directories,
@@ -73,9 +75,9 @@ pub(super) fn run(
             break exit;
         }
     };
-    let wall = elapsed();
+    let (wall, cut_short) = (elapsed(), ticker.failure.is_some());
     let (slices, notices) = ticker.finish();
-    Ok((NativeRun { exit, wall, slices, notices, written, full }, view))
+    Ok((NativeRun { exit, wall, slices, notices, written, full, cut_short }, view))
 }
 
 /// Reads a meter once per interval.

@@ -54,6 +54,7 @@ pub(super) fn build(
         emulated: &around.emulated,
         isolation,
         full: run.full,
+        cut_short: run.cut_short,
         uncounted: around.uncounted,
     };
     let start = |index: usize| Nanos(index as u64 * profile.interval.0);

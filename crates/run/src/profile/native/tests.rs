@@ -49,7 +49,7 @@ fn every_count_of_the_meter_is_in_a_slice_and_sleep_weighs_nothing() {
     let total = run.slices.iter().fold(Counts::default(), |sum, slice| sum + slice.counts);
     assert_eq!(total.reads, Lines(30));
     assert_eq!(run.slices.iter().filter(|slice| slice.weight > 0.0).count(), 2);
-    assert!(!meter.is_attached(), "it was given back");
+    assert!(!meter.is_attached() && !run.cut_short, "the meter was given back");
 }
 
 #[test]
@@ -64,6 +64,7 @@ fn a_meter_that_fails_on_the_way_keeps_what_it_counted_and_says_so() {
     assert_eq!(run.slices[0].counts.reads, Lines(10));
     assert_eq!(run.notices[0], "counts reads alone");
     assert!(run.notices[1].contains("the meter failed"), "{:?}", run.notices);
+    assert!(run.cut_short);
 }
 
 #[test]
