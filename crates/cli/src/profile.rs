@@ -13,13 +13,13 @@ use memweir_run::options;
 use memweir_run::profile::{
     Check, Isolation, ProfileError, ProfileOptions, Profiled, input_of, profile,
 };
-use memweir_run::store::{Invocation, Store};
+use memweir_run::store::{Invocation, ProgramKey, Store};
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::profile as render;
 use crate::shared::batch::lost_output;
-use crate::shared::profiling::{QemuArgs, keep, open, show, signals, spinner};
+use crate::shared::profiling::{QemuArgs, keep, key, open, show, signals, spinner};
 use crate::value::{duration, named, parquet, parsed, trace};
 
 /// Options of `memweir profile`.
@@ -106,6 +106,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let input = input_of(io::stdin())?;
     let (argv, env) = (args.command.clone(), BTreeMap::new());
     let invocation = Invocation { program, argv, directory, env, stdin: input.path };
+    let key = store.is_some().then(|| key(&invocation)).transpose()?;
     let caches = args.caches.as_deref().map(options::caches).transpose()?;
     let media = args.media.as_deref().map(|list| options::media(list, Path::new(".")));
     let media = media.transpose()?.unwrap_or_default();
@@ -129,7 +130,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     bar.finish_and_clear();
     let profiled = profiled?;
     let notice = input.notice.map_or(String::new(), |notice| format!("{notice}\n"));
-    write(args, store.as_ref(), &invocation, &profiled, notice)?;
+    write(args, store.as_ref().zip(key.as_ref()), &profiled, notice)?;
     let useful = profiled.report.exit_code == 0 && profiled.report.unusable.is_none();
     Ok(if useful { Outcome::Success } else { Outcome::JobFailed })
 }
@@ -138,8 +139,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 /// is written of a usable profile alone: the file has no place for a warning to later readers.
 fn write(
     args: &Args,
-    store: Option<&Store>,
-    invocation: &Invocation,
+    store: Option<(&Store, &ProgramKey)>,
     profiled: &Profiled,
     notice: String,
 ) -> Result<(), Failure> {
@@ -153,7 +153,7 @@ fn write(
         let saved = profiled.recording.save(path);
         saved.map_err(|error| Failure::recording(path, error))
     });
-    let stored = store.map(|store| keep(store, invocation, profiled));
+    let stored = store.map(|(store, key)| keep(store, key, profiled));
     let lost = profiled.lost.as_ref().map(lost_output);
     output::each([Some(shown), figure, recording, lost, stored].into_iter().flatten())
 }

@@ -5,6 +5,7 @@
 //! hold it for seconds, and the loop that runs the jobs must not wait for that.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -119,22 +120,28 @@ fn job(name: String, work: &Work) -> Job {
 #[derive(Clone, Debug)]
 struct Begin {
     invocation: Invocation,
+    /// With the program's file as it was then.
+    key: ProgramKey,
     /// The files that it names, as they were then.
     inputs: Vec<InputFile>,
 }
 
 impl Begin {
     /// Notes the files of a job that is about to start.
-    fn of(name: &str, work: &Work) -> Self {
+    ///
+    /// # Errors
+    /// If the program or the working directory is not there.
+    fn of(name: &str, work: &Work) -> io::Result<Self> {
         let invocation = invocation(&job(name.to_owned(), work), &work.program.to_path());
-        Self { inputs: inputs(&invocation), invocation }
+        let (key, inputs) = (ProgramKey::of(&invocation)?, inputs(&invocation));
+        Ok(Self { invocation, key, inputs })
     }
 }
 
 /// A first run that is being watched.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// Its files at its start; absent before that.
+    /// Its files at its start; absent before that, and if it cannot start.
     begin: Option<Begin>,
     readings: Observed,
     /// Time for which it had cores, up to the last reading.
@@ -146,7 +153,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Notes the files of the job, which is about to start.
     pub(crate) fn begin(&mut self, name: &str, work: &Work) {
-        self.begin = Some(Begin::of(name, work));
+        self.begin = Begin::of(name, work).ok();
     }
 
     /// Notes that the job has cores from now on.
@@ -230,12 +237,9 @@ impl Drop for Keeper {
 /// Keeps a run, and returns the key that it has in the store; `None` if the store knew the program:
 /// another run of it was first.
 fn keep(store: &Store, run: &FirstRun) -> Result<Option<String>, StoreError> {
-    let Begin { invocation, inputs } = &run.begin;
-    let program = &invocation.program;
-    let key = ProgramKey::of(invocation)
-        .map_err(|source| StoreError::Io { path: program.clone(), source })?;
+    let Begin { invocation, key, inputs } = &run.begin;
     // An unreadable entry is replaced.
-    if let Ok(Some(stored)) = store.get(&key)
+    if let Ok(Some(stored)) = store.get(key)
         && stored.program == ProgramState::Unchanged
         && !matches!(stored.inputs, InputState::Changed(_))
     {
@@ -251,7 +255,7 @@ fn keep(store: &Store, run: &FirstRun) -> Result<Option<String>, StoreError> {
         profile: run.profile.clone(),
     };
     let inputs = not_written(inputs.clone(), Path::to_path_buf);
-    store.put(&key, &recording, &Provenance { exit_code: 0, inputs })?;
+    store.put(key, &recording, &Provenance { exit_code: 0, inputs })?;
     Ok(Some(key.as_str().to_owned()))
 }
 

@@ -288,15 +288,15 @@ impl Store {
         self.row(key.as_str())
     }
 
-    /// Keeps a profile, in place of an earlier one of the same invocation.
+    /// Keeps a profile, in place of an earlier one of the same invocation. The key must be from
+    /// before the run: the program's file may have been replaced since.
     pub fn put(
         &self,
         key: &ProgramKey,
         recording: &Recording,
         provenance: &Provenance,
     ) -> Result<(), StoreError> {
-        let io_error = |source| StoreError::Io { path: key.program().to_owned(), source };
-        let (size, mtime) = fingerprint(key.program()).map_err(io_error)?;
+        let (size, mtime) = key.file();
         let profile = &recording.profile;
         let damaged = |error: serde_json::Error| StoreError::Damaged(error.to_string());
         let command = serde_json::to_string(&recording.command).map_err(damaged)?;

@@ -30,6 +30,7 @@ struct Program<'a> {
     place: usize,
     job: &'a Job,
     invocation: Invocation,
+    key: ProgramKey,
     options: ProfileOptions,
 }
 
@@ -72,8 +73,7 @@ fn unknown_programs<'a>(
     options: &RunOptions,
     sampling: Sampling,
 ) -> Result<Vec<Program<'a>>, Failure> {
-    let mut keys: Vec<ProgramKey> = Vec::new();
-    let mut programs = Vec::new();
+    let mut programs: Vec<Program<'a>> = Vec::new();
     // The store is opened to be written to.
     let unknown = unknown_jobs(batch, options.store.as_deref()).map_err(|error| match error {
         RunError::Store(error) => not_kept(error),
@@ -90,10 +90,9 @@ fn unknown_programs<'a>(
         let key = ProgramKey::of(&invocation)
             .map_err(|error| Failure::Machine(format!("{}: {error}", job.name)))?;
         // Instances of one job are one program.
-        if !keys.contains(&key) {
-            keys.push(key);
+        if programs.iter().all(|program| program.key != key) {
             let options = profile_options(job, options, sampling)?;
-            programs.push(Program { place: programs.len(), job, invocation, options });
+            programs.push(Program { place: programs.len(), job, invocation, key, options });
         }
     }
     Ok(programs)
@@ -138,7 +137,7 @@ impl Emulation<'_> {
             bar.finish_and_clear();
             foot.is_done(index);
             let kept = counted.map_err(Failure::from).and_then(|profiled| {
-                keep(&open(store)?, &program.invocation, &profiled)?;
+                keep(&open(store)?, &program.key, &profiled)?;
                 Ok((program.place, profiled.report))
             });
             failed.fetch_or(kept.is_err(), Ordering::Relaxed);

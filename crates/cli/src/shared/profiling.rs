@@ -37,15 +37,15 @@ pub(crate) fn signals() -> Result<Signals, Failure> {
     signals.map_err(|error| Failure::Machine(format!("cannot catch signals: {error}")))
 }
 
+/// Returns the key under which the profile of an invocation that is about to run is stored.
+pub(crate) fn key(invocation: &Invocation) -> Result<ProgramKey, Failure> {
+    ProgramKey::of(invocation)
+        .map_err(|error| Failure::Machine(format!("{}: {error}", invocation.program.display())))
+}
+
 /// Puts a profile into the store, if its runs make one.
-pub(crate) fn keep(
-    store: &Store,
-    invocation: &Invocation,
-    profiled: &Profiled,
-) -> Result<(), Failure> {
-    let key = ProgramKey::of(invocation)
-        .map_err(|error| Failure::Machine(format!("{}: {error}", invocation.program.display())))?;
-    profiled.keep(store, &key).map_err(not_kept)
+pub(crate) fn keep(store: &Store, key: &ProgramKey, profiled: &Profiled) -> Result<(), Failure> {
+    profiled.keep(store, key).map_err(not_kept)
 }
 
 /// Opens a store to put profiles into it.

@@ -15,7 +15,7 @@ fn first_run(directory: &Path) -> FirstRun {
     let reads = Counts::new(0, Lines(2_000_000), Lines(0));
     FirstRun {
         job: JobId(1),
-        begin: Begin::of("true", &work(directory)),
+        begin: Begin::of("true", &work(directory)).unwrap(),
         profile: Profile::steady(Nanos::from_millis(2_000), reads),
         meter: MeterKind::Perf,
     }
@@ -50,6 +50,22 @@ fn of_two_first_runs_the_first_to_end_counts() {
     let shorter = Profile::steady(Nanos::MILLI, Counts::default());
     let second = FirstRun { job: JobId(2), profile: shorter, ..run };
     assert_eq!(keep(&store, &second).unwrap(), None);
+}
+
+#[test]
+fn a_program_that_is_replaced_during_its_first_run_is_profiled_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let profiles = Profiles::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();
+    let program = directory.path().join("program");
+    std::fs::write(&program, "one").unwrap();
+    let work = Work { program: program.as_path().into(), ..work(directory.path()) };
+    let begin = Begin::of("program", &work).unwrap();
+    let run = FirstRun { begin, ..first_run(directory.path()) };
+    std::fs::write(&program, "another").unwrap();
+    let store = Store::open(Some(profiles.path())).unwrap();
+    assert!(keep(&store, &run).unwrap().is_some());
+    let known = profiles.look_up("program", &work, 1, None, None);
+    assert_eq!(known.source, Some(Source::Replaced));
 }
 
 #[test]

@@ -113,7 +113,8 @@ pub struct Profiled {
 
 impl Profiled {
     /// Puts the profile into the store, in place of an earlier one of the same invocation. A
-    /// profile whose runs are [unusable](ProfileReport::unusable) is left out.
+    /// profile whose runs are [unusable](ProfileReport::unusable) is left out. The key must be from
+    /// before the runs.
     ///
     /// # Errors
     /// Those of the store.

@@ -27,11 +27,14 @@ pub struct Invocation {
     pub stdin: Option<PathBuf>,
 }
 
-/// The identity of an [`Invocation`] in a store.
+/// The identity of an [`Invocation`] in a store, and the state of the program's file when this was
+/// made.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProgramKey {
     digest: String,
     program: PathBuf,
+    /// Its [`fingerprint`].
+    file: (i64, i64),
 }
 
 impl ProgramKey {
@@ -66,12 +69,17 @@ impl ProgramKey {
             let _ = write!(text, "{byte:02x}");
             text
         });
-        Ok(Self { digest, program })
+        Ok(Self { digest, file: fingerprint(&program)?, program })
     }
 
     /// The program's real path.
     pub(super) fn program(&self) -> &Path {
         &self.program
+    }
+
+    /// The size and modification time (nanoseconds) that the program's file had.
+    pub(super) fn file(&self) -> (i64, i64) {
+        self.file
     }
 
     /// The key in hexadecimal, as lists show it.

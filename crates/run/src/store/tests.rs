@@ -101,7 +101,10 @@ fn a_replaced_program_is_noticed_and_a_new_profile_replaces_the_old() {
     fs::write(bench.dir.path().join("program"), "version two, longer").unwrap();
     assert_eq!(store.get(&key).unwrap().unwrap().program, ProgramState::Changed);
     assert_eq!(store.list().unwrap()[0].program, ProgramState::Changed);
-    store.put(&key, &recording(&["program"], 2), &Provenance::default()).unwrap();
+    // The profile of a run that began before says nothing of the new program.
+    store.put(&key, &recording(&["program"], 3), &Provenance::default()).unwrap();
+    assert_eq!(store.get(&key).unwrap().unwrap().program, ProgramState::Changed);
+    store.put(&bench.key(&[]), &recording(&["program"], 2), &Provenance::default()).unwrap();
     let got = store.get(&key).unwrap().unwrap();
     assert_eq!(got.program, ProgramState::Unchanged);
     assert_eq!(got.recording.profile.total().reads, Lines(10));
