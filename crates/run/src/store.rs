@@ -402,39 +402,53 @@ impl Store {
     fn migrate(&mut self) -> Result<(), StoreError> {
         let path = &self.path;
         let database = |source| failed(path, source);
+        // A reader may lack the right to write, and must not wait for another's writing.
+        let reading = self.connection.transaction().map_err(database)?;
+        if missing(&reading, path)?.is_empty() {
+            return Ok(());
+        }
+        drop(reading);
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(database)?;
-        let found: u32 =
-            transaction.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database)?;
-        let Some(missing) = MIGRATIONS.get(found as usize..) else {
-            let later =
-                format!("schema {found} is from a later memweir, this one knows up to {SCHEMA}");
-            return Err(InputError::new(path.display().to_string(), later).into());
-        };
-        let (tables, profiles): (u32, u32) = transaction
-            .query_row(
-                "SELECT count(*), count(*) FILTER (WHERE name = 'profiles') FROM sqlite_master",
-                [],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .map_err(database)?;
-        let is_foreign = if found == 0 { tables > 0 } else { profiles == 0 };
-        if is_foreign {
-            return Err(not_a_store(path, "is a database of another program"));
-        }
-        for migration in missing {
+        // Another process may have made the changes meanwhile.
+        for migration in missing(&transaction, path)? {
             transaction.execute_batch(migration).map_err(database)?;
         }
-        if !missing.is_empty() {
-            transaction.pragma_update(None, "user_version", SCHEMA).map_err(database)?;
-        }
+        transaction.pragma_update(None, "user_version", SCHEMA).map_err(database)?;
         transaction.commit().map_err(database)
     }
 
     fn database(&self, source: rusqlite::Error) -> StoreError {
         failed(&self.path, source)
+    }
+}
+
+/// Returns the schema changes that a store lacks. Its two questions need one transaction.
+///
+/// # Errors
+/// If the database is no store, or a later memweir's.
+fn missing(store: &Connection, path: &Path) -> Result<&'static [&'static str], StoreError> {
+    let database = |source| failed(path, source);
+    let found: u32 =
+        store.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(database)?;
+    let Some(missing) = MIGRATIONS.get(found as usize..) else {
+        let later =
+            format!("schema {found} is from a later memweir, this one knows up to {SCHEMA}");
+        return Err(InputError::new(path.display().to_string(), later).into());
+    };
+    let (tables, profiles): (u32, u32) = store
+        .query_row(
+            "SELECT count(*), count(*) FILTER (WHERE name = 'profiles') FROM sqlite_master",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .map_err(database)?;
+    let is_foreign = if found == 0 { tables > 0 } else { profiles == 0 };
+    match is_foreign {
+        true => Err(not_a_store(path, "is a database of another program")),
+        false => Ok(missing),
     }
 }
 

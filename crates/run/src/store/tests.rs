@@ -263,6 +263,15 @@ fn a_reader_leaves_an_empty_file_as_it_is() {
 }
 
 #[test]
+fn a_reader_does_not_wait_for_a_writer() {
+    let bench = Bench::new();
+    let path = bench.store().path().to_owned();
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE; DELETE FROM profiles").unwrap();
+    assert!(Store::read(Some(&path)).unwrap().list().unwrap().is_empty());
+}
+
+#[test]
 fn a_damaged_row_is_an_error_with_its_key() {
     let bench = Bench::new();
     let (store, key) = (bench.store(), bench.key(&[]));
