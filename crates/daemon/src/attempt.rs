@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::Work;
-use crate::queue::End;
+use crate::queue::{End, Loss};
 
 /// Largest of these files: an order holds a request, in which text may have been escaped.
 const MAX_FILE: Bytes = Bytes(64 << 20);
@@ -236,6 +236,15 @@ impl Attempt {
         read_if_there(&self.file("exit"))
     }
 
+    /// Returns the end of the job once its supervisor has ended; `None` if the job never began.
+    pub(crate) fn outcome(&self) -> io::Result<Option<End>> {
+        if let Some(exit) = self.read_end()? {
+            return Ok(exit.end());
+        }
+        let began = matches!(self.read_claim()?, Some(Claim::Begun(_)));
+        Ok(began.then_some(End::Lost(Loss::Supervisor)))
+    }
+
     /// Removes the files. Those that stay take room and do no harm: no attempt has their number.
     pub(crate) fn remove(&self) {
         for ending in ["order", EXIT_DRAFT, "exit", CLAIM_DRAFT, "claim"] {
@@ -307,6 +316,17 @@ mod tests {
         attempt.claim(&Claim::Revoked).unwrap();
         attempt.remove();
         assert_eq!(fs::read_dir(directory.path().join("runs")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_supervisor_that_ends_without_a_claim_has_begun_nothing() {
+        let (_directory, attempts) = attempts();
+        let attempt = attempts.of(JobId(3), 1);
+        assert_eq!(attempt.outcome().unwrap(), None);
+        attempt.claim(&Claim::Begun(ProcessName::of_this_process().unwrap())).unwrap();
+        assert_eq!(attempt.outcome().unwrap(), Some(End::Lost(Loss::Supervisor)));
+        attempt.end(Exit { code: 7, short_of_memory: false, refused: false }).unwrap();
+        assert_eq!(attempt.outcome().unwrap(), Some(End::Exited(7)));
     }
 
     #[test]

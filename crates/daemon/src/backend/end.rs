@@ -94,14 +94,10 @@ impl QueueBackend<'_> {
     /// Reads the end that a supervisor has left.
     fn supervisor_ended(&mut self, job: JobId, cpu_time: Option<Nanos>) {
         let Some(found) = self.service.job(job) else { return };
-        let end = match self.service.attempt(&found).read_end() {
-            Ok(Some(exit)) => exit.end(),
-            Ok(None) => Some(End::Lost(Loss::Supervisor)),
-            Err(error) => {
-                self.service.notice(format!("the end of job {job} cannot be read: {error}"));
-                Some(End::Lost(Loss::Files))
-            }
-        };
+        let end = self.service.attempt(&found).outcome().unwrap_or_else(|error| {
+            self.service.notice(format!("the end of job {job} cannot be read: {error}"));
+            Some(End::Lost(Loss::Files))
+        });
         if let Some(slot) = self.slots.get_mut(&job) {
             slot.stage = Stage::ChildrenLeft(end);
             slot.totals.ended_after = cpu_time;
@@ -127,7 +123,7 @@ impl QueueBackend<'_> {
             events.push(quantum_loop::Event::Ended { observation, at, ending });
             match end {
                 Some(end) => self.over(job, end),
-                None => drop(self.failed(job, &"there is no room for its process")),
+                None => drop(self.failed(job, &"its supervisor had no room, or was killed")),
             }
         }
         events
