@@ -134,7 +134,8 @@ impl Workspace {
         let mut place = Place { directory: self.directory.clone(), copy: None };
         if self.isolation == Isolation::Copy {
             let what = format!("copying {}", self.directory.display());
-            let copy = copy_of(&self.directory).map_err(ProfileError::os(what))?;
+            let copy = copy_of(&self.directory, &std::env::temp_dir());
+            let copy = copy.map_err(ProfileError::os(what))?;
             launch.directory = Some(copy.path().to_owned());
             launch.env.insert("PWD".into(), copy.path().into());
             place.copy = Some(copy);
@@ -257,9 +258,11 @@ impl Room {
     }
 }
 
-fn copy_of(directory: &Path) -> io::Result<TempDir> {
-    let copy = tempfile::Builder::new().prefix("memweir-profile-").tempdir()?;
-    copy_tree(directory, copy.path(), copy.path())?;
+/// Makes a copy in `place`, the directory for temporary files. `directory` has no link in its path
+/// and may hold that place.
+fn copy_of(directory: &Path, place: &Path) -> io::Result<TempDir> {
+    let copy = tempfile::Builder::new().prefix("memweir-profile-").tempdir_in(place)?;
+    copy_tree(directory, copy.path(), &fs::canonicalize(copy.path())?)?;
     Ok(copy)
 }
 
@@ -344,12 +347,22 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o640);
         fs::set_permissions(path.join("sub/file"), mode).unwrap();
         symlink("sub/file", path.join("link")).unwrap();
-        let copy = copy_of(path).unwrap();
+        let copy = copy_of(path, &std::env::temp_dir()).unwrap();
         let of = |root: &Path| {
             let metadata = fs::metadata(root.join("link")).unwrap();
             (metadata.permissions(), metadata.modified().unwrap(), metadata.len())
         };
         assert_eq!(of(path), of(copy.path()));
         assert_eq!(fs::read_link(copy.path().join("link")).unwrap(), Path::new("sub/file"));
+    }
+
+    #[test]
+    fn a_copy_does_not_hold_itself_where_a_link_leads_to_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = fs::canonicalize(directory.path()).unwrap();
+        fs::create_dir(path.join("tmp")).unwrap();
+        symlink("tmp", path.join("link")).unwrap();
+        let copy = copy_of(&path, &path.join("link")).unwrap();
+        assert_eq!(fs::read_dir(copy.path().join("tmp")).unwrap().count(), 0);
     }
 }
