@@ -173,17 +173,18 @@ impl Ledger {
     fn remaining(&self, over: &[&Account], rest: &[&Account]) -> Option<Nanos> {
         let typical = (!over.is_empty())
             .then(|| over.iter().map(|a| a.cpu_time.0).sum::<u64>() / over.len() as u64);
-        let (mut work, mut longest) = (0u64, 0u64);
+        let (mut work, mut longest) = (0u128, 0u64);
         for account in rest {
             let cores = u64::from(account.cores.max(1));
             let left = match account.expected {
-                Some(time) => (time.0 * cores).saturating_sub(account.cpu_time.0),
+                Some(time) => time.0.saturating_mul(cores).saturating_sub(account.cpu_time.0),
                 None => typical?.checked_sub(account.cpu_time.0).filter(|left| *left > 0)?,
             };
-            work += left;
+            work += u128::from(left);
             longest = longest.max(left / cores);
         }
-        Some(Nanos(longest.max(work / u64::from(self.cores.max(1)))))
+        let shared = u64::try_from(work / u128::from(self.cores.max(1))).unwrap_or(u64::MAX);
+        Some(Nanos(longest.max(shared)))
     }
 
     /// Bandwidths of the whole quanta so far.

@@ -171,3 +171,11 @@ fn speeds_are_those_of_the_time_with_cores() {
     assert_eq!(speeds(&ledger, 1), (None, None), "it never had a core");
     assert_eq!(ledger.job_report(JobId(0), None).predicted_speed, None, "nothing was counted");
 }
+
+#[test]
+fn the_rest_of_a_batch_of_centuries_is_known() {
+    let year = Nanos(365 * 86_400 * 1_000_000_000);
+    // On two cores.
+    let left = ledger(&[Some(year); 1000]).progress(&slots(1000)).remaining;
+    assert_eq!(left, Some(Nanos(500 * year.0)));
+}
