@@ -43,6 +43,7 @@ const WORKS: &[(&str, fn())] = &[
     ("dive", memory::dive),
     ("drop", memory::drop_while_filling),
     ("calls", calls::program),
+    ("moves", calls::moving),
     ("lock-all", calls::locking_all),
     ("map-in-handler", calls::mapping_in_a_handler),
     ("forks", forks::snapshots),
@@ -268,6 +269,11 @@ fn a_slow_medium_takes_time() {
 #[test]
 fn calls_mean_what_they_mean() {
     evicted("calls", order(16));
+}
+
+#[test]
+fn memory_is_moved_where_reads_copy() {
+    evicted("moves", PageOrder { direct_read: DirectRead::Copy, ..order(16) });
 }
 
 #[test]

@@ -176,7 +176,8 @@ fn dropping_without_libc() {
     block.unmap();
 }
 
-fn moving() {
+/// Moves memory that is evicted.
+pub(crate) fn moving() {
     for after in [300, 16, PAGES] {
         let block = evicted(21);
         block.at(3).store(3 ^ 21, Ordering::Relaxed);

@@ -223,7 +223,8 @@ impl Memory {
     }
 
     /// Moves a piece that is in the file to the slots of its new address, or to plain memory if a
-    /// forked child needs the content of those slots.
+    /// forked child needs the content of those slots, or if the helper, which reads the piece as
+    /// the program does, would wait for itself to copy a page.
     fn move_piece(&mut self, piece: Span, by: usize, nvm_room: usize) -> Result<(), Errno> {
         let mapping = self.mapping(piece.start);
         let mapping = mapping.ok_or(Errno(libc::EFAULT))?;
@@ -232,7 +233,8 @@ impl Memory {
         let within = self.store.make_slots(target.start) && self.store.slots_of(target).0 == target;
         let clean = self.monitor.ranges(|ranges| ranges.given_back.is_empty());
         let room = nvm_room >= piece.length();
-        if self.monitor.is_shared() || !within || !clean || !room || !mapping.readable {
+        let readable = mapping.readable && !self.copies;
+        if self.monitor.is_shared() || !within || !clean || !room || !readable {
             self.restore_piece(piece)?;
             let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
             let (from, length) = (piece.start, piece.length());
