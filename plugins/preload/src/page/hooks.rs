@@ -183,22 +183,25 @@ fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usiz
         && (1..=MOST).contains(&length)
         && target.and(range).is_empty();
     let plain = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) == 0;
-    let resized = || {
-        let result = changing(|| moved(old, old_length, length, flags, to));
-        if result.is_ok() {
-            grown(length.saturating_sub(old_length));
-        }
-        result
-    };
-    if !pieces || !usual || !plain {
-        return address_of(resized());
+    if !usual || !plain {
+        return address_of(changing(|| moved(old, old_length, length, flags, to)));
     }
-    if has_helper() && !in_file(range) {
+    if pieces && has_helper() && !in_file(range) {
         ask(Ask::Settle, range, [0; 3]);
-        let result = resized();
-        if result != Err(Errno(libc::EFAULT)) {
-            return address_of(result);
+    }
+    let result = changing(|| {
+        // Until now, the helper may have put the range into the file. The kernel would move the
+        // mapping with the slots of its old address, which the helper would take for unused.
+        if in_file(range) {
+            return Err(Errno(libc::EFAULT));
         }
+        moved(old, old_length, length, flags, to)
+    });
+    if result.is_ok() {
+        grown(length.saturating_sub(old_length));
+    }
+    if result != Err(Errno(libc::EFAULT)) || !pieces && !in_file(range) {
+        return address_of(result);
     }
     let Some(answer) = ask(Ask::Move, range, [length, flags as usize, to]) else {
         return address_of(copied(range, length, flags, to));

@@ -1,7 +1,7 @@
 //! Calls that have another meaning for mappings of a file than for plain memory.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use memweir_abi::kernel::PAGE_BYTES;
 use memweir_abi::kernel::pagemap::{ENTRY_BYTES, Entry, entry_offset};
@@ -127,6 +127,7 @@ pub(crate) fn program() {
     dropping();
     dropping_without_libc();
     moving();
+    moving_while_memory_leaves();
     locking();
     locks_outlive_moves_and_advice();
     advising();
@@ -206,6 +207,39 @@ pub(crate) fn moving() {
         array.push(value);
     }
     assert!(array.iter().enumerate().all(|(i, value)| i as u64 == *value));
+}
+
+/// Moves memory that is plain, and may be put into the file at that moment because another thread
+/// writes all the time.
+fn moving_while_memory_leaves() {
+    const AT_ONCE: u64 = 20;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let ballast = Block::new(6000);
+            let mut round = 0;
+            while !done.load(Ordering::Relaxed) {
+                ballast.write(round);
+                round += 1;
+            }
+            ballast.unmap();
+        });
+        let moved = |salt: u64| {
+            let block = Block::new(PAGES);
+            block.write(salt);
+            block.resized(2 * PAGES)
+        };
+        let kept = (0..30).all(|round| {
+            let salts = round * AT_ONCE..(round + 1) * AT_ONCE;
+            let blocks: Vec<Block> = salts.clone().map(moved).collect();
+            let whole = |(block, salt): (&Block, u64)| block.has(0..PAGES, salt);
+            let kept = blocks.iter().zip(salts).all(whole);
+            blocks.into_iter().for_each(Block::unmap);
+            kept
+        });
+        done.store(true, Ordering::Relaxed);
+        assert!(kept);
+    });
 }
 
 /// Locks the first pages; returns false, and reports a skip, if that is not permitted.
