@@ -308,8 +308,19 @@ impl<U: Userfaultfd> Monitor<U> {
         self.uffd.wake(range);
     }
 
+    /// Lets writes to the range continue. The kernel stops at a mapping that cannot be protected,
+    /// such as one that has taken the place of another, so the rest is tried in parts; writers of
+    /// what was replaced are woken, too.
     fn let_go(&mut self, range: Span) {
-        let _ = self.request(|uffd| uffd.unprotect(range));
+        if self.request(|uffd| uffd.unprotect(range)).is_ok() {
+            return;
+        }
+        if range.length() <= PAGE {
+            return self.uffd.wake(range);
+        }
+        let middle = range.start + (range.length() / 2).next_multiple_of(PAGE);
+        self.let_go(Span::new(range.start, middle));
+        self.let_go(Span::new(middle, range.end));
     }
 
     /// Begins to stall writers, where a page last came to DRAM, unless some are stalled already.
@@ -334,6 +345,8 @@ impl<U: Userfaultfd> Monitor<U> {
     pub(super) fn stall(&mut self, step: Span) {
         if self.tables.protection.stall(step) && self.uffd.protect(step).is_err() {
             self.tables.protection.undo_stall(step);
+            // The mappings before one that was replaced just now may be protected.
+            self.unprotect(step);
         }
     }
 

@@ -114,9 +114,32 @@ fn what_the_kernel_does_not_protect_is_open() {
     let mut monitor = faulty(&[libc::EFAULT], &[]);
     assert!(!monitor.protect(pages(0, 2)));
     assert!(monitor.protection().is_open(0));
-    monitor.uffd.refusals.borrow_mut().push_back(libc::ENOMEM);
+    monitor.uffd.refusals.borrow_mut().push_back(libc::ENOENT);
+    requests(&monitor);
     monitor.stall(pages(0, 2));
     assert!(!monitor.protection().any_stalled() && monitor.protection().is_open(0));
+    let before_the_refusal = Request::Unprotect(pages(0, 2));
+    assert_eq!(requests(&monitor), [Request::Protect(pages(0, 2)), before_the_refusal]);
+}
+
+#[test]
+fn writers_go_on_beside_what_was_replaced_and_in_its_place() {
+    let mut monitor = faulty(&[], &[]);
+    monitor.stall(pages(0, 3));
+    requests(&monitor);
+    // The first page is no longer in the file.
+    monitor.uffd.refusals.borrow_mut().extend([libc::ENOENT, libc::ENOENT, libc::ENOENT]);
+    monitor.release();
+    let expected = [
+        Request::Unprotect(pages(0, 3)),
+        Request::Unprotect(pages(0, 2)),
+        Request::Unprotect(pages(0, 1)),
+        Request::Wake(pages(0, 1)),
+        Request::Unprotect(pages(1, 2)),
+        Request::Unprotect(pages(2, 3)),
+    ];
+    assert_eq!(requests(&monitor), expected);
+    assert!(!monitor.protection().any_stalled());
 }
 
 #[test]
