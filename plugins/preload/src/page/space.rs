@@ -176,6 +176,12 @@ impl Ranges {
         }
     }
 
+    /// Returns true if a forked child may map slots with content: those that this process maps, or
+    /// has released and not removed from the file.
+    pub(crate) fn has_slots(&self) -> bool {
+        self.converted.count() > 0 || !self.given_back.is_empty()
+    }
+
     /// Records that forked children do not inherit the range. A range that has no room in the table
     /// stays in DRAM, so that no mapping of the file takes its place.
     pub(crate) fn keep_from_children(&mut self, range: Span) {
@@ -440,6 +446,10 @@ mod tests {
         assert!(ranges.given_back.is_empty());
         assert_eq!(ranges.known.at(35), None);
         assert_eq!(ranges.converted.at(75), Some(Span::new(70, 80)));
+        ranges.forget(Span::new(0, 100));
+        assert!(ranges.converted.count() == 0 && ranges.has_slots(), "a child may map them");
+        while ranges.given_back.pop().is_some() {}
+        assert!(!ranges.has_slots());
     }
 
     #[test]

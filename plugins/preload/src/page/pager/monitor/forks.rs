@@ -14,13 +14,12 @@ impl Monitor {
         while let Some(child) = self.tables.children.next_new() {
             self.settle_child(child);
         }
-        let shared = self.ranges(|ranges| ranges.converted.next(0));
+        let (has_slots, doorbells) = (self.ranges(|ranges| ranges.has_slots()), self.doorbells());
         let mut at = 0;
         while let Some(child) = self.tables.children.get(at) {
             self.listen_to(child);
-            let alive = shared
-                .is_some_and(|span| child.unprotect(span.start, PAGE) != Err(Errno(libc::ESRCH)));
-            if alive {
+            // The request names no page of the child: it tells whether the child has memory.
+            if has_slots && child.unprotect(doorbells, PAGE) != Err(Errno(libc::ESRCH)) {
                 at += 1;
             } else {
                 self.tables.children.remove(at);
