@@ -113,14 +113,24 @@ fn grown(length: usize) {
 }
 
 extern "C" fn munmap(address: usize, length: usize) -> c_int {
-    done(changing(|| {
-        // SAFETY: the program's own call.
-        let result = unsafe { sys!(libc::SYS_munmap, address, length) };
-        if result.is_ok() {
-            forget(pages(address, length));
+    // SAFETY: the program's own call.
+    let call = || unsafe { sys!(libc::SYS_munmap, address, length) };
+    done(changing(|| releasing(pages(address, length), call)))
+}
+
+/// Performs a call that releases the range, and forgets the range, but not what another thread was
+/// given there as soon as the kernel had released it.
+fn releasing(range: Span, call: impl FnOnce() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    let noted = with_ranges(|ranges| ranges.releasing.insert(range));
+    let result = call();
+    with_ranges(|ranges| match result {
+        Ok(_) if noted => ranges.forget_released(range),
+        Ok(_) => ranges.forget(range),
+        Err(_) => {
+            ranges.releasing.remove(range);
         }
-        result
-    }))
+    });
+    result
 }
 
 extern "C" fn mprotect(address: usize, length: usize, protection: c_int) -> c_int {
@@ -218,9 +228,12 @@ fn moved(
     flags: c_int,
     to: usize,
 ) -> Result<usize, Errno> {
+    let range = pages(old, old_length);
+    let record = with_ranges(|ranges| ranges.record_of(range));
     // SAFETY: the program's own call.
-    let start = unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) }?;
-    with_ranges(|ranges| ranges.move_to(pages(old, old_length), pages(start, length)));
+    let call = || unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) };
+    let start = releasing(range, call)?;
+    with_ranges(|ranges| ranges.move_to(pages(start, length), record));
     Ok(start)
 }
 

@@ -25,6 +25,8 @@ const EXCLUDED: usize = 1 << 10;
 const UNWATCHED: usize = 1 << 10;
 /// Ranges that forked children do not inherit.
 const UNFORKED: usize = 1 << 14;
+/// Ranges that threads are about to release at the same time.
+const RELEASING: usize = 256;
 /// Ranges that wait for the helper.
 const WAITING: usize = 256;
 
@@ -71,6 +73,16 @@ impl Waiting {
     }
 }
 
+/// The record of a mapping.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Record {
+    known: bool,
+    unwatched: bool,
+    excluded: bool,
+    lasting: bool,
+    locked: bool,
+}
+
 /// The ranges. All zero means that there are none.
 #[repr(C)]
 pub(crate) struct Ranges {
@@ -90,6 +102,9 @@ pub(crate) struct Ranges {
     unwatched: Spans<UNWATCHED>,
     /// Bytes of it, and of ranges that had no room there.
     unwatched_bytes: usize,
+    /// Ranges that the program is about to release, without the parts that another thread was given
+    /// since.
+    pub(crate) releasing: Spans<RELEASING>,
     /// Ranges that were in the file and that the program has released.
     pub(crate) given_back: Waiting,
     /// Ranges that the program has added since memory became short.
@@ -134,27 +149,43 @@ impl Ranges {
         }
     }
 
-    /// Records that the program moved a mapping, which has one reason to stay in DRAM throughout.
-    /// Nothing is left of what was at the new address.
-    pub(crate) fn move_to(&mut self, from: Span, to: Span) {
-        let known = self.known.at(from.start).is_some();
-        let unwatched = self.unwatched.touches(from);
-        let (excluded, lasting) = (self.excluded.touches(from), self.lasting.touches(from));
-        let locked = self.locks.touches(from);
-        self.forget(from);
-        match (known, unwatched) {
-            (true, _) => self.add(to),
-            (false, true) => self.add_unwatched(to),
-            (false, false) => self.forget(to),
+    /// Returns what is recorded about a mapping, which has one reason to stay in DRAM throughout.
+    pub(crate) fn record_of(&self, range: Span) -> Record {
+        Record {
+            known: self.known.at(range.start).is_some(),
+            unwatched: self.unwatched.touches(range),
+            excluded: self.excluded.touches(range),
+            lasting: self.lasting.touches(range),
+            locked: self.locks.touches(range),
         }
-        if excluded {
-            self.excluded.insert(to);
+    }
+
+    /// Records that the program moved a mapping to this range. Nothing is left of what was there.
+    pub(crate) fn move_to(&mut self, range: Span, record: Record) {
+        match (record.known, record.unwatched) {
+            (true, _) => self.add(range),
+            (false, true) => self.add_unwatched(range),
+            (false, false) => self.forget(range),
         }
-        if locked {
-            self.locks.insert(to);
+        if record.excluded {
+            self.excluded.insert(range);
         }
-        if lasting {
-            self.exclude(to);
+        if record.locked {
+            self.locks.insert(range);
+        }
+        if record.lasting {
+            self.exclude(range);
+        }
+    }
+
+    /// Records that the program no longer has what it was about to release in this range.
+    pub(crate) fn forget_released(&mut self, range: Span) {
+        loop {
+            let part = self.releasing.first_in(range);
+            if part.is_empty() {
+                return;
+            }
+            self.forget(part);
         }
     }
 
@@ -169,6 +200,7 @@ impl Ranges {
         self.lasting.remove(range);
         self.locks.remove(range);
         self.unforked.remove(range);
+        self.releasing.remove(range);
         if self.unwatched.touches(range) {
             let before = self.unwatched.length();
             self.unwatched.remove(range);
@@ -199,6 +231,7 @@ impl Ranges {
         self.unforked.clear();
         self.unwatched.clear();
         self.unwatched_bytes = 0;
+        self.releasing.clear();
         self.given_back.clear();
         self.fresh.clear();
     }
@@ -434,6 +467,26 @@ fn touch_stack() {
 mod tests {
     use super::*;
 
+    fn moved(ranges: &mut Ranges, from: Span, to: Span) {
+        let record = ranges.record_of(from);
+        ranges.forget(from);
+        ranges.move_to(to, record);
+    }
+
+    #[test]
+    fn what_another_thread_is_given_is_not_released_with_what_was_there() {
+        let mut ranges = crate::all_zero::<Ranges>();
+        ranges.add(Span::new(0, 100));
+        assert!(ranges.converted.insert(Span::new(0, 100)));
+        assert!(ranges.releasing.insert(Span::new(0, 60)));
+        ranges.add(Span::new(20, 30));
+        ranges.forget_released(Span::new(0, 60));
+        assert_eq!([10, 30, 50].map(|address| ranges.known.at(address)), [None; 3]);
+        assert_eq!(ranges.known.at(25), Some(Span::new(20, 30)));
+        assert_eq!(ranges.converted.next(0), Some(Span::new(60, 100)));
+        assert_eq!(ranges.releasing.count(), 0);
+    }
+
     #[test]
     fn what_is_given_back_waits_for_its_slots() {
         let mut ranges = crate::all_zero::<Ranges>();
@@ -473,7 +526,7 @@ mod tests {
         ranges.unlock(Span::new(0, 100));
         assert_eq!(ranges.convertible(Span::new(0, 100)), Span::new(0, 20));
         assert_eq!(ranges.convertible(Span::new(20, 100)), Span::new(40, 100));
-        ranges.move_to(Span::new(20, 40), Span::new(200, 230));
+        moved(&mut ranges, Span::new(20, 40), Span::new(200, 230));
         assert!(ranges.convertible(Span::new(20, 40)).is_empty());
         assert!(ranges.convertible(Span::new(200, 230)).is_empty());
         ranges.unlock(Span::new(200, 230));
@@ -486,13 +539,13 @@ mod tests {
         ranges.add(Span::new(100, 200));
         ranges.converted.insert(Span::new(100, 150));
         ranges.add_unwatched(Span::new(0, 40));
-        ranges.move_to(Span::new(0, 40), Span::new(110, 150));
+        moved(&mut ranges, Span::new(0, 40), Span::new(110, 150));
         assert_eq!(ranges.known.at(110), None);
         assert_eq!(ranges.converted.at(100), Some(Span::new(100, 110)));
         assert_eq!(ranges.given_back.pop(), Some(Span::new(110, 150)));
         assert_eq!(ranges.unwatched_bytes, 40, "it cannot be watched there either");
         // Shared memory is neither.
-        ranges.move_to(Span::new(500, 510), Span::new(150, 160));
+        moved(&mut ranges, Span::new(500, 510), Span::new(150, 160));
         assert_eq!(ranges.known.at(150), None);
     }
 
