@@ -78,7 +78,6 @@ impl Waiting {
 pub(crate) struct Record {
     known: bool,
     unwatched: bool,
-    excluded: bool,
     lasting: bool,
     locked: bool,
 }
@@ -134,10 +133,12 @@ impl Ranges {
         }
     }
 
-    /// Records that the range is locked.
+    /// Records that the range is locked. One that has no room in the tables counts as one that is
+    /// not the program's: the mapping of a file in its place would not be locked.
     pub(crate) fn lock(&mut self, range: Span) {
-        self.excluded.insert(range);
-        self.locks.insert(range);
+        if !self.excluded.insert(range) || !self.locks.insert(range) {
+            self.known.remove(range);
+        }
     }
 
     /// Records that the range is locked no more.
@@ -154,7 +155,6 @@ impl Ranges {
         Record {
             known: self.known.at(range.start).is_some(),
             unwatched: self.unwatched.touches(range),
-            excluded: self.excluded.touches(range),
             lasting: self.lasting.touches(range),
             locked: self.locks.touches(range),
         }
@@ -167,11 +167,8 @@ impl Ranges {
             (false, true) => self.add_unwatched(range),
             (false, false) => self.forget(range),
         }
-        if record.excluded {
-            self.excluded.insert(range);
-        }
         if record.locked {
-            self.locks.insert(range);
+            self.lock(range);
         }
         if record.lasting {
             self.exclude(range);
@@ -531,6 +528,16 @@ mod tests {
         assert!(ranges.convertible(Span::new(200, 230)).is_empty());
         ranges.unlock(Span::new(200, 230));
         assert!(ranges.convertible(Span::new(200, 230)).is_empty());
+    }
+
+    #[test]
+    fn locked_memory_stays_although_the_table_is_full() {
+        let mut ranges = crate::all_zero::<Ranges>();
+        ranges.add(Span::new(0, 10 * EXCLUDED));
+        (0..=EXCLUDED).for_each(|i| ranges.lock(Span::of(i * 4, 2)));
+        assert!(ranges.convertible(Span::of(EXCLUDED * 4, 2)).is_empty());
+        let free = Span::of(EXCLUDED * 4 + 2, 2);
+        assert_eq!(ranges.convertible(free), free);
     }
 
     #[test]
