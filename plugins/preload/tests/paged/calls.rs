@@ -501,6 +501,15 @@ fn protecting() {
     assert_eq!(block.advise(0..PAGES, libc::MADV_DONTDUMP), 0, "asks for plain memory");
     assert_eq!(protect(BOTH), 0);
     assert!(block.has(0..PAGES, 63));
+    // Each part keeps its own protection.
+    let block = evicted(64);
+    // SAFETY: the memory is the test's.
+    let protect = |protection| unsafe { libc::mprotect(block.address(0), 8 * PAGE, protection) };
+    assert_eq!(protect(libc::PROT_NONE), 0);
+    assert_eq!(block.advise(0..PAGES, libc::MADV_DONTDUMP), 0);
+    assert!(block.has(8..PAGES, 64));
+    assert_eq!(protect(BOTH), 0);
+    assert!(block.has(0..PAGES, 64));
 }
 
 static SIGNALS: AtomicU64 = AtomicU64::new(0);

@@ -110,13 +110,37 @@ impl Memory {
         Ok(())
     }
 
-    /// Replaces a piece by plain memory: that at `content`, or new memory.
+    /// Replaces a piece by plain memory: that at `content`, or new memory. After an error, a part
+    /// of it may be replaced, and nothing is protected.
     fn replace(&mut self, piece: Span, content: Option<usize>) -> Result<(), Errno> {
-        let mapping = self.mapping(piece.start);
-        let protection = mapping.ok_or(Errno(libc::EFAULT))?.protection();
+        let mut rest = piece;
+        let mut result = Ok(());
+        while result.is_ok() && !rest.is_empty() {
+            let content = content.map(|content| content + (rest.start - piece.start));
+            result = self.replace_first(rest, content).map(|end| rest.start = end);
+        }
+        if result.is_err() {
+            self.monitor.unprotect(piece);
+        }
+        let done = Span::new(piece.start, rest.start);
+        self.monitor.replaced(done);
+        self.monitor.ranges(|ranges| {
+            ranges.converted.remove(done);
+            ranges.given_back.push(done);
+        });
+        self.keep_from_children(done);
+        result
+    }
+
+    /// Replaces the part of a piece that is in its first mapping: others may have another
+    /// protection. Returns the end of that part.
+    fn replace_first(&mut self, piece: Span, content: Option<usize>) -> Result<usize, Errno> {
+        let mapping = self.mapping(piece.start).ok_or(Errno(libc::EFAULT))?;
+        let part = vmas::span(mapping).and(piece);
+        let protection = mapping.protection();
         let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
         let own = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE | libc::MAP_ANONYMOUS;
-        let (start, length) = (piece.start, piece.length());
+        let (start, length) = (part.start, part.length());
         // SAFETY: the content is that of the piece, or the program dropped it; no write is in
         // progress.
         unsafe {
@@ -128,13 +152,7 @@ impl Memory {
                 None => sys!(libc::SYS_mmap, start, length, protection, own, usize::MAX, 0),
             }
         }?;
-        self.monitor.replaced(piece);
-        self.monitor.ranges(|ranges| {
-            ranges.converted.remove(piece);
-            ranges.given_back.push(piece);
-        });
-        self.keep_from_children(piece);
-        Ok(())
+        Ok(part.end)
     }
 
     /// Merges the mappings of plain memory in the range again, as the program made them.
