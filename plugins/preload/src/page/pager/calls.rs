@@ -4,6 +4,7 @@
 use memweir_abi::preload::page::PageCounter;
 
 use super::memory::Memory;
+use super::pages::Pages;
 use super::protocol::Steps;
 use super::store::Source;
 use crate::maps::Mapping;
@@ -77,13 +78,14 @@ impl Memory {
 
     fn restore_piece(&mut self, piece: Span) -> Result<(), Errno> {
         self.watch_chunks(piece);
+        let before = self.populated(piece).ok_or(Errno(libc::EAGAIN))?;
         if !self.monitor.protect(piece) {
             return Err(Errno(libc::EAGAIN));
         }
         let how = libc::MAP_PRIVATE | libc::MAP_NORESERVE;
         let fresh = sys::map(piece.length(), sys::READ_WRITE, how);
         let done = fresh.and_then(|fresh| {
-            let copied = self.copy_content(piece, fresh);
+            let copied = self.copy_content(piece, &before, fresh);
             let replaced = copied.and_then(|()| self.replace(piece, Some(fresh)));
             replaced.inspect_err(|_| sys::unmap(fresh, piece.length()))
         });
@@ -94,14 +96,18 @@ impl Memory {
         done
     }
 
-    /// Copies the pages of the piece that have content.
-    fn copy_content(&mut self, piece: Span, to: usize) -> Result<(), Errno> {
+    /// Copies the pages of the piece that have content. Those that the kernel has swapped out are
+    /// among the pages that were populated `before` the piece was protected: afterwards, all pages
+    /// that are not there look like them. In copying mode they may do so before, and the helper
+    /// would wait for itself to read one.
+    fn copy_content(&mut self, piece: Span, before: &Pages, to: usize) -> Result<(), Errno> {
         let present = self.in_dram(piece).ok_or(Errno(libc::EAGAIN))?;
-        for page in piece.pages() {
-            let target = to + (page - piece.start);
+        for (number, page) in piece.pages().enumerate() {
+            let target = to + number * PAGE;
+            let populated = present.has(number) || before.has(number) && !self.copies;
             let evicted = self.store.slot(page).filter(|slot| self.residency.is_in_nvm(*slot));
             let copied = match evicted {
-                _ if present.has((page - piece.start) / PAGE) => self.read_to(page, target),
+                _ if populated => self.read_to(page, target),
                 Some(slot) => self.store.read_to(slot, target),
                 None => Ok(()),
             };
@@ -278,23 +284,25 @@ impl Memory {
     /// Fills the slots of a piece's new address and maps them there. The old address stays
     /// protected.
     fn move_content(&mut self, piece: Span, target: Span, like: Mapping) -> Result<(), Errno> {
+        let before = self.populated(piece).ok_or(Errno(libc::EAGAIN))?;
         if !self.monitor.protect(piece) {
             return Err(Errno(libc::EAGAIN));
         }
         self.store.bind(Source::Nvm);
-        let written = self.write_elsewhere(piece, target);
+        let written = self.write_elsewhere(piece, &before, target);
         self.store.bind(Source::Anywhere);
         written?;
         self.map_file(target, like).ok_or(Errno(libc::ENOMEM))
     }
 
-    /// Writes the content of a piece to the slots of its new address.
-    fn write_elsewhere(&mut self, piece: Span, target: Span) -> Result<(), Errno> {
-        for page in piece.pages() {
+    /// Writes the content of a piece to the slots of its new address. For `before` see
+    /// [`copy_content`](Self::copy_content).
+    fn write_elsewhere(&mut self, piece: Span, before: &Pages, target: Span) -> Result<(), Errno> {
+        for (number, page) in piece.pages().enumerate() {
             let slot = self.store.slot(page);
             let known = slot.is_some_and(|slot| self.residency.is_known(slot));
-            let (from, along) = (Span::of(page, PAGE), page - piece.start);
-            if !known && !self.is_present(from) {
+            let (from, along) = (Span::of(page, PAGE), number * PAGE);
+            if !known && !before.has(number) && !self.is_present(from) {
                 continue;
             }
             if !self.store.write_out(from, target.start + along) {
