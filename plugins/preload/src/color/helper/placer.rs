@@ -160,7 +160,9 @@ impl Placer {
             }
             None => true,
         };
-        if !placed && uffd.copy(page, colored).is_ok() {
+        // Not from the page of the pool: if that was moved away already, the helper would wait for
+        // itself.
+        if !placed && uffd.copy(page, recycle::ZEROS.as_ptr() as usize).is_ok() {
             start.counters.add(Counter::Failed, 1);
         }
         give_back(colored, PAGE);
@@ -176,6 +178,48 @@ impl Placer {
             && sys::protect(self.scratch, 2 * PAGE, mapping.protection()).is_ok()
             && uffd.shift(page, stage, PAGE).is_ok();
         let _ = sys::protect(self.scratch, 2 * PAGE, sys::READ_WRITE);
+        if !moved {
+            give_back(stage, PAGE);
+        }
         moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_abi::preload::Order;
+
+    use super::*;
+    use crate::color::counters::Counters;
+    use crate::control;
+
+    #[test]
+    fn a_page_that_was_given_for_another_fault_is_left_alone() {
+        let order = "offset=0;bank=2000;colors=0-1;shortage=spill;delivery=move;pool=1;limit=0;\
+                     counters=";
+        let order: Order = order.parse().unwrap();
+        let start = Start::of(&order, control::create().unwrap(), Counters::NONE).unwrap();
+        let mut placer = crate::all_zero::<Placer>();
+        let ready = placer.prepare(&start).and_then(|()| {
+            let (uffd, pagemap) = (placer.uffd, placer.pagemap);
+            placer.supply.pool.prepare(Delivery::Move, uffd, &pagemap, 1)
+        });
+        if ready.is_err() {
+            return memweir_test_support::skip!(Privilege, "pages are moved by root only");
+        }
+        let (uffd, pagemap) = (placer.uffd, placer.pagemap);
+        let colored = placer.supply.pool.ranges()[0];
+        // Pages of the pool get there through the scratch area only.
+        let code = sys::READ_WRITE | libc::PROT_EXEC;
+        let page = sys::map(PAGE, code, libc::MAP_PRIVATE).unwrap();
+        uffd.register(page, PAGE, MISSING).unwrap();
+        for place in [colored, page] {
+            uffd.copy(place, recycle::ZEROS.as_ptr() as usize).unwrap();
+        }
+        // Two threads have touched it at the same time.
+        assert_eq!(placer.deliver(&start, page, colored, 1, &start.set), 0);
+        let stage = placer.scratch + PAGE;
+        assert!([colored, stage].iter().all(|place| pagemap.entry(*place).is_empty()));
+        sys::unmap(page, PAGE);
     }
 }
