@@ -2,8 +2,9 @@
 
 use crate::{memory, sys};
 
-/// Size of the text buffer. Programs have hundreds of mappings of about a hundred bytes.
-const TEXT: usize = 1 << 20;
+/// Size of the text buffer, of which only the used part takes memory. The kernel allows 65,530
+/// mappings unless it is told otherwise, of about a hundred bytes each.
+const TEXT: usize = 8 << 20;
 
 /// Identity of a mapped file as the kernel reports it for a mapping; that of `fstat` may differ.
 /// All zero means no file.
@@ -150,5 +151,18 @@ mod tests {
         assert_eq!(file, FileId { device: 8 | 0x1a << 32, inode: 52 });
         assert!(!anonymous(b"7f0000000000-7f0000001000 r-xp 00000000 00:00 0 [vdso]"));
         assert_eq!(parse(b"nonsense"), None);
+    }
+
+    #[test]
+    fn the_last_of_many_mappings_is_found() {
+        const MAPPINGS: usize = 65_530;
+        let mut maps = crate::all_zero::<Maps>();
+        for start in (0..MAPPINGS).map(|mapping| mapping << 13) {
+            let (end, file) = (start + 0x1000, "08:01 1234567    /usr/lib/x86_64-linux-gnu/a.so.1");
+            let line = format!("{start:012x}-{end:012x} rw-p 00000000 {file}\n");
+            maps.text[maps.length..][..line.len()].copy_from_slice(line.as_bytes());
+            maps.length += line.len();
+        }
+        assert!(maps.find((MAPPINGS - 1) << 13).is_some());
     }
 }
