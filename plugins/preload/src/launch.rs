@@ -163,5 +163,66 @@ pub(crate) fn same_program(control: &Control, main: i32) -> bool {
     // SAFETY: reads a word of the other process into ours.
     let read =
         unsafe { sys!(libc::SYS_process_vm_readv, main, local.as_ptr(), 1, remote.as_ptr(), 1, 0) };
-    read.is_ok() && cookie == mine
+    match read {
+        Ok(_) => cookie == mine,
+        // The kernel looks for the memory at the first thread, which may end before others.
+        Err(Errno(libc::ESRCH)) => has_threads(main),
+        Err(_) => false,
+    }
+}
+
+/// Returns true if any thread of the process runs.
+fn has_threads(process: i32) -> bool {
+    // SAFETY: creates a descriptor.
+    let Ok(fd) = (unsafe { sys!(libc::SYS_pidfd_open, process, 0) }) else { return false };
+    let mut file = libc::pollfd { fd: fd as i32, events: libc::POLLIN, revents: 0 };
+    // SAFETY: the kernel writes the result.
+    let ended = unsafe { sys!(libc::SYS_poll, &raw mut file, 1, 0) };
+    sys::close(fd as i32);
+    ended == Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_void;
+
+    use super::*;
+
+    extern "C" fn waits(_: *mut c_void) -> *mut c_void {
+        loop {
+            // SAFETY: waits for a signal.
+            unsafe { libc::pause() };
+        }
+    }
+
+    #[test]
+    fn a_program_runs_until_its_last_thread_has_ended() {
+        let control = crate::all_zero::<Control>();
+        control.cookie.store(77, Ordering::Relaxed);
+        // SAFETY: the child starts a thread, and ends the one that it has.
+        let child = unsafe {
+            let child = libc::fork();
+            if child == 0 {
+                let mut thread = 0;
+                let no_attributes = std::ptr::null();
+                libc::pthread_create(&mut thread, no_attributes, waits, std::ptr::null_mut());
+                libc::syscall(libc::SYS_exit, 0);
+            }
+            child
+        };
+        let ended = || {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
+            stat.contains(") Z ")
+        };
+        while !ended() {
+            std::thread::yield_now();
+        }
+        assert!(same_program(&control, child), "it has another thread");
+        // SAFETY: ends and releases the child.
+        unsafe {
+            libc::kill(child, libc::SIGKILL);
+            assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child);
+        }
+        assert!(!same_program(&control, child));
+    }
 }
