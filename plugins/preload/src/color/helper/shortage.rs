@@ -54,8 +54,12 @@ impl Queue {
 }
 
 impl Helper {
-    /// Does what the order requests for a shortage of pages.
+    /// Does what the order requests for a shortage of pages, unless the page is there: it may have
+    /// come for another thread that touched it, or have been away while it was mended.
     pub(super) fn shortage(&mut self, start: &Start, page: usize, thread: u32) {
+        if !self.placer.pagemap.entry(page).is_empty() {
+            return self.placer.uffd.wake(page);
+        }
         match start.shortage {
             Shortage::Spill => self.spill(start, page),
             Shortage::Refuse => self.refuse(start, page, thread),
@@ -123,5 +127,30 @@ impl Helper {
         }
         let now = sys::micros();
         self.queue.retry_at = now + ((now - begun) * 10).clamp(PAUSES.0, PAUSES.1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use memweir_abi::preload::Order;
+
+    use super::*;
+    use crate::color::counters::Counters;
+    use crate::control;
+
+    #[test]
+    fn no_access_to_a_page_that_is_there_is_refused() {
+        let order = "offset=0;bank=2000;colors=0-1;shortage=refuse;delivery=recycle;pool=1;\
+                     limit=0;counters=";
+        let order: Order = order.parse().unwrap();
+        let start = Start::of(&order, control::create().unwrap(), Counters::NONE).unwrap();
+        let mut helper = crate::all_zero::<Helper>();
+        if helper.placer.prepare(&start).is_err() {
+            return memweir_test_support::skip!(Privilege, "no userfaultfd");
+        }
+        let page = [7u64; PAGE / 8];
+        // No thread has this number.
+        helper.shortage(&start, page.as_ptr() as usize & !(PAGE - 1), i32::MAX as u32);
+        assert_eq!(helper.refused, (0, 0));
     }
 }
