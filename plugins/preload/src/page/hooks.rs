@@ -19,6 +19,12 @@ fn pages(start: usize, length: usize) -> Span {
     Span::of(start, length.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX - start))
 }
 
+/// Returns the pages that the bytes lie in, as the kernel understands calls that lock them.
+fn pages_of(bytes: usize, length: usize) -> Span {
+    let within = bytes % PAGE;
+    pages(bytes - within, length.saturating_add(within))
+}
+
 /// Sends a request to the helper, and tries again if too many wait; `None` if there is no helper.
 fn ask(ask: Ask, range: Span, more: [usize; 3]) -> Option<usize> {
     let control = control::get()?;
@@ -269,6 +275,8 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
     let range = pages(address, length);
     let call = |advice: c_int| sys::advise(address, length, advice).map(|()| 0);
     match advice {
+        // The kernel refuses it.
+        _ if !address.is_multiple_of(PAGE) => done(call(advice)),
         libc::MADV_DONTNEED | libc::MADV_FREE | sys::MADV_DONTNEED_LOCKED => {
             // The helper must not copy pages that vanish; pages that it has copied are in the file.
             let (filed, result) = changing(|| {
@@ -399,11 +407,11 @@ fn unlocked(range: Span) {
 
 extern "C" fn mlock(address: usize, length: usize) -> c_int {
     // SAFETY: the program's own call.
-    lock(pages(address, length), || unsafe { sys!(libc::SYS_mlock, address, length) })
+    lock(pages_of(address, length), || unsafe { sys!(libc::SYS_mlock, address, length) })
 }
 
 extern "C" fn mlock2(address: usize, length: usize, flags: u32) -> c_int {
-    let range = pages(address, length);
+    let range = pages_of(address, length);
     // SAFETY: the program's own call.
     lock(range, || unsafe { sys!(libc::SYS_mlock2, address, length, flags) })
 }
@@ -412,7 +420,7 @@ extern "C" fn munlock(address: usize, length: usize) -> c_int {
     // SAFETY: the program's own call.
     let result = unsafe { sys!(libc::SYS_munlock, address, length) };
     if result.is_ok() {
-        unlocked(pages(address, length));
+        unlocked(pages_of(address, length));
     }
     done(result)
 }
@@ -441,7 +449,7 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
     if let Some((start, length)) = unsafe { uffd::registered(request, argument) }
         && has_helper()
     {
-        let range = Span::of(start, length);
+        let range = pages_of(start, length);
         // The program handles page faults of this range itself, and the kernel allows only one
         // handler.
         with_ranges(|ranges| ranges.exclude(range));

@@ -130,6 +130,7 @@ pub(crate) fn program() {
     moving_while_memory_leaves();
     locking();
     locks_outlive_moves_and_advice();
+    calling_within_a_page();
     advising();
     advice_outlives_locks_and_moves();
     guarding();
@@ -288,6 +289,29 @@ fn locks_outlive_moves_and_advice() {
     assert!(moved.has(0..PAGES, 33) && moved.is_zero(PAGES..2 * PAGES) && other.has(0..PAGES, 34));
     moved.unmap();
     other.unmap();
+}
+
+/// The pages behind bytes within a page that are locked, or would be advised about if the kernel
+/// did not refuse that, leave DRAM like any other memory.
+fn calling_within_a_page() {
+    let block = Block::new(PAGES);
+    block.write(37);
+    let bytes = (block.0 + 8 * PAGE + 24) as *mut c_void;
+    // SAFETY: the memory is the test's.
+    let advised = unsafe { libc::madvise(bytes, 16, libc::MADV_DONTDUMP) };
+    assert_eq!((advised, errno()), (-1, libc::EINVAL));
+    // SAFETY: as above.
+    if unsafe { libc::mlock(bytes, 16) } != 0 {
+        return memweir_test_support::skip!(Privilege, "mlock: errno {}", errno());
+    }
+    let (page, behind) = (Block(block.0 + 8 * PAGE, 1), Block(block.0 + 9 * PAGE, PAGES - 9));
+    behind.evict();
+    assert_eq!(page.in_dram(), 1, "it is locked");
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::munlock(bytes, 16) }, 0);
+    page.evict();
+    assert!(block.has(0..PAGES, 37));
+    block.unmap();
 }
 
 /// Locks all memory, evicted and plain, and unlocks it again.
