@@ -2,7 +2,8 @@
 //! program and writes to them later, behind the page table. A page that is evicted meanwhile would
 //! not get the data.
 //!
-//! * Buffers that are registered with an io_uring are held for as long as the io_uring exists.
+//! * Buffers that are registered with an io_uring are held for as long as the io_uring exists. So
+//!   are rings of buffers and regions in memory of the program, from which the kernel reads.
 //! * A read from a file opened with `O_DIRECT` holds the pages until the device has written them.
 //!
 //! The kernel does not reveal which pages are held, so these two calls fail as they do if there is
@@ -36,9 +37,12 @@ const ARGUMENTS: u32 = 16;
 
 const X86_64: u32 = 0xc000_003e;
 
-/// Operations of `io_uring_register` that hold memory: two that register buffers, and one that
-/// copies registered buffers.
-const REGISTER_BUFFERS: [u32; 3] = [0, 15, 30];
+/// Operations of `io_uring_register` that hold memory: two that register buffers, one that copies
+/// registered buffers, and those that register a ring of buffers, an area for the packets of a
+/// network device, and a region.
+const HOLDING: [u32; 6] = [0, 15, 30, 22, 32, 34];
+/// Added to the operation if the io_uring is named by the number under which it is registered.
+const BY_NUMBER: u32 = 1 << 31;
 
 const fn step(code: u16, yes: u8, no: u8, number: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: yes, jf: no, k: number }
@@ -48,23 +52,27 @@ const fn argument(number: u32) -> libc::sock_filter {
     step(LOAD_WORD, 0, 0, ARGUMENTS + 8 * number)
 }
 
-const PROGRAM: [libc::sock_filter; 38] = [
+const PROGRAM: [libc::sock_filter; 42] = [
     step(LOAD_WORD, 0, 0, ARCHITECTURE),
-    step(JUMP_EQUAL, 0, 33, X86_64),
+    step(JUMP_EQUAL, 0, 37, X86_64),
     step(LOAD_WORD, 0, 0, NUMBER),
     step(JUMP_EQUAL, 7, 0, libc::SYS_io_uring_register as u32),
-    step(JUMP_EQUAL, 11, 0, libc::SYS_openat as u32),
-    step(JUMP_EQUAL, 12, 0, libc::SYS_open as u32),
-    step(JUMP_EQUAL, 15, 0, libc::SYS_fcntl as u32),
-    step(JUMP_EQUAL, 29, 0, libc::SYS_openat2 as u32),
-    step(JUMP_EQUAL, 19, 0, libc::SYS_madvise as u32),
-    step(JUMP_EQUAL, 16, 0, libc::SYS_process_madvise as u32),
+    step(JUMP_EQUAL, 15, 0, libc::SYS_openat as u32),
+    step(JUMP_EQUAL, 16, 0, libc::SYS_open as u32),
+    step(JUMP_EQUAL, 19, 0, libc::SYS_fcntl as u32),
+    step(JUMP_EQUAL, 33, 0, libc::SYS_openat2 as u32),
+    step(JUMP_EQUAL, 23, 0, libc::SYS_madvise as u32),
+    step(JUMP_EQUAL, 20, 0, libc::SYS_process_madvise as u32),
     step(RETURN, 0, 0, ALLOW),
     // io_uring_register: the operation is the second argument.
     argument(1),
-    step(JUMP_EQUAL, 23, 0, REGISTER_BUFFERS[0]),
-    step(JUMP_EQUAL, 22, 0, REGISTER_BUFFERS[1]),
-    step(JUMP_EQUAL, 21, 0, REGISTER_BUFFERS[2]),
+    step(AND, 0, 0, !BY_NUMBER),
+    step(JUMP_EQUAL, 26, 0, HOLDING[0]),
+    step(JUMP_EQUAL, 25, 0, HOLDING[1]),
+    step(JUMP_EQUAL, 24, 0, HOLDING[2]),
+    step(JUMP_EQUAL, 23, 0, HOLDING[3]),
+    step(JUMP_EQUAL, 22, 0, HOLDING[4]),
+    step(JUMP_EQUAL, 21, 0, HOLDING[5]),
     step(RETURN, 0, 0, ALLOW),
     // openat, open: the flags are the third argument, and the second.
     argument(2),
@@ -97,7 +105,7 @@ const PROGRAM: [libc::sock_filter; 38] = [
 /// Installs the filter, unless it is inherited already. Returns false if the process may not.
 pub(crate) fn install() -> bool {
     // SAFETY: with this descriptor the kernel does nothing; the filter fails in its own way.
-    let tried = unsafe { sys!(libc::SYS_io_uring_register, u32::MAX, REGISTER_BUFFERS[0], 0, 0) };
+    let tried = unsafe { sys!(libc::SYS_io_uring_register, u32::MAX, HOLDING[0], 0, 0) };
     if tried == Err(Errno(libc::ENOMEM)) {
         return true;
     }
@@ -148,11 +156,16 @@ mod tests {
         let enosys = FAIL_WITH | libc::ENOSYS as u32;
         let (advise, advise_all) = (libc::SYS_madvise, libc::SYS_process_madvise);
         let drop = libc::MADV_DONTNEED as u32;
-        let cases: [(i64, &[u32], u32); 22] = [
+        let cases: [(i64, &[u32], u32); 27] = [
             (register, &[9, 0, 0], enomem),
             (register, &[9, 15, 0], enomem),
             (register, &[9, 30, 0], enomem),
+            (register, &[9, 22, 0], enomem),
+            (register, &[9, 34, 0], enomem),
+            (register, &[9, BY_NUMBER, 0], enomem),
+            (register, &[9, 15 | BY_NUMBER, 0], enomem),
             (register, &[9, 2, 0], ALLOW),
+            (register, &[9, 23 | BY_NUMBER, 0], ALLOW),
             (libc::SYS_openat, &[0, direct, direct | both], einval),
             (libc::SYS_openat, &[0, 0, direct | read], einval),
             (libc::SYS_openat, &[0, direct, both], ALLOW),
