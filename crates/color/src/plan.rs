@@ -1,5 +1,7 @@
 //! Turns a map and the requested colors into the order for the preload library.
 
+use std::collections::BTreeMap;
+
 use memweir_abi::preload::{Delivery, MAX_PRELOAD_COLORS, Order, Shortage};
 use memweir_core::Bytes;
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring, Span};
@@ -65,14 +67,23 @@ impl Request {
     }
 
     /// Refuses a pool that no search can fill with `available` memory: a search holds half of that,
-    /// in which all bank colors have equal shares.
+    /// in which all bank colors have equal shares, and so have all pairs of a bank and a cache
+    /// color that some pages have.
     ///
     /// # Errors
     /// The largest pool.
     pub(crate) fn pool_fits(&self, order: &Order, available: Bytes) -> Result<(), Refusal> {
         let page = 1 << BASE_PAGE_BITS;
-        let share = order.colors.iter().count() as u64;
-        let most = available.0 / page / 2 * share / u64::from(order.coloring.colors());
+        let (banks, colors) = (&order.coloring, &order.colors);
+        let (share, all) = match &order.cache {
+            Some((cache, caches)) => {
+                let all = u64::from(banks.colors()) * u64::from(cache.colors());
+                let shared = banks.span().intersection(cache.span());
+                (meeting(banks, colors, cache, caches), all >> shared.dimension())
+            }
+            None => (colors.iter().count() as u64, u64::from(banks.colors())),
+        };
+        let most = available.0 / page / 2 * share / all;
         if self.pool_pages <= most {
             return Ok(());
         }
@@ -143,14 +154,28 @@ impl CacheColors {
     }
 }
 
-/// Refuses sets of bank and cache colors that exclude each other: where the spans overlap (bpm
-/// Fig. 3), a bank color fixes bits of the cache color.
+/// Refuses sets of bank and cache colors that exclude each other.
 fn meet(
     bank: &Coloring,
     banks: &ColorSet,
     cache: &Coloring,
     caches: &ColorSet,
 ) -> Result<(), Refusal> {
+    if meeting(bank, banks, cache, caches) > 0 {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        format!("no page has one of the bank colors {banks} and one of the cache colors {caches}"),
+        format!(
+            "{} functions of the address decide both; choose cache colors that agree in them",
+            bank.span().intersection(cache.span()).dimension()
+        ),
+    ))
+}
+
+/// Returns the number of pairs of these bank and cache colors that some pages have: where the spans
+/// overlap (bpm Fig. 3), a bank color fixes bits of the cache color.
+fn meeting(bank: &Coloring, banks: &ColorSet, cache: &Coloring, caches: &ColorSet) -> u64 {
     let shared: Span = bank.span().intersection(cache.span());
     // A color as the value of each shared function: a sum of the coloring's own functions.
     let part = |coloring: &Coloring, color: u32| -> u64 {
@@ -167,17 +192,9 @@ fn meet(
         };
         shared.basis().iter().enumerate().map(|(i, f)| value(f.0) << i).sum()
     };
-    let of_banks: std::collections::BTreeSet<u64> = banks.iter().map(|c| part(bank, c.0)).collect();
-    if caches.iter().any(|color| of_banks.contains(&part(cache, color.0))) {
-        return Ok(());
-    }
-    Err(Refusal::new(
-        format!("no page has one of the bank colors {banks} and one of the cache colors {caches}"),
-        format!(
-            "{} functions of the address decide both; choose cache colors that agree in them",
-            shared.dimension()
-        ),
-    ))
+    let mut banks_of = BTreeMap::<u64, u64>::new();
+    banks.iter().for_each(|color| *banks_of.entry(part(bank, color.0)).or_default() += 1);
+    caches.iter().filter_map(|color| banks_of.get(&part(cache, color.0))).sum()
 }
 
 #[cfg(test)]
@@ -221,6 +238,16 @@ mod tests {
         assert_eq!(fits(1 << 18, "0-7"), Ok(()));
         assert_eq!(fits((1 << 18) + 1, "0-7"), Err(Some("`--pool 1024M` is the most".into())));
         assert_eq!(fits(1 << 20, "0-31"), Ok(()));
+        // One of 32 bank and one of 128 cache colors, which agree in three bits: a part in 512.
+        let with_cache = |pool_pages| {
+            let cache = CacheGeometry::new(Bytes(8 << 20), 16);
+            let cache = Some(CacheColors { cache, colors: "0".parse().unwrap() });
+            let request = Request { pool_pages, cache, ..request("0") };
+            let order = request.order(String::new()).unwrap();
+            request.pool_fits(&order, Bytes(8 << 30)).map_err(|refusal| refusal.help)
+        };
+        assert_eq!(with_cache(2048), Ok(()));
+        assert_eq!(with_cache(2049), Err(Some("`--pool 8M` is the most".into())));
     }
 
     #[test]
