@@ -76,12 +76,12 @@ fn start_helper(start: Start) -> Result<(), Errno> {
 extern "C" fn before_fork() {
     if let Some(control) = control::get() {
         // Undone in the parent; in the child, the word is wiped.
-        while control.is_ready() && !control.enter() {}
+        while control.may_move() && !control.enter() {}
     }
 }
 
 extern "C" fn in_parent() {
-    if let Some(control) = control::get().filter(|control| control.is_ready()) {
+    if let Some(control) = control::get().filter(|control| control.may_move()) {
         control.forks.fetch_add(1, Ordering::Relaxed);
         control.leave();
     }

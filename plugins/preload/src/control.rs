@@ -136,6 +136,11 @@ impl Control {
         self.state.load(Ordering::Acquire) == READY
     }
 
+    /// Returns true if a helper may move pages. In a forked child it begins before it answers.
+    pub(crate) fn may_move(&self) -> bool {
+        (STARTED..GONE).contains(&self.state.load(Ordering::Acquire))
+    }
+
     /// Sets the state and wakes the threads that wait for it.
     pub(crate) fn announce(&self, state: u32) {
         self.state.store(state, Ordering::Release);
@@ -176,7 +181,7 @@ impl Control {
     /// microsecond must neither be forked without its content, nor come back after it was released.
     /// Returns true if [`leave`](Self::leave) must follow.
     pub(crate) fn enter(&self) -> bool {
-        if !self.is_ready() {
+        if !self.may_move() {
             return false;
         }
         let mut waited = 0u32;
@@ -299,5 +304,24 @@ impl Control {
                 return Some(slot);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_wait_for_a_helper_that_does_not_answer_yet() {
+        let control = crate::all_zero::<Control>();
+        assert!(!control.enter(), "there is none");
+        control.announce(STARTED);
+        assert!(control.enter());
+        assert!(!control.close_gate(), "a mapping changes");
+        control.leave();
+        assert!(control.close_gate());
+        control.open_gate();
+        control.announce(GONE);
+        assert!(!control.enter());
     }
 }
