@@ -351,6 +351,8 @@ impl Space {
         // SAFETY: the lock is held.
         let ranges = unsafe { &mut *self.ranges.get() };
         if self.here.known.swap(1, Ordering::AcqRel) == 0 {
+            // A child inherits no locks.
+            self.locked.store(false, Ordering::Release);
             self.find_anew(ranges);
         }
         let result = look(ranges);
@@ -611,6 +613,14 @@ mod tests {
         assert_eq!(ranges.known.at(0x7f00_0000_0000), pages(0, 3));
         assert_eq!(ranges.known.at(0x7f00_0000_4000), pages(4, 5));
         assert!(ranges.excluded.at(5).is_none() && ranges.fresh.is_empty());
+    }
+
+    #[test]
+    fn a_child_inherits_no_locks() {
+        let space = crate::all_zero::<Space>();
+        space.locked.store(true, Ordering::Release);
+        space.with(|ranges| assert!(ranges.locks.next(0).is_none()));
+        assert!(!space.is_locked());
     }
 
     #[test]
