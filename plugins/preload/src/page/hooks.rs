@@ -296,10 +296,13 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
         | libc::MADV_MERGEABLE
         | libc::MADV_DONTDUMP
         | sys::MADV_GUARD_INSTALL => {
-            with_ranges(|ranges| {
-                if ranges.known.touches(range) {
-                    ranges.exclude(range);
-                }
+            // While the helper puts nothing into the file that it found free.
+            changing(|| {
+                with_ranges(|ranges| {
+                    if ranges.known.touches(range) {
+                        ranges.exclude(range);
+                    }
+                });
             });
             if in_file(range) {
                 ask(Ask::Restore, range, [0; 3]);

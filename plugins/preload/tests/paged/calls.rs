@@ -132,6 +132,7 @@ pub(crate) fn program() {
     locks_outlive_moves_and_advice();
     calling_within_a_page();
     advising();
+    advising_while_memory_leaves();
     advice_outlives_locks_and_moves();
     guarding();
     keeping_from_children();
@@ -210,10 +211,9 @@ pub(crate) fn moving() {
     assert!(array.iter().enumerate().all(|(i, value)| i as u64 == *value));
 }
 
-/// Moves memory that is plain, and may be put into the file at that moment because another thread
-/// writes all the time.
-fn moving_while_memory_leaves() {
-    const AT_ONCE: u64 = 20;
+/// Does the work, which must succeed, while another thread writes all the time, so that other
+/// memory is put into the file at any moment.
+fn while_memory_leaves(work: impl FnOnce() -> bool) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -225,22 +225,40 @@ fn moving_while_memory_leaves() {
             }
             ballast.unmap();
         });
-        let moved = |salt: u64| {
-            let block = Block::new(PAGES);
-            block.write(salt);
-            block.resized(2 * PAGES)
-        };
-        let kept = (0..30).all(|round| {
-            let salts = round * AT_ONCE..(round + 1) * AT_ONCE;
-            let blocks: Vec<Block> = salts.clone().map(moved).collect();
-            let whole = |(block, salt): (&Block, u64)| block.has(0..PAGES, salt);
-            let kept = blocks.iter().zip(salts).all(whole);
-            blocks.into_iter().for_each(Block::unmap);
-            kept
-        });
+        let succeeded = work();
         done.store(true, Ordering::Relaxed);
-        assert!(kept);
+        assert!(succeeded);
     });
+}
+
+fn moving_while_memory_leaves() {
+    const AT_ONCE: u64 = 20;
+    let moved = |salt: u64| {
+        let block = Block::new(PAGES);
+        block.write(salt);
+        block.resized(2 * PAGES)
+    };
+    let keeps = |round: u64| {
+        let salts = round * AT_ONCE..(round + 1) * AT_ONCE;
+        let blocks: Vec<Block> = salts.clone().map(moved).collect();
+        let whole = |(block, salt): (&Block, u64)| block.has(0..PAGES, salt);
+        let kept = blocks.iter().zip(salts).all(whole);
+        blocks.into_iter().for_each(Block::unmap);
+        kept
+    };
+    while_memory_leaves(|| (0..30).all(keeps));
+}
+
+/// The kernel refuses this advice for mappings of a file.
+fn advising_while_memory_leaves() {
+    let accepts = |salt: u64| {
+        let block = Block::new(PAGES);
+        block.write(salt);
+        let advised = block.advise(0..PAGES, libc::MADV_WIPEONFORK) == 0;
+        block.unmap();
+        advised
+    };
+    while_memory_leaves(|| (0..600).all(accepts));
 }
 
 /// Locks the first pages; returns false, and reports a skip, if that is not permitted.
