@@ -57,10 +57,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Takes the request, once: a thread that locks all memory touches every doorbell again. For
-    /// the helper.
-    pub(crate) fn take(&self) -> u32 {
-        self.ask.swap(NOTHING, Ordering::AcqRel)
+    /// Takes the request, once: a thread that locks all memory touches every doorbell again, and
+    /// must not change an answer. The other words belong to the request from then on. For the
+    /// helper.
+    pub(crate) fn take(&self) -> Option<u32> {
+        let ask = self.ask.swap(NOTHING, Ordering::AcqRel);
+        (ask != NOTHING).then_some(ask)
     }
 }
 
@@ -310,6 +312,14 @@ impl Control {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_request_is_taken_once() {
+        let request = Request::default();
+        assert_eq!(request.take(), None);
+        request.ask.store(Ask::Move as u32, Ordering::Release);
+        assert_eq!([request.take(), request.take()], [Some(Ask::Move as u32), None]);
+    }
 
     #[test]
     fn mappings_wait_for_a_helper_that_does_not_answer_yet() {

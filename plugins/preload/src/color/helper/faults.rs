@@ -38,9 +38,10 @@ impl Helper {
     }
 
     fn request(&mut self, start: &Start, request: &Request) {
+        let Some(ask) = request.take() else { return };
         let from = request.start.load(Ordering::Relaxed);
         let length = request.length.load(Ordering::Relaxed);
-        match request.take() {
+        match ask {
             ask if ask == Ask::Watch as u32 => {
                 let _ = self.placer.uffd.register(from, length, MISSING);
                 let _ = sys::lock_on_fault(from, length);

@@ -108,11 +108,12 @@ impl Pager {
     }
 
     fn serve_request(&mut self, request: &Request) {
+        let Some(ask) = request.take() else { return };
         let memory = &mut self.memory;
         let range =
             Span::of(request.start.load(Ordering::Relaxed), request.length.load(Ordering::Relaxed));
         let more = request.more.each_ref().map(|word| word.load(Ordering::Relaxed));
-        let answer = match request.take() {
+        let answer = match ask {
             ask if ask == Ask::Watch as u32 => {
                 memory.monitor.watch(range);
                 Ok(0)
