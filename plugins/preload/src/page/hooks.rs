@@ -38,6 +38,12 @@ fn ask(ask: Ask, range: Span, more: [usize; 3]) -> Option<usize> {
     None
 }
 
+/// Returns what the helper answered: a value, or an error as the kernel would return it.
+fn result_of(answer: usize) -> Result<usize, Errno> {
+    let error = (answer as isize).wrapping_neg();
+    if (1..4096).contains(&error) { Err(Errno(error as i32)) } else { Ok(answer) }
+}
+
 fn has_helper() -> bool {
     control::get().is_some_and(Control::is_ready)
 }
@@ -222,8 +228,7 @@ fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usiz
     let Some(answer) = ask(Ask::Move, range, [length, flags as usize, to]) else {
         return address_of(copied(range, length, flags, to));
     };
-    let error = -(answer as isize);
-    address_of(if (1..4096).contains(&error) { Err(Errno(error as i32)) } else { Ok(answer) })
+    address_of(result_of(answer))
 }
 
 /// Performs the call itself, and updates the known ranges.
@@ -279,14 +284,17 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
         _ if !address.is_multiple_of(PAGE) => done(call(advice)),
         libc::MADV_DONTNEED | libc::MADV_FREE | sys::MADV_DONTNEED_LOCKED => {
             // The helper must not copy pages that vanish; pages that it has copied are in the file.
-            let (filed, result) = changing(|| {
+            let (filed, mut result) = changing(|| {
                 let filed = in_file(range);
                 let free = filed && advice == libc::MADV_FREE;
                 (filed, call(if free { libc::MADV_DONTNEED } else { advice }))
             });
             // Otherwise the next read would find the evicted content.
-            if filed && !matches!(result, Err(Errno(libc::EINVAL))) && !discard(range) {
-                discard_alone(range);
+            if filed && !matches!(result, Err(Errno(libc::EINVAL))) {
+                match ask(Ask::Discard, range, [0; 3]) {
+                    Some(answer) => result = result.and(result_of(answer)),
+                    None => discard_alone(range),
+                }
             }
             done(result)
         }
@@ -327,10 +335,6 @@ fn advise_about_forks(range: Span, advice: c_int) -> Result<usize, Errno> {
         });
         Ok(0)
     })
-}
-
-fn discard(range: Span) -> bool {
-    ask(Ask::Discard, range, [0; 3]).is_some()
 }
 
 /// Without a helper: maps new memory over the parts that are in the file.
@@ -480,4 +484,18 @@ pub(crate) fn install() {
         (c"execve", start::execve as *const () as usize),
     ];
     patch::install(&hooks);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_value_or_an_error() {
+        let error = |errno: i32| -(errno as isize) as usize;
+        assert_eq!(result_of(error(libc::ENOMEM)), Err(Errno(libc::ENOMEM)));
+        assert_eq!([0, 0x7fff_f7ff_f000].map(result_of), [Ok(0), Ok(0x7fff_f7ff_f000)]);
+        // A drop that the kernel has done has failed if the helper has not.
+        assert_eq!(Ok(0).and(result_of(error(libc::EAGAIN))), Err(Errno(libc::EAGAIN)));
+    }
 }
