@@ -220,6 +220,8 @@ impl Converter {
         let pages = self.copy_out(range, before, memory);
         let replaced = pages.filter(|_| memory.map_file(range, like).is_some());
         if replaced.is_none() {
+            // The memory stays plain, whatever was written.
+            memory.clear(range);
             memory.monitor.unprotect(range);
             return None;
         }
@@ -240,7 +242,6 @@ impl Converter {
         let nanos = sys::nanos() - begun;
         memory.store.bind(Source::Anywhere);
         if !written {
-            memory.store.punch(range);
             return None;
         }
         if pages.count() == CLUSTER {
