@@ -86,8 +86,8 @@ impl Memory {
         let fresh = sys::map(piece.length(), sys::READ_WRITE, how);
         let done = fresh.and_then(|fresh| {
             let copied = self.copy_content(piece, &before, fresh);
-            let replaced = copied.and_then(|()| self.replace(piece, Some(fresh)));
-            replaced.inspect_err(|_| sys::unmap(fresh, piece.length()))
+            copied.inspect_err(|_| sys::unmap(fresh, piece.length()))?;
+            self.replace(piece, Some(fresh))
         });
         match done {
             Ok(()) => self.tally.add(PageCounter::MovedBytes, piece.length()),
@@ -117,7 +117,7 @@ impl Memory {
     }
 
     /// Replaces a piece by plain memory: that at `content`, or new memory. After an error, a part
-    /// of it may be replaced, and nothing is protected.
+    /// of it may be replaced, nothing is protected, and the rest of `content` is unmapped.
     fn replace(&mut self, piece: Span, content: Option<usize>) -> Result<(), Errno> {
         let mut rest = piece;
         let mut result = Ok(());
@@ -127,6 +127,10 @@ impl Memory {
         }
         if result.is_err() {
             self.monitor.unprotect(piece);
+            if let Some(content) = content {
+                // Only the rest: the program may have got the addresses of what has left already.
+                sys::unmap(content + (rest.start - piece.start), rest.length());
+            }
         }
         let done = Span::new(piece.start, rest.start);
         self.monitor.replaced(done);
