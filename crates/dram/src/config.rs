@@ -13,7 +13,7 @@ use memweir_core::address_map::AddressMap;
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Cycles};
 
-use crate::spec::{BankRefresh, MemorySpec};
+use crate::spec::{BankRefresh, MemorySpec, Organization};
 
 /// A memory system: channels that are alike, each with its own controller (or one per sub-channel).
 #[derive(Clone, Debug)]
@@ -147,14 +147,9 @@ impl MemoryConfig {
         let Some((first, others)) = self.ranks.split_first() else {
             return Err((Setting::Ranks, Refusal::new("a channel without ranks", "at least one")));
         };
-        if !self.ranks.len().is_power_of_two() || self.ranks.len() > 16 {
-            let refusal = Refusal::new(
-                format!("{} ranks", self.ranks.len()),
-                "1, 2, 4, 8 or 16: address bits choose among them",
-            );
-            return Err((Setting::Ranks, refusal));
-        }
-        let built = |spec: &MemorySpec| crate::spec::Organization { ranks: 1, ..spec.organization };
+        Organization::check_ranks(self.ranks.len() as u64)
+            .map_err(|refusal| (Setting::Ranks, refusal))?;
+        let built = |spec: &MemorySpec| Organization { ranks: 1, ..spec.organization };
         let unlike = others.iter().find(|other| {
             built(other) != built(first) || other.clock != first.clock || other.burst != first.burst
         });

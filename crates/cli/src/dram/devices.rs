@@ -7,6 +7,7 @@ use memweir_core::PhysAddr;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::units::LINE_BYTES;
 use memweir_dram::config::{RefreshPolicy, Setting};
+use memweir_dram::spec::Organization;
 use memweir_dram::{MemoryConfig, MemorySpec};
 
 use super::memory::with_map;
@@ -130,17 +131,17 @@ fn built(
     let specs =
         devices.split('+').map(|one| spec(one, &side.option(Setting::Devices)).map(Arc::new));
     let specs = specs.collect::<Result<Vec<_>, _>>()?;
-    let refused = |reason: String, help: &str| {
-        Refusal::new(reason, help).written_in("command line").key(side.option(Setting::Ranks))
-    };
+    let refused =
+        |refusal: Refusal| refusal.written_in("command line").key(side.option(Setting::Ranks));
     let ranks = match (specs.as_slice(), ranks) {
-        (_, Some(0)) => return Err(refused("no ranks".to_owned(), "at least one")),
         ([spec], ranks) => {
-            vec![Arc::clone(spec); ranks.unwrap_or(spec.organization.ranks) as usize]
+            let ranks = ranks.unwrap_or(spec.organization.ranks);
+            Organization::check_ranks(ranks.into()).map_err(refused)?;
+            vec![Arc::clone(spec); ranks as usize]
         }
         (specs, Some(ranks)) if ranks as usize != specs.len() => {
             let reason = format!("{} devices are named, one for each rank", specs.len());
-            return Err(refused(reason, "leave the number of ranks out"));
+            return Err(refused(Refusal::new(reason, "leave the number of ranks out")));
         }
         (specs, _) => specs.to_vec(),
     };

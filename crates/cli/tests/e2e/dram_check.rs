@@ -73,7 +73,8 @@ fn what_is_no_command_trace_is_refused_with_line_and_field() {
         ("# nothing\n", vec![], "the trace has no commands"),
         ("9 activate 0 0 0 0 0 0\n", vec!["--end", "5"], "the trace goes on to cycle 9"),
         ("9 activate 0 0 0 0 0 0\n", vec!["--ranks", "3"], "1, 2, 4, 8 or 16"),
-        ("9 activate 0 0 0 0 0 0\n", vec!["--ranks", "0"], "no ranks"),
+        ("9 activate 0 0 0 0 0 0\n", vec!["--ranks", "0"], "0 ranks"),
+        ("9 activate 0 0 0 0 0 0\n", vec!["--ranks", "4294967295"], "1, 2, 4, 8 or 16"),
         ("9 activate 0 0 0 0 0 0\n", vec!["--show", "1000"], "100"),
         ("\u{0}\u{1}\n", vec![], "c.txt:1"),
     ] {

@@ -30,6 +30,9 @@ pub struct Organization {
 /// The most banks that a rank can have.
 const MAX_BANKS: u32 = 64;
 
+/// The most ranks that a channel can have.
+const MAX_RANKS: u64 = 16;
+
 impl Organization {
     /// Banks of a rank.
     #[must_use]
@@ -83,6 +86,7 @@ impl Organization {
                 "address bits choose among them: a power of two",
             ));
         }
+        Self::check_ranks(self.ranks.into())?;
         if self.device_bits > self.bus_bits {
             return Err(Refusal::new(
                 "a device is wider than the bus",
@@ -106,5 +110,19 @@ impl Organization {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses numbers of ranks that a channel cannot have.
+    ///
+    /// # Errors
+    /// Names the number, and those that there can be.
+    pub fn check_ranks(ranks: u64) -> Result<(), Refusal> {
+        match ranks.is_power_of_two() && ranks <= MAX_RANKS {
+            true => Ok(()),
+            false => Err(Refusal::new(
+                format!("{ranks} ranks"),
+                "1, 2, 4, 8 or 16: address bits choose among them",
+            )),
+        }
     }
 }

@@ -66,6 +66,8 @@ fn refuses_what_is_wrong_with_line_and_key() {
     assert!(refusal("tRFC = 420", "tRFC = {}").contains("says nothing"));
     assert!(refusal("rows = 65536", "rows = 65535").contains("`rows` is 65535"));
     assert!(refusal("bus_bits = 64", "bus_bits = 32").contains("a burst carries 32 bytes"));
+    let ranks = refusal("ranks = 1", "ranks = 16777216");
+    assert!(ranks.contains("16777216 ranks"), "{ranks}");
     assert!(refusal("\"ddr4\"", "\"ddr44\"").contains("did you mean `ddr4`"));
     assert!(refusal("idd0 = 48", "idd0 = -1").contains("idd0"));
 }
