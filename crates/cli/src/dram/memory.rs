@@ -1,6 +1,7 @@
 //! Options of the memory and of its controllers.
 
 use std::path::Path;
+use std::str::FromStr;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::names::Named;
@@ -40,11 +41,11 @@ pub(super) struct MemoryArgs {
     /// Reads, and writes, that a channel holds: `32`, or `READS,WRITES`
     #[arg(long, value_name = "N", default_value = "32", value_parser = queues)]
     #[arg(help_heading = "Controller")]
-    queue: Queues,
+    queue: (u32, u32),
     /// Shares of the write queue at which draining ends and begins
     #[arg(long, value_name = "LOW,HIGH", default_value = "0.2,0.8", value_parser = watermarks)]
     #[arg(help_heading = "Controller")]
-    watermarks: Watermarks,
+    watermarks: (f64, f64),
     /// Idle cycles before a rank is powered down [default: never]
     #[arg(long, value_name = "CYCLES", help_heading = "Controller")]
     power_down: Option<u64>,
@@ -55,18 +56,6 @@ pub(super) struct MemoryArgs {
 
 #[derive(Clone, Copy, Debug)]
 struct AgeLimit(Option<Cycles>);
-
-#[derive(Clone, Copy, Debug)]
-struct Queues {
-    reads: u32,
-    writes: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Watermarks {
-    low: f64,
-    high: f64,
-}
 
 /// One line that describes the measured memory.
 pub(super) fn describe(config: &MemoryConfig) -> String {
@@ -115,8 +104,8 @@ impl MemoryArgs {
             config.age_limit = limit;
         }
         config.page = self.page;
-        (config.read_queue, config.write_queue) = (self.queue.reads, self.queue.writes);
-        (config.low_watermark, config.high_watermark) = (self.watermarks.low, self.watermarks.high);
+        (config.read_queue, config.write_queue) = self.queue;
+        (config.low_watermark, config.high_watermark) = self.watermarks;
         config.power =
             PowerPolicy { power_down_after: self.power_down.map(Cycles), self_refresh_after };
         side.check(config)
@@ -152,18 +141,18 @@ fn age_limit(text: &str) -> Result<AgeLimit, String> {
     }
 }
 
-fn queues(text: &str) -> Result<Queues, String> {
-    let (reads, writes) = text.split_once(',').unwrap_or((text, text));
-    match (reads.trim().parse(), writes.trim().parse()) {
-        (Ok(reads), Ok(writes)) => Ok(Queues { reads, writes }),
-        _ => Err("write a number of requests such as `32`, or `READS,WRITES`".to_owned()),
-    }
+/// Two values with a comma between them.
+fn pair<T: FromStr>(text: &str) -> Option<(T, T)> {
+    let (first, second) = text.split_once(',')?;
+    Some((first.trim().parse().ok()?, second.trim().parse().ok()?))
 }
 
-fn watermarks(text: &str) -> Result<Watermarks, String> {
-    let shares = text.split_once(',').map(|(low, high)| (low.trim().parse(), high.trim().parse()));
-    match shares {
-        Some((Ok(low), Ok(high))) => Ok(Watermarks { low, high }),
-        _ => Err("write two shares from 0 to 1 such as `0.2,0.8`".to_owned()),
-    }
+fn queues(text: &str) -> Result<(u32, u32), String> {
+    let alike = || text.trim().parse().ok().map(|size| (size, size));
+    let help = "write a number of requests such as `32`, or `READS,WRITES`";
+    pair(text).or_else(alike).ok_or_else(|| help.to_owned())
+}
+
+fn watermarks(text: &str) -> Result<(f64, f64), String> {
+    pair(text).ok_or_else(|| "write two shares from 0 to 1 such as `0.2,0.8`".to_owned())
 }
