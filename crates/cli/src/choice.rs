@@ -1,15 +1,18 @@
 //! Options by which `run`, `emulate` and `daemon` choose the jobs of each quantum.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use memweir_core::Nanos;
 use memweir_core::input::InputError;
+use memweir_linux::Mechanism;
+use memweir_linux::meter::MeterChoice;
 use memweir_policy::PredictorKind;
 use memweir_policy::policies::Objective;
-use memweir_run::options::{BatchOptions, RunOptions};
+use memweir_run::options::{BatchOptions, Cores, RunOptions};
 use memweir_run::policy_program::{DECISION_TIMEOUT, PolicyProgram};
 
-use crate::value::{duration, named, parsed, policy, predictor};
+use crate::value::{cores_or_auto, duration, meter, named, parsed, policy, predictor, quantum};
 
 /// Policy, objective and predictor.
 #[derive(Debug, clap::Args)]
@@ -37,6 +40,65 @@ impl ChoiceArgs {
             objective: self.objective,
             predictor: self.predictor,
             ..BatchOptions::default()
+        }
+    }
+}
+
+/// Options of jobs that run in real time: how they are blocked and measured.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LiveArgs {
+    /// Length of a quantum, 10ms to 10s [default: 100ms]
+    #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
+    quantum: Option<Nanos>,
+    /// Cores that jobs may occupy at the same time [default: all within a CPU quota]; `auto` leaves
+    /// cores idle while filling them costs more than it gains, `auto:N` of N
+    #[arg(long, value_name = "N|auto[:N]", help_heading = "Scheduling")]
+    #[arg(value_parser = cores_or_auto, allow_negative_numbers = true)]
+    cores: Option<Cores>,
+    /// Mechanism that blocks jobs [default: the first that works]
+    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
+    #[arg(value_parser = named::<Mechanism>())]
+    mechanism: Option<Mechanism>,
+    /// Seed of everything random [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
+    #[arg(value_parser = crate::value::seed)]
+    seed: Option<u64>,
+    /// Meter that counts memory traffic [default: auto]
+    #[arg(long, value_name = "NAME", help_heading = "Measuring")]
+    #[arg(value_parser = meter())]
+    meter: Option<MeterChoice>,
+    /// The profile store, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    store: Option<PathBuf>,
+    /// The calibration, instead of the one in the XDG data directory
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    platform: Option<PathBuf>,
+    /// Perf events, instead of the built-in table
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    events: Option<PathBuf>,
+}
+
+impl LiveArgs {
+    /// Returns these choices and `others`.
+    pub(crate) fn over(&self, others: BatchOptions) -> BatchOptions {
+        BatchOptions {
+            meter: self.meter,
+            mechanism: self.mechanism,
+            quantum: self.quantum,
+            cores: self.cores.and_then(|cores| cores.limit),
+            core_use: self.cores.map(|cores| cores.core_use),
+            seed: self.seed,
+            ..others
+        }
+    }
+
+    /// Returns options with the files that these name.
+    pub(crate) fn files(&self, options: RunOptions) -> RunOptions {
+        RunOptions {
+            store: self.store.clone(),
+            platform: self.platform.clone(),
+            perf_events: self.events.clone(),
+            ..options
         }
     }
 }

@@ -3,26 +3,23 @@
 
 use std::path::PathBuf;
 
+use memweir_core::Media;
 use memweir_core::input::InputError;
-use memweir_core::{Media, Nanos};
 use memweir_daemon::daemon::{self, DaemonError, DaemonOptions};
 use memweir_daemon::queue::Retention;
 use memweir_daemon::uptime::DAY_MS;
 use memweir_daemon::{places, supervisor};
-use memweir_linux::Mechanism;
-use memweir_linux::meter::MeterChoice;
 use memweir_linux::peer::UserGroup;
 use memweir_linux::tell;
 use memweir_run::observer::{Event, Observer};
-use memweir_run::options::{self, BatchOptions, Cores, RunOptions};
+use memweir_run::options::{self, RunOptions};
 use memweir_watch::Metrics;
 
-use crate::choice::ChoiceArgs;
+use crate::choice::{ChoiceArgs, LiveArgs};
 use crate::export::ExportArgs;
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::shared::metrics::BatchMetrics;
-use crate::value::{cores_or_auto, meter, named, quantum};
 
 /// Options of `memweir daemon`.
 #[derive(Debug, clap::Args)]
@@ -52,46 +49,13 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     choice: ChoiceArgs,
-    /// Length of a quantum, 10ms to 10s [default: 100ms]
-    #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
-    quantum: Option<Nanos>,
-    /// Cores that jobs may occupy at the same time [default: all within a CPU quota]; `auto` leaves
-    /// cores idle while filling them costs more than it gains, `auto:N` of N
-    #[arg(
-        long,
-        value_name = "N|auto[:N]",
-        help_heading = "Scheduling",
-        value_parser = cores_or_auto
-    )]
-    #[arg(allow_negative_numbers = true)]
-    cores: Option<Cores>,
+    #[command(flatten)]
+    live: LiveArgs,
     /// Cores' worth of jobs that are started and take turns on the cores [default: twice the cores
     /// where a meter counts, otherwise the cores]
     #[arg(long, value_name = "N", help_heading = "Scheduling")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     admit: Option<u32>,
-    /// Mechanism that blocks jobs [default: the first that works]
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = named::<Mechanism>())]
-    mechanism: Option<Mechanism>,
-    /// Seed of everything random [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
-    #[arg(value_parser = crate::value::seed)]
-    seed: Option<u64>,
-
-    /// Meter that counts memory traffic [default: auto]
-    #[arg(long, value_name = "NAME", help_heading = "Measuring")]
-    #[arg(value_parser = meter())]
-    meter: Option<MeterChoice>,
-    /// The profile store, instead of the one in the XDG data directory
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    store: Option<PathBuf>,
-    /// The calibration, instead of the one in the XDG data directory
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    platform: Option<PathBuf>,
-    /// Perf events, instead of the built-in table
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    events: Option<PathBuf>,
 
     #[command(flatten)]
     export: ExportArgs,
@@ -118,22 +82,8 @@ impl Args {
         let socket = self.socket.clone().map_or_else(places::socket, Ok);
         let state = self.state.clone().map_or_else(places::state, Ok);
         let state = state.and_then(std::path::absolute);
-        let base = RunOptions {
-            platform: self.platform.clone(),
-            store: self.store.clone(),
-            perf_events: self.events.clone(),
-            ..RunOptions::default()
-        };
-        let chosen = BatchOptions {
-            meter: self.meter,
-            mechanism: self.mechanism,
-            quantum: self.quantum,
-            cores: self.cores.and_then(|cores| cores.limit),
-            core_use: self.cores.map(|cores| cores.core_use),
-            seed: self.seed,
-            ..self.choice.options()
-        };
-        let run = chosen.over(base);
+        let chosen = self.live.over(self.choice.options());
+        let run = chosen.over(self.live.files(RunOptions::default()));
         run.check_objective()?;
         if run.policy == options::PINNED {
             let refusal = InputError::new("daemon", "jobs of a queue have no `cpus` to bind to");

@@ -3,20 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use memweir_abi::softpmu::Sampling;
+use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
 use memweir_core::placement::PlacementSpec;
-use memweir_core::{BytesPerSec, Nanos};
-use memweir_linux::Mechanism;
-use memweir_linux::meter::MeterChoice;
 use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
-use memweir_run::options::{self, BatchOptions, Cores, Pinning, RunOptions, SoftwareMeterOptions};
+use memweir_run::options::{self, BatchOptions, Pinning, RunOptions, SoftwareMeterOptions};
 
-use crate::choice::{ChoiceArgs, ProgramArgs};
+use crate::choice::{ChoiceArgs, LiveArgs, ProgramArgs};
 use crate::export::ExportArgs;
 use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
 use crate::shared::profiling::QemuArgs;
-use crate::value::{allowed_cores, cores_or_auto, limit, meter, named, parsed, policy, quantum};
+use crate::value::{allowed_cores, limit, parsed, policy};
 
 const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
        memweir run [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
@@ -33,43 +31,20 @@ pub(crate) struct Args {
     choice: ChoiceArgs,
     #[command(flatten)]
     programs: ProgramArgs,
-    /// Length of a quantum, 10ms to 10s [default: 100ms]
-    #[arg(long, value_name = "TIME", help_heading = "Scheduling", value_parser = quantum)]
-    quantum: Option<Nanos>,
-    /// Cores that the batch may use [default: all within a CPU quota]; `auto` leaves cores idle
-    /// while filling them costs more than it gains, `auto:N` of N
-    #[arg(
-        long,
-        value_name = "N|auto[:N]",
-        help_heading = "Scheduling",
-        value_parser = cores_or_auto
-    )]
-    #[arg(allow_negative_numbers = true)]
-    cores: Option<Cores>,
+    #[command(flatten)]
+    live: LiveArgs,
     /// The machine's address map, for jobs that have `colors`
     #[arg(long, value_name = "FILE", help_heading = "Jobs")]
     pub(super) map: Option<PathBuf>,
     /// Bind each chosen job to a core of its own
     #[arg(long, help_heading = "Scheduling")]
     pin: bool,
-    /// Mechanism that blocks jobs [default: the first that works]
-    #[arg(long, value_name = "NAME", help_heading = "Scheduling")]
-    #[arg(value_parser = named::<Mechanism>())]
-    mechanism: Option<Mechanism>,
     /// Limit the bandwidth of a job, and of all instances of it, in every millisecond, such as
     /// `4GB/s`; 0 is no limit. Needs `--mechanism sched-ext`
     #[arg(long = "limit", value_name = "JOB=RATE", help_heading = "Scheduling")]
     #[arg(value_parser = limit)]
     limits: Vec<(String, Option<BytesPerSec>)>,
-    /// Seed of everything random [default: 1]
-    #[arg(long, value_name = "N", help_heading = "Scheduling", allow_negative_numbers = true)]
-    #[arg(value_parser = crate::value::seed)]
-    seed: Option<u64>,
 
-    /// Meter that counts memory traffic [default: auto]
-    #[arg(long, value_name = "NAME", help_heading = "Measuring")]
-    #[arg(value_parser = meter())]
-    meter: Option<MeterChoice>,
     /// Profile programs that the store does not know before the batch starts
     #[arg(long, help_heading = "Measuring")]
     pub(super) profile_first: bool,
@@ -84,15 +59,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", help_heading = "Measuring", default_value = "10%")]
     #[arg(requires = "profile_first")]
     pub(super) sample: Sampling,
-    /// The profile store, instead of the one in the XDG data directory
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    store: Option<PathBuf>,
-    /// The calibration, instead of the one in the XDG data directory
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    platform: Option<PathBuf>,
-    /// Perf events, instead of the built-in table
-    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
-    events: Option<PathBuf>,
     /// Caches that the software meter models, instead of this machine's
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     caches: Option<PathBuf>,
@@ -141,11 +107,8 @@ impl Args {
             batch.limit(name, *rate)?;
         }
         let base = RunOptions {
-            platform: self.platform.clone(),
-            store: self.store.clone(),
-            perf_events: self.events.clone(),
             software: SoftwareMeterOptions { qemu: self.qemu.paths(), caches: self.caches.clone() },
-            ..self.results.options(&self.output)
+            ..self.live.files(self.results.options(&self.output))
         };
         let options = self.choices()?.over(of_file.over(base));
         let options = self.programs.over(options, &self.choice, &self.compare)?;
@@ -159,18 +122,12 @@ impl Args {
     fn choices(&self) -> Result<BatchOptions, InputError> {
         let media = self.media.as_deref().map(|list| options::media(list, Path::new(".")));
         Ok(BatchOptions {
-            meter: self.meter,
-            mechanism: self.mechanism,
-            quantum: self.quantum,
-            cores: self.cores.and_then(|cores| cores.limit),
-            core_use: self.cores.map(|cores| cores.core_use),
             pinning: self.pin.then_some(Pinning::OneJobPerCore),
             on_exit: self.ending.on_exit,
             on_failure: self.ending.on_failure(),
-            seed: self.seed,
             media: media.transpose()?,
             placement: self.placement.clone(),
-            ..self.choice.options()
+            ..self.live.over(self.choice.options())
         })
     }
 }
