@@ -17,6 +17,8 @@ mod tests;
 pub use color::{Color, ColorSet, Coloring, MAX_COLORS};
 pub use gf2::{Span, XorFunction};
 
+use serde::Serialize;
+
 use crate::input::Refusal;
 use crate::units::{Bytes, PAGE, PhysAddr};
 
@@ -62,7 +64,7 @@ pub struct SetFunction {
 /// Interleaving over a number of channels that need not be a power of two: blocks of `granule`
 /// bytes rotate over the channels. The functions of the map see the address without the blocks of
 /// the other channels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Interleave {
     /// Number of channels, at least two.
     pub channels: u32,

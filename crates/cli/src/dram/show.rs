@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use memweir_core::Cycles;
 use memweir_core::medium::MediumKind;
 use memweir_dram::MemorySpec;
-use memweir_dram::spec::{ArrayEnergy, Currents, Organization};
+use memweir_dram::spec::{ArrayEnergy, Currents, Link, Organization};
 use serde::Serialize;
 
 use super::devices;
@@ -47,19 +47,8 @@ struct Shown<'a> {
     link: Option<Link>,
 }
 
-/// The link in front of a memory.
-#[derive(Serialize)]
-struct Link {
-    latency_ps: u64,
-    bandwidth: f64,
-}
-
 impl<'a> From<&'a MemorySpec> for Shown<'a> {
     fn from(spec: &'a MemorySpec) -> Self {
-        let link = |link: &memweir_dram::spec::Link| Link {
-            latency_ps: link.latency.0,
-            bandwidth: link.bandwidth.0,
-        };
         Self {
             name: &spec.name,
             family: &spec.family,
@@ -75,7 +64,7 @@ impl<'a> From<&'a MemorySpec> for Shown<'a> {
             timing_cycles: spec.timing.iter().map(|(name, cycles)| (name, cycles.0)).collect(),
             currents: spec.currents.as_ref(),
             array: spec.array,
-            link: spec.link.as_ref().map(link),
+            link: spec.link,
         }
     }
 }

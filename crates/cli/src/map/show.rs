@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use memweir_core::Bytes;
-use memweir_core::address_map::{AddressMap, XorFunction};
+use memweir_core::address_map::{AddressMap, Interleave, XorFunction};
 use memweir_core::cache::CacheGeometry;
 use memweir_map::view::{self, PageView};
 use serde::Serialize;
@@ -52,19 +52,13 @@ struct Shown<'a> {
     source: Option<&'a str>,
     bits: u32,
     offset: u64,
-    interleave: Option<Interleaved>,
+    interleave: Option<Interleave>,
     banks: u64,
     functions: Vec<Function>,
     row: Vec<Vec<u8>>,
     column: Vec<Vec<u8>>,
     complete: bool,
     pages: Vec<PageView>,
-}
-
-#[derive(Debug, Serialize)]
-struct Interleaved {
-    channels: u32,
-    granule: Bytes,
 }
 
 #[derive(Debug, Serialize)]
@@ -76,16 +70,12 @@ struct Function {
 impl<'a> Shown<'a> {
     fn new(map: &'a AddressMap, pages: Vec<PageView>) -> Self {
         let bits = |function: &XorFunction| function.bits().collect::<Vec<u8>>();
-        let interleaved = |i: memweir_core::address_map::Interleave| Interleaved {
-            channels: i.channels,
-            granule: i.granule,
-        };
         Self {
             name: &map.name,
             source: map.source.as_deref(),
             bits: map.bits,
             offset: map.offset,
-            interleave: map.interleave.map(interleaved),
+            interleave: map.interleave,
             banks: view::banks(map),
             functions: map
                 .functions
