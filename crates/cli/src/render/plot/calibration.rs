@@ -11,50 +11,43 @@ const CURVE_POINTS: usize = 100;
 
 /// Every panel for which the platform has points.
 pub(crate) fn figure(platform: &Platform) -> Figure {
-    let mut panels = Vec::new();
-    if !platform.hog_curve.is_empty() {
-        panels.push(Panel::Chart(hog_bandwidth(platform)));
-        panels.push(Panel::Chart(hog_speedup(platform)));
-    }
-    if !platform.combinations.is_empty() {
-        panels.push(Panel::Chart(combinations(platform)));
-        panels.push(Panel::Chart(combined_speedup(platform)));
-    }
-    let virtual_machine = platform
-        .machine
-        .hypervisor
-        .as_ref()
-        .map_or_else(String::new, |name| format!(", on {name}"));
+    let machine = &platform.machine;
+    let virtual_machine =
+        machine.hypervisor.as_ref().map_or_else(String::new, |name| format!(", on {name}"));
+    let charts = hog_curve(platform).into_iter().chain(combinations(platform));
     Figure {
-        title: format!("Memory bus of {}", platform.machine.cpu),
+        title: format!("Memory bus of {}", machine.cpu),
         subtitle: format!(
             "{} cores{virtual_machine}, {}",
-            platform.machine.cores,
+            machine.cores,
             platform.date.strftime("%F")
         ),
-        panels,
+        panels: charts.map(Panel::Chart).collect(),
     }
 }
 
-/// Bandwidth that two hogs reach together against their demand, with the line of no loss.
-fn hog_bandwidth(platform: &Platform) -> Chart {
-    let mut points: Vec<(f64, f64)> =
-        platform.hog_curve.iter().map(|p| (p.demand.as_gb(), p.achieved.as_gb())).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    against_demand("two hogs: bandwidth", points, Style::Line, platform)
+/// Bandwidth and weighted speedup that two hogs reach together against their demand.
+fn hog_curve(platform: &Platform) -> Vec<Chart> {
+    let mut curve: Vec<_> = platform.hog_curve.iter().collect();
+    if curve.is_empty() {
+        return Vec::new();
+    }
+    curve.sort_by(|a, b| a.demand.0.total_cmp(&b.demand.0));
+    let reached = curve.iter().map(|p| (p.demand.as_gb(), p.achieved.as_gb())).collect();
+    let speedups = curve.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
+    vec![
+        against_demand("two hogs: bandwidth", reached, Style::Line, platform),
+        speedup("two hogs: weighted speedup", speedups, Style::Line, 2),
+    ]
 }
 
-fn hog_speedup(platform: &Platform) -> Chart {
-    let mut points: Vec<(f64, f64)> =
-        platform.hog_curve.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
-    points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    speedup("two hogs: weighted speedup", points, Style::Line, 2)
-}
-
-fn combinations(platform: &Platform) -> Chart {
-    let points =
-        platform.combinations.iter().map(|p| (p.demand.as_gb(), p.achieved.as_gb())).collect();
-    let mut chart = against_demand("random segments: bandwidth", points, Style::Dots, platform);
+/// The same of random segments, with the scheduling target that follows from them.
+fn combinations(platform: &Platform) -> Vec<Chart> {
+    let points = &platform.combinations;
+    let Some(first) = points.first() else { return Vec::new() };
+    let reached = points.iter().map(|p| (p.demand.as_gb(), p.achieved.as_gb())).collect();
+    let speedups = points.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
+    let mut chart = against_demand("random segments: bandwidth", reached, Style::Dots, platform);
     if let Target::Measured { coefficients, from, to, .. } = &platform.target {
         chart.series.push(Series {
             name: "scheduling target".to_owned(),
@@ -63,16 +56,11 @@ fn combinations(platform: &Platform) -> Chart {
             color: PALETTE[2],
         });
     }
-    chart
+    let hogs = first.seeds.len();
+    vec![chart, speedup("random segments: weighted speedup", speedups, Style::Dots, hogs)]
 }
 
-fn combined_speedup(platform: &Platform) -> Chart {
-    let points =
-        platform.combinations.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
-    let hogs = platform.combinations.first().map_or(0, |point| point.seeds.len());
-    speedup("random segments: weighted speedup", points, Style::Dots, hogs)
-}
-
+/// Bandwidth against demand, with the line of no loss.
 fn against_demand(
     title: &str,
     points: Vec<(f64, f64)>,
