@@ -11,7 +11,7 @@ use memweir_daemon::uptime::DAY_MS;
 use memweir_daemon::{places, supervisor};
 use memweir_linux::peer::UserGroup;
 use memweir_linux::tell;
-use memweir_run::observer::{Event, Observer};
+use memweir_run::observer::{Observer, Silent};
 use memweir_run::options::{self, RunOptions};
 use memweir_watch::Metrics;
 
@@ -120,11 +120,12 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     interrupt::block()?;
     let metrics = Metrics::default();
     let export = args.export.start(&metrics)?;
-    let wanted = args.export.is_wanted();
-    let queue = || BatchMetrics::new(metrics, [].into_iter(), &Media::dram_only());
-    let mut observer = MetricsOf(wanted.then(queue));
+    let mut observer: Box<dyn Observer> = match args.export.is_wanted() {
+        true => Box::new(BatchMetrics::new(metrics, [].into_iter(), &Media::dram_only())),
+        false => Box::new(Silent),
+    };
     let mut is_ready = false;
-    let ran = daemon::run(claim, &options, &mut observer, |_| {
+    let ran = daemon::run(claim, &options, observer.as_mut(), |_| {
         is_ready = true;
         tell!("the daemon listens at {}", options.socket.display());
     });
@@ -137,21 +138,6 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     };
     ran?;
     exported.map(|()| Outcome::Success)
-}
-
-/// The metrics of a queue, if they were requested.
-struct MetricsOf(Option<BatchMetrics>);
-
-impl Observer for MetricsOf {
-    fn event(&mut self, event: Event<'_>) {
-        if let Some(metrics) = &mut self.0 {
-            metrics.event(event);
-        }
-    }
-
-    fn wants_rows(&self) -> bool {
-        self.0.is_some()
-    }
 }
 
 /// The argument with which memweir starts itself as the supervisor of a job.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use memweir_core::{BytesPerSec, LINE_BYTES, Media, MediumId, Nanos};
 use memweir_linux::MeterKind;
-use memweir_run::observer::Event;
+use memweir_run::observer::{Event, Observer};
 use memweir_run::timeline::Row;
 use memweir_watch::{MeterFacts, Metrics, Series, State};
 
@@ -48,8 +48,48 @@ impl BatchMetrics {
         }
     }
 
-    /// Takes in an event of the batch.
-    pub(crate) fn event(&mut self, event: Event<'_>) {
+    fn now(&self) -> Nanos {
+        self.start.elapsed().into()
+    }
+
+    fn quantum(&mut self, rows: &[Row]) {
+        let Some(first) = rows.first() else { return };
+        self.metrics.set_target(first.target.map(BytesPerSec));
+        if let Some((bandwidth, saturation)) = first.system_bandwidth.zip(self.saturation) {
+            self.metrics.quantum_ended(bandwidth >= saturation.0);
+        }
+        let meter = self.facts(rows);
+        for row in rows.iter().filter(|row| self.started.contains(&row.job)) {
+            let jobid = row.job.to_string();
+            self.metrics.update(&jobid, |series| add(series, row, meter, &self.media));
+            // Its last quantum is recorded after its end.
+            if self.ended.contains(&row.job) {
+                self.metrics.end(&jobid, self.now());
+            }
+        }
+        for job in rows.iter().map(|row| row.job) {
+            if self.ended.remove(&job) {
+                self.started.remove(&job);
+            }
+        }
+    }
+
+    /// Learns from the first rows with counts what the meter sees.
+    fn facts(&self, rows: &[Row]) -> Option<MeterFacts> {
+        let counted = rows.iter().find(|row| row.reads.is_some())?;
+        let meter = MeterFacts {
+            kind: self.meter?,
+            instructions: counted.instructions.is_some(),
+            writes: counted.writes.is_some(),
+            media: self.media.len() > 1 && counted.reads_1.is_some(),
+        };
+        self.metrics.set_meter(meter);
+        Some(meter)
+    }
+}
+
+impl Observer for BatchMetrics {
+    fn event(&mut self, event: Event<'_>) {
         match event {
             Event::RunStarted { .. } => {
                 self.ended.clear();
@@ -89,43 +129,8 @@ impl BatchMetrics {
         }
     }
 
-    fn now(&self) -> Nanos {
-        self.start.elapsed().into()
-    }
-
-    fn quantum(&mut self, rows: &[Row]) {
-        let Some(first) = rows.first() else { return };
-        self.metrics.set_target(first.target.map(BytesPerSec));
-        if let Some((bandwidth, saturation)) = first.system_bandwidth.zip(self.saturation) {
-            self.metrics.quantum_ended(bandwidth >= saturation.0);
-        }
-        let meter = self.facts(rows);
-        for row in rows.iter().filter(|row| self.started.contains(&row.job)) {
-            let jobid = row.job.to_string();
-            self.metrics.update(&jobid, |series| add(series, row, meter, &self.media));
-            // Its last quantum is recorded after its end.
-            if self.ended.contains(&row.job) {
-                self.metrics.end(&jobid, self.now());
-            }
-        }
-        for job in rows.iter().map(|row| row.job) {
-            if self.ended.remove(&job) {
-                self.started.remove(&job);
-            }
-        }
-    }
-
-    /// Learns from the first rows with counts what the meter sees.
-    fn facts(&self, rows: &[Row]) -> Option<MeterFacts> {
-        let counted = rows.iter().find(|row| row.reads.is_some())?;
-        let meter = MeterFacts {
-            kind: self.meter?,
-            instructions: counted.instructions.is_some(),
-            writes: counted.writes.is_some(),
-            media: self.media.len() > 1 && counted.reads_1.is_some(),
-        };
-        self.metrics.set_meter(meter);
-        Some(meter)
+    fn wants_rows(&self) -> bool {
+        true
     }
 }
 
