@@ -159,7 +159,7 @@ fn read(path: &Path, checker: &mut Checker) -> Result<(), Failure> {
             (name, Box::new(BufReader::new(file)), size)
         };
     let mut reader = text::Reader::new(name, input);
-    let mut progress = Progress::new(size);
+    let progress = Progress::new(size);
     while let Some(command) = reader.next() {
         checker.check(&command?);
         if checker.commands().is_multiple_of(super::source::LOOK_EVERY) {

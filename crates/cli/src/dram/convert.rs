@@ -123,7 +123,7 @@ fn copy(
     if trace.caches().is_some() {
         header.side = Side::Memory;
     }
-    let mut progress = Progress::new(trace.trace().progress().size);
+    let progress = Progress::new(trace.trace().progress().size);
     let mut writer = Writer::start(BufWriter::new(out), format, &header).map_err(fail)?;
     let mut taken = 0u64;
     while let Some(access) = trace.next_access()? {

@@ -1,7 +1,7 @@
 //! Turns a trace into requests to a memory: checks addresses, numbers threads, shows progress.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use memweir_bank::cached_trace::CachedTrace;
@@ -128,35 +128,27 @@ impl Requests {
 pub(super) const LOOK_EVERY: u64 = 1 << 14;
 /// Work that is over sooner shows no progress.
 const PROGRESS_DELAY: Duration = Duration::from_secs(2);
-/// Time between two updates.
-const UPDATE: Duration = Duration::from_millis(200);
 
 /// A bar at the foot of the terminal after two seconds, hidden where standard error is not a
 /// terminal.
 pub(super) struct Progress {
     bar: ProgressBar,
-    size: Option<u64>,
-    start: Instant,
-    shown: Instant,
 }
 
 impl Progress {
     /// Creates the progress through `size` bytes, if that is known.
     pub(super) fn new(size: Option<u64>) -> Self {
-        let now = Instant::now();
-        let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden());
-        Self { bar, size, start: now, shown: now }
+        Self { bar: ProgressBar::with_draw_target(size, ProgressDrawTarget::hidden()) }
     }
 
     /// Shows that `taken` bytes are done.
-    pub(super) fn show(&mut self, taken: u64) {
-        let now = Instant::now();
-        if now - self.start < PROGRESS_DELAY || now - self.shown < UPDATE {
+    pub(super) fn show(&self, taken: u64) {
+        if self.bar.elapsed() < PROGRESS_DELAY {
             return;
         }
         if self.bar.is_hidden() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            let template = match self.size {
+            let template = match self.bar.length() {
                 Some(_) => "{wide_bar} {percent:>3} %  {bytes} of {total_bytes}, {eta} left",
                 None => "{spinner} {bytes} read, {elapsed}",
             };
@@ -164,7 +156,6 @@ impl Progress {
                 self.bar.set_style(style);
             }
         }
-        self.shown = now;
         self.bar.set_position(taken);
     }
 
