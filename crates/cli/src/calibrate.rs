@@ -17,6 +17,7 @@ use memweir_run::files;
 use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 
 use crate::failure::{Failure, Outcome};
+use crate::render::text::counted;
 use crate::render::{plot, progress};
 use crate::shared::hog::{allowed, default_array, kernels, noticed, platform_path};
 use crate::{interrupt, output};
@@ -206,11 +207,10 @@ fn text(platform: &Platform) -> String {
     if let Some(peak) = &platform.peak {
         let _ = writeln!(
             text,
-            "peak bandwidth        {} ({} on {} {})\nsaturation T_B        {}",
+            "peak bandwidth        {} ({} on {})\nsaturation T_B        {}",
             peak.bandwidth,
             peak.kernel.name(),
-            peak.instances,
-            if peak.instances == 1 { "core" } else { "cores" },
+            counted(u64::from(peak.instances), "core"),
             peak.saturation
         );
     }

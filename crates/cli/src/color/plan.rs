@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Table, rate};
+use crate::render::text::{Table, counted, rate};
 use crate::shared::map;
 use crate::value::{cache, named, refused};
 
@@ -127,7 +127,6 @@ fn render(map: &str, supply: &Supply, jobs: &[Planned<'_>]) -> String {
         .right("banks demanded", |job| job.demanded_banks)
         .right("banks", |job| job.banks)
         .left("in the jobs file", |job| format!("colors = \"{}\"", job.colors));
-    let (colors, banks) = (supply.colors(), supply.banks_per_color());
-    let banks = if banks == 1 { "1 bank".to_owned() } else { format!("{banks} banks") };
+    let (colors, banks) = (supply.colors(), counted(supply.banks_per_color().into(), "bank"));
     format!("{map}: {colors} colors of {banks} each\n\n{table}\n")
 }

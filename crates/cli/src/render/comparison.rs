@@ -7,7 +7,7 @@ use memweir_run::compare::{ComparedRun, Comparison, ConstantFailure, Difference,
 use memweir_run::report::Outcome;
 
 use super::batch;
-use super::text::{Table, interval, known, rate, seconds};
+use super::text::{Table, counted, interval, known, rate, seconds};
 
 /// The whole comparison.
 pub(crate) fn report(comparison: &Comparison) -> String {
@@ -37,11 +37,10 @@ pub(crate) fn report(comparison: &Comparison) -> String {
     if comparison.rounds == 0 {
         return text + "\n\nNo round was completed: nothing is compared.\n";
     }
-    let rounds = if comparison.rounds == 1 { "round" } else { "rounds" };
     let _ = writeln!(
         text,
-        "\n\n{} {rounds}, interleaved; differences are paired round by round, negative is faster",
-        comparison.rounds
+        "\n\n{}, interleaved; differences are paired round by round, negative is faster",
+        counted(u64::from(comparison.rounds), "round")
     );
     if let Some(sentence) = foreign_use(comparison) {
         let _ = writeln!(text, "{sentence}");

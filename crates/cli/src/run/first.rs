@@ -21,6 +21,7 @@ use memweir_study::parallel::for_each;
 use crate::failure::Failure;
 use crate::render::profile::isolation;
 use crate::render::progress::bar;
+use crate::render::text::counted;
 use crate::shared::profiling::{keep, not_kept, open, show, signals, spinner};
 use crate::value::available_cores;
 
@@ -199,10 +200,9 @@ fn notes(
     let mut notes: Vec<String> = reports.iter().flat_map(told).collect();
     let kept = reports.iter().filter(|(_, report)| report.unusable.is_none()).count();
     if kept > 0 {
-        let programs = if kept == 1 { "program" } else { "programs" };
         notes.push(format!(
-            "profiled {kept} {programs} with the software meter (sample {sampling}); now at native \
-             speed",
+            "profiled {} with the software meter (sample {sampling}); now at native speed",
+            counted(kept as u64, "program")
         ));
     }
     notes
