@@ -231,10 +231,10 @@ fn report<'a>(
 fn numbers(kinds: &[JobKind], best: &Point) -> String {
     match best.copies.as_slice() {
         [copies] => format!("{copies}\n"),
-        copies => kinds.iter().zip(copies).fold(String::new(), |mut text, (kind, copies)| {
-            let _ = writeln!(text, "{}={copies}", kind.name);
-            text
-        }),
+        copies => {
+            let line = |(kind, copies): (&JobKind, &u32)| format!("{}={copies}\n", kind.name);
+            kinds.iter().zip(copies).map(line).collect()
+        }
     }
 }
 

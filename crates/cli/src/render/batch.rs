@@ -55,8 +55,7 @@ fn jobs(jobs: &[JobReport], text: &mut String) {
         .right("predicted", |job| known(job.predicted_speed, speed))
         .right("quanta", |job| count(job.quanta))
         .right("exit", exit);
-    text.push_str(&table.to_string());
-    text.push('\n');
+    let _ = writeln!(text, "{table}");
     if hidden > 0 {
         let _ = writeln!(text, "... and {hidden} more (every job is in --json)");
     }

@@ -130,22 +130,19 @@ fn because(cause: Cause, report: &Report) -> String {
 
 /// The table when the program has ended.
 pub(super) fn table(report: &Report) -> String {
-    let mut text = format!(
-        "{} with {} of DRAM, {} of NVM in {} ({} reads, victims by {})\n\n",
+    let table = Table::of(rows(report))
+        .left("pages and memory", |(name, _, _)| *name)
+        .right("", |(_, value, _)| value.clone())
+        .left("", |(_, _, more)| more.clone());
+    format!(
+        "{} with {} of DRAM, {} of NVM in {} ({} reads, victims by {})\n\n{table}\n",
         seconds(report.seconds),
         report.dram_bytes,
         report.nvm.size_bytes,
         report.nvm.place,
         report.direct_read,
         report.victims,
-    );
-    let table = Table::of(rows(report))
-        .left("pages and memory", |(name, _, _)| *name)
-        .right("", |(_, value, _)| value.clone())
-        .left("", |(_, _, more)| more.clone());
-    text += &table.to_string();
-    text.push('\n');
-    text
+    )
 }
 
 /// The times of single pages, one histogram after the other.
