@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
+use memweir_linux::hog::Kernel;
 use memweir_linux::tell;
 use memweir_run::files;
 use memweir_run::hog::{HogPlan, IdleTable, hogsim};
@@ -32,9 +33,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "synthetic")]
     #[arg(value_parser = crate::value::seed, conflicts_with = "file")]
     seed: u64,
-    /// The kernel whose steps replay a segment
-    #[arg(long, value_name = "KERNEL", default_value = "copy", value_parser = kernels())]
-    kernel: memweir_linux::hog::Kernel,
+    /// The kernel whose steps replay a segment [default: copy]
+    #[arg(long, value_name = "KERNEL", value_parser = kernels())]
+    kernel: Option<Kernel>,
     /// Scale the fluctuation about the mean by Y (iabw section 2.3)
     #[arg(long, value_name = "Y", value_parser = factor)]
     degree: Option<f64>,
@@ -113,7 +114,14 @@ fn load(args: &Args) -> Result<Load, Failure> {
                 .help("leave it out, or name a segment")
                 .into());
         }
-        return Ok(Load::Plan(HogPlan::parse(&text, &name)?));
+        let plan = HogPlan::parse(&text, &name)?;
+        if let Some(kernel) = args.kernel.filter(|kernel| *kernel != plan.kernel()) {
+            let (of_plan, asked) = (plan.kernel().name(), kernel.name());
+            let reason = format!("the plan is of the kernel {of_plan}, not {asked}");
+            let error = InputError::new(&name, reason).key("--kernel");
+            return Err(error.help("leave it out, or name the segment of the plan").into());
+        }
+        return Ok(Load::Plan(plan));
     }
     Ok(Load::Segment(segment::parse(&text, &name)?))
 }
@@ -164,5 +172,5 @@ fn plan_of(segment: &Segment, args: &Args) -> Result<HogPlan, Failure> {
 
 fn idle_table(args: &Args) -> Result<IdleTable, Failure> {
     let platform = Platform::load(&platform_path(args.platform.as_deref())?)?;
-    Ok(IdleTable::new(args.kernel, &platform.idle_table)?)
+    Ok(IdleTable::new(args.kernel.unwrap_or(Kernel::Copy), &platform.idle_table)?)
 }

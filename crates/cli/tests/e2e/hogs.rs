@@ -173,6 +173,8 @@ fn wrong_options_are_refused_before_anything_is_measured() {
     let options = ["hogsim", "plan", "--write-segment", "written"];
     let message = refusal(world.memweir().args(options), 2);
     assert!(message.contains("a plan has no segment") && !world.has("written"), "{message}");
+    let message = refusal(world.memweir().args(["hogsim", "plan", "--kernel", "copy"]), 2);
+    assert!(message.contains("the plan is of the kernel read, not copy"), "{message}");
     let target = world.path().join("absent/platform.toml");
     let message = refusal(world.memweir().args(["calibrate", "--platform"]).arg(&target), 4);
     assert!(message.contains("absent/platform.toml"), "{message}");
