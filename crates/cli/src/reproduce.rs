@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// List the figures instead
-    #[arg(long, conflicts_with_all = ["figure", "out", "quick", "threads"])]
+    #[arg(long, conflicts_with_all = ["figure", "out", "quick", "threads", "Shards"])]
     list: bool,
     #[command(flatten)]
     shards: Shards,
