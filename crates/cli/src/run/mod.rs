@@ -25,10 +25,14 @@ use crate::{interrupt, output};
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let mut plan = args.plan()?;
     args.results.check(&args.comparing, &args.jobs)?;
-    let notes = match args.profile_first {
+    let mut notes = match args.profile_first {
         true => first::profile(&plan.batch, &plan.options, args.sample)?,
         false => Vec::new(),
     };
+    if output::is_stdout(args.results.json.as_deref()) {
+        // They stand above the tables otherwise, and not in the JSON.
+        notes.drain(..).for_each(|note| tell!("{note}"));
+    }
     let (source, map) = (args.jobs.name(), args.map.as_deref());
     let colored = colored::prepare(&mut plan.batch, &source, map, &plan.options)?;
     interrupt::block()?;

@@ -7,7 +7,9 @@ use std::path::Path;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::support::{EMULATOR, World, exists, json, refusal, root, send, stdout_of, wait_until};
+use crate::support::{
+    EMULATOR, World, exists, json, refusal, root, send, stderr_of, stdout_of, wait_until,
+};
 
 /// Text in no order that compresses by about a half.
 fn letters(count: usize) -> String {
@@ -124,6 +126,9 @@ fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
     let run = ["run", "--policy", "os", "--profile-first", "--"];
     let text = stdout_of(world.memweir().args(run).args(["sh", "-c", "kill -9 $$"]), 1);
     assert!(text.contains("no profile of sh is stored: SIGKILL ended the program"), "{text}");
+    let run = ["run", "--policy", "os", "--profile-first", "--json", "-", "--"];
+    let said = stderr_of(world.memweir().args(run).args(["sh", "-c", "kill -9 $$"]), 1);
+    assert!(said.contains("no profile of sh is stored: SIGKILL ended the program"), "{said}");
 }
 
 #[test]
