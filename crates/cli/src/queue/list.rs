@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Table, age, counted, rate, seconds, shortened};
+use crate::render::text::{Table, age, counted, padded, rate, seconds, shortened};
 use crate::shared::connection::Connection;
 
 /// Jobs beyond which the columns are not fitted to the terminal: fitting takes time with each row.
@@ -96,7 +96,7 @@ fn fitted(jobs: &[JobView]) -> Table<&JobView> {
 fn line(job: &JobView) -> String {
     let reason = job.reason.as_deref().unwrap_or_default();
     let state = job.state.name();
-    format!("{:>7}  {:<24}  {:<9}  {reason}\n", job.id.0, shortened(&job.name, 24), state)
+    format!("{:>7}  {}  {state:<9}  {reason}\n", job.id.0, padded(&job.name, 24))
 }
 
 /// Says which time and bandwidth are expected of a job, and from where that is known.

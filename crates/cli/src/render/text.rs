@@ -5,6 +5,7 @@ use std::fmt;
 use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width,
 };
+use ratatui::text::Span;
 
 /// Seconds with the digits that matter: `4.200 ms`, `0.042 s`, `3.14 s`, `125 s`.
 pub(crate) fn seconds(value: f64) -> String {
@@ -69,12 +70,29 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", count(number))
 }
 
-/// At most `room` characters of a text, with a mark where it was cut.
+/// Returns the columns of the terminal that a text takes: letters of some scripts take two.
+pub(crate) fn width_of(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// A text in at most `room` columns, with a mark where it was cut.
 pub(crate) fn shortened(text: &str, room: usize) -> String {
-    if text.chars().count() <= room {
+    if width_of(text) <= room {
         return text.to_owned();
     }
-    text.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    let mut taken = 0;
+    let fits = |letter: &char| {
+        taken += width_of(letter.encode_utf8(&mut [0; 4]));
+        taken < room
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// A text in exactly `room` columns, cut or with spaces behind it.
+pub(crate) fn padded(text: &str, room: usize) -> String {
+    let shown = shortened(text, room);
+    let gap = room.saturating_sub(width_of(&shown));
+    shown + &" ".repeat(gap)
 }
 
 /// The heading of a confidence interval, as `95 % interval`, with as many decimals as `level` needs
@@ -110,16 +128,15 @@ const GAP: usize = 3;
 impl Column {
     /// Returns its width if nothing in it is wrapped.
     fn width(&self) -> usize {
-        let width = |text: &String| text.chars().count();
-        self.cells.iter().chain([&self.head]).map(width).max().unwrap_or(0) + GAP
+        let texts = self.cells.iter().chain([&self.head]);
+        texts.map(|text| width_of(text)).max().unwrap_or(0) + GAP
     }
 
     /// Returns its width if all that may be wrapped is: the head, and names.
     fn least_width(&self) -> usize {
-        let word =
-            |text: &String| text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
+        let word = |text: &String| text.split(' ').map(width_of).max().unwrap_or(0);
         let cell = |text: &String| match self.alignment {
-            CellAlignment::Right => text.chars().count(),
+            CellAlignment::Right => width_of(text),
             _ => word(text),
         };
         self.cells.iter().map(cell).max().unwrap_or(0).max(word(&self.head)) + GAP
@@ -285,6 +302,19 @@ mod tests {
         ];
         assert_eq!(lines(Some(37)), least);
         assert_eq!(lines(Some(1)), least);
+    }
+
+    #[test]
+    fn letters_of_two_columns_are_counted_so() {
+        assert_eq!(width_of("日本語"), 6);
+        assert_eq!(shortened("日本語", 6), "日本語");
+        assert_eq!(shortened("日本語", 5), "日本…");
+        assert_eq!(shortened("日本語", 4), "日…");
+        assert_eq!(padded("日本語", 4), "日… ");
+        let table = Table::of(["日本語 日本語"]).left("job", |row| *row).right("quanta", |_| 12);
+        let text = table.drawn(Some(18));
+        assert!(text.lines().all(|line| width_of(line) <= 18), "{text}");
+        assert_eq!(text.matches("日本語").count(), 2, "{text}");
     }
 
     #[test]

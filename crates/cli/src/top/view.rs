@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use super::frame::{Lane, LaneState};
 use super::state::{COURSE, Mode, Motion, Top};
 use crate::render::bars::{bar, sparkline};
-use crate::render::text::{known, rate, seconds, shortened};
+use crate::render::text::{known, padded, rate, seconds, shortened, width_of};
 
 /// Widths of the columns in front of a lane's course.
 const ID: usize = 6;
@@ -71,7 +71,7 @@ fn draw_title(screen: &mut Screen<'_>, area: Rect, top: &Top) {
     let width = usize::from(area.width);
     let left =
         shortened(&format!(" {}", top.title), width.saturating_sub(right.chars().count() + 1));
-    let gap = width.saturating_sub(left.chars().count() + right.chars().count());
+    let gap = width.saturating_sub(width_of(&left) + right.chars().count());
     let text = format!("{left}{}{right}", " ".repeat(gap));
     screen.render_widget(Paragraph::new(text).style(Modifier::REVERSED), area);
 }
@@ -168,8 +168,8 @@ impl Label {
     fn columns(self, id: &str, name: &str) -> String {
         const WIDE: usize = ID + 1 + NAME;
         match self {
-            Self::Both => format!(" {:>ID$} {:<NAME$}", shortened(id, ID), shortened(name, NAME)),
-            Self::Name => format!(" {:<WIDE$}", shortened(name, WIDE)),
+            Self::Both => format!(" {:>ID$} {}", shortened(id, ID), padded(name, NAME)),
+            Self::Name => format!(" {}", padded(name, WIDE)),
         }
     }
 }
@@ -193,7 +193,7 @@ fn lane(label: &str, lane: &Lane, top: &Top, course: usize, width: usize) -> Lin
         lane.state.name(),
         known(lane.bandwidth, rate),
     );
-    let room = width.saturating_sub(text.chars().count() + course + 1);
+    let room = width.saturating_sub(width_of(&text) + course + 1);
     Line::from(vec![
         Span::raw(text),
         Span::styled(format!("{drawn:<course$}"), color),

@@ -10,6 +10,7 @@ use terminal_size::terminal_size;
 
 use crate::failure::Failure;
 use crate::output::{self, Reader};
+use crate::render::text::width_of;
 use crate::render::watch::table;
 use crate::shared::subjects::busiest_first;
 
@@ -94,7 +95,7 @@ impl Screen {
 
 /// Returns the lines of a terminal of this width that a line of text takes.
 fn lines_of(line: &str, width: usize) -> usize {
-    line.chars().count().div_ceil(width.max(1)).max(1)
+    width_of(line).div_ceil(width.max(1)).max(1)
 }
 
 /// Returns the first lines of a text, as many as `room` lines of a terminal of this width hold.
