@@ -200,7 +200,8 @@ impl<T> Table<T> {
     /// Removes expendable columns until the others fit into `room`.
     pub(crate) fn within(mut self, room: Option<usize>) -> Self {
         let columns = &mut self.columns;
-        while room.is_some_and(|room| columns.iter().map(Column::width).sum::<usize>() > room) {
+        // No gap follows the last column.
+        while room.is_some_and(|room| columns.iter().map(Column::width).sum::<usize>() > room + 1) {
             let next = (0..columns.len()).max_by_key(|index| columns[*index].expendable);
             match next.filter(|index| columns[*index].expendable > 0) {
                 Some(index) => drop(columns.remove(index)),
@@ -302,6 +303,17 @@ mod tests {
         ];
         assert_eq!(lines(Some(37)), least);
         assert_eq!(lines(Some(1)), least);
+    }
+
+    #[test]
+    fn a_column_that_just_fits_stays() {
+        // 3 and 6 letters with a gap of 3 behind the first, and a space before each row.
+        let of = |room| {
+            let table = Table::of([("abc", 7)]).left("job", |row| row.0);
+            let table = table.right("quanta", |row| row.1).expendable(1);
+            table.within(Some(room)).columns.len()
+        };
+        assert_eq!([of(14), of(13)], [2, 1]);
     }
 
     #[test]
