@@ -100,7 +100,7 @@ impl Args {
 #[derive(Debug, Serialize)]
 struct Replayed<'a> {
     version: &'static str,
-    record: &'a Path,
+    record: String,
     config: &'a SchedulerConfig,
     recorded_policy: &'a str,
     policy: &'a str,
@@ -138,7 +138,7 @@ struct Reason {
 }
 
 impl<'a> Replayed<'a> {
-    fn new(path: &'a Path, record: &'a Record, policy: &'a str, replay: &Replay) -> Self {
+    fn new(path: &Path, record: &'a Record, policy: &'a str, replay: &Replay) -> Self {
         let name = |job: &JobId| record.header.name(*job);
         let answered = |answer: &Answer, reasons: &[(JobId, &'static str)]| {
             let decision = match answer {
@@ -165,7 +165,7 @@ impl<'a> Replayed<'a> {
         };
         Self {
             version: env!("CARGO_PKG_VERSION"),
-            record: path,
+            record: path.display().to_string(),
             config: &record.header.config,
             recorded_policy: &record.header.config.policy,
             policy,
@@ -175,5 +175,25 @@ impl<'a> Replayed<'a> {
             truncated: record.truncated.as_deref(),
             differences: replay.differences.iter().map(differing).collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use memweir_policy::record::Header;
+
+    use super::*;
+
+    #[test]
+    fn a_record_of_any_name_has_json() {
+        let header = Header::new(SchedulerConfig::default(), Vec::new());
+        let record = Record { header, calls: Vec::new(), truncated: None };
+        let replay = Replay { decisions: 0, time: Nanos::ZERO, differences: Vec::new() };
+        let path = Path::new(OsStr::from_bytes(b"\xff.jsonl"));
+        let json = serde_json::to_value(Replayed::new(path, &record, "os", &replay));
+        assert_eq!(json.expect("a value")["record"], "\u{fffd}.jsonl");
     }
 }
