@@ -92,23 +92,13 @@ fn conflicts(run: &PartitionRun) -> Option<Table<(&ProgramOutcome, &Vec<u64>)>> 
 /// A row per policy, at each of the points.
 fn policies(points: &[BankPoint]) -> String {
     let rows = points.iter().flat_map(|point| point.policies.iter().map(move |run| (point, run)));
-    let table = at_each(points, rows)
-        .left("policy", |(_, run): &(&BankPoint, &BatchRun)| run.policy.clone())
+    let table = Table::of(rows)
+        .swept(&points[0].at, |(point, _)| &point.at)
+        .left("policy", |(_, run)| run.policy.clone())
         .right("turnaround", |(_, run)| format!("{:.3} ms", 1e3 * run.turnaround_s))
         .right("gain", |(_, run)| known(run.gain, |gain| format!("{:+.1} %", 100.0 * gain)))
         .right("bandwidth", |(_, run)| rate(run.bandwidth));
     format!("{table}\n")
-}
-
-/// A table of rows at the points of a sweep, with a column for each swept key.
-fn at_each<'a, R: 'a>(
-    points: &[BankPoint],
-    rows: impl IntoIterator<Item = (&'a BankPoint, R)>,
-) -> Table<(&'a BankPoint, R)> {
-    let table = Table::of(rows);
-    points[0].at.iter().enumerate().fold(table, |table, (place, (key, _))| {
-        table.right(key, move |(point, _): &(&BankPoint, R)| point.at[place].1.clone())
-    })
 }
 
 /// A row per partition, at each of the points.
@@ -119,7 +109,8 @@ fn partitions(points: &[BankPoint]) -> String {
         }
     };
     let rows = points.iter().flat_map(|point| point.partitions.iter().map(move |run| (point, run)));
-    let table = at_each(points, rows)
+    let table = Table::of(rows)
+        .swept(&points[0].at, |(point, _)| &point.at)
         .left("partition", |(_, run)| run.partition.clone())
         .right("weighted speedup", |(_, run)| format!("{:.3}", run.outcome.weighted_speedup))
         .right("gain", better(|better| better.weighted_speedup))

@@ -48,11 +48,8 @@ fn rows(points: &[PagePoint]) -> Table<(&PagePoint, &SwapResult)> {
     let millis = |ms| known(ms, |ms: f64| format!("{ms:.1} ms"));
     let results =
         points.iter().flat_map(|point| point.swaps.iter().map(move |result| (point, result)));
-    let mut table = Table::of(results);
-    for (at, (key, _)) in points.iter().take(1).flat_map(|point| &point.at).enumerate() {
-        table = table.right(key, |(point, _)| point.at[at].1.clone());
-    }
-    table
+    Table::of(results)
+        .swept(&points[0].at, |(point, _)| &point.at)
         .left("swap area", |(_, result)| result.swap.clone())
         .right("copied in", |(_, result)| whole(result.mean.copies_in))
         .right("read in place", |(_, result)| whole(result.mean.direct_reads))

@@ -131,11 +131,10 @@ fn compared(points: &[Point]) -> Table<(&Point, &PolicySummary)> {
     let Some(first) = points.first() else { return table };
     let repeated = points.iter().any(|point| repetitions(point) > 1);
     let bounded = |policy: &PolicySummary| policy.share_of_possible.is_some();
-    for (place, (key, _)) in first.at.iter().enumerate() {
-        table = table.right(key, |(point, _)| point.at[place].1.clone());
-    }
-    table = table.left("policy", |(_, p)| p.policy.clone());
-    table = table.right("turnaround", |(_, p)| seconds(p.mean_s));
+    table = table
+        .swept(&first.at, |(point, _)| &point.at)
+        .left("policy", |(_, p)| p.policy.clone())
+        .right("turnaround", |(_, p)| seconds(p.mean_s));
     if repeated {
         table = table.right("RSD", |(_, p)| spread(p.rsd_percent)).expendable(3);
     }

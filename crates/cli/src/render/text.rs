@@ -163,6 +163,17 @@ impl<T> Table<T> {
         self.column(head.into(), CellAlignment::Right, cell)
     }
 
+    /// Adds a column for each key of a sweep; `at` returns the keys and values of a row.
+    pub(crate) fn swept(
+        self,
+        keys: &[(String, String)],
+        at: impl Fn(&T) -> &[(String, String)],
+    ) -> Self {
+        keys.iter()
+            .enumerate()
+            .fold(self, |table, (place, (key, _))| table.right(key, |row| at(row)[place].1.clone()))
+    }
+
     fn column<D: ToString>(
         mut self,
         head: String,
