@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-use crate::failure::{EXIT_CODES, PROGRAM_EXIT_CODES};
+use crate::failure::EXIT_CODES;
 use crate::{
     calibrate, color, completions, doctor, dram, emulate, fit, hog, hogsim, man, map, page,
     profile, queue, replay, reproduce, run, sim, store, sweep, top, value, watch,
@@ -57,6 +57,7 @@ pub(crate) enum Command {
     /// Print the output of a job of the daemon
     Log(queue::log::Args),
     /// Wait for the end of jobs of the daemon, and exit as they did
+    #[command(after_long_help = queue::WAIT_EXIT_CODES)]
     Wait(queue::verbs::Args),
     /// Keep pending jobs of the daemon from starting
     Hold(queue::verbs::Args),
@@ -120,19 +121,18 @@ pub(crate) enum Command {
     Supervisor,
 }
 
-/// The command line with the parts of its help that come from tables.
+/// The command line with the help and the checks that all commands share.
 #[must_use]
 pub fn command() -> clap::Command {
-    json_endings(Cli::command()).mut_subcommands(|sub| match sub.get_name() {
-        "run" => sub.after_long_help(run::help::after()),
-        "submit" | "wait" => sub.after_long_help(queue::WAIT_EXIT_CODES),
-        "fit" => sub.after_long_help(format!("{}\n{EXIT_CODES}", fit::AFTER)),
-        "sim" => sub.after_long_help(sim::help::after()),
-        "color" => sub
-            .after_long_help(EXIT_CODES)
-            .mut_subcommand("run", |run| run.after_long_help(PROGRAM_EXIT_CODES)),
-        _ => sub.after_long_help(EXIT_CODES),
-    })
+    json_endings(Cli::command()).mut_subcommands(with_exit_codes)
+}
+
+/// Adds the exit codes to a command that has no help of its own behind its options.
+fn with_exit_codes(command: clap::Command) -> clap::Command {
+    match command.get_after_long_help() {
+        Some(_) => command,
+        None => command.after_long_help(EXIT_CODES),
+    }
 }
 
 /// Makes every `--json` refuse the ending of another format.

@@ -16,7 +16,7 @@ use memweir_run::platform::Platform;
 use memweir_run::store::Store;
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;
 use crate::render::progress::Counter;
 use crate::render::text::{Table, known, rate, seconds};
@@ -27,7 +27,7 @@ const USAGE: &str = "memweir fit [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
        memweir fit [OPTIONS] JOBS.toml";
 
 /// Examples and meaning of the result.
-pub(crate) const AFTER: &str = "\
+const AFTER: &str = "\
 Prints the number of copies, or NAME=COPIES for each of several commands, which get done equally
 often. A copy pays off if it adds at least a tenth of the throughput that it has alone.
 
@@ -42,7 +42,7 @@ Examples:
 
 /// Options of `memweir fit`.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = USAGE)]
+#[command(override_usage = USAGE, after_long_help = format!("{AFTER}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
     #[command(flatten)]
     jobs: JobSource,

@@ -19,7 +19,7 @@ use memweir_linux::preload::{self, NotStarted, Unreached, UnreachedProgram, chec
 use memweir_linux::tell;
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, PROGRAM_EXIT_CODES};
 use crate::render::text;
 use crate::shared::coloring::{self, GivenPages, WALK_INTERVAL};
 use crate::shared::map;
@@ -28,6 +28,7 @@ use crate::{foreground, guardian, output};
 
 /// Options of `memweir color run`.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = PROGRAM_EXIT_CODES)]
 pub(crate) struct Args {
     /// The map of this machine
     #[arg(long, value_name = "FILE")]

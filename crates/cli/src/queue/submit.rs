@@ -6,7 +6,7 @@ use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_daemon::protocol::{Array, Initial, Reply, Request, Submission, Text, Work};
 use memweir_run::options;
 
-use super::{ending, ids};
+use super::{WAIT_EXIT_CODES, ending, ids};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::shared::connection::Connection;
@@ -14,6 +14,7 @@ use crate::value::{bandwidth, bandwidth_limit, duration};
 
 /// Options of `memweir submit`.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = WAIT_EXIT_CODES)]
 pub(crate) struct Args {
     /// The command of the job; it runs in this directory and environment
     #[arg(last = true, required = true, value_name = "CMD")]

@@ -10,6 +10,7 @@ use memweir_run::compare::CompareOptions;
 use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, Pinning, RunOptions, SoftwareMeterOptions};
 
+use super::help;
 use crate::choice::{ChoiceArgs, LiveArgs, ProgramArgs};
 use crate::export::ExportArgs;
 use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
@@ -22,7 +23,7 @@ const USAGE: &str = "memweir run [OPTIONS] JOBS.toml
 
 /// Options of `memweir run`.
 #[derive(Debug, clap::Args)]
-#[command(override_usage = USAGE)]
+#[command(override_usage = USAGE, after_long_help = help::after())]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) jobs: JobSource,

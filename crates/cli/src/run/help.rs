@@ -26,7 +26,7 @@ Examples:
 ";
 
 /// Everything that stands below the options.
-pub(crate) fn after() -> String {
+pub(super) fn after() -> String {
     let mut text = String::new();
     section(&mut text, "Policies (--policy, --compare)", names::policies());
     section(&mut text, "Options of policies (NAME:OPTION:...)", names::policy_options());

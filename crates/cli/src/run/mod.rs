@@ -3,7 +3,7 @@
 mod args;
 mod colored;
 mod first;
-pub(crate) mod help;
+mod help;
 
 use memweir_linux::tell;
 use memweir_run::batch::run_batch;

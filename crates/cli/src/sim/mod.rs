@@ -3,7 +3,6 @@
 mod args;
 mod bank;
 mod bank_timeline;
-pub(crate) mod help;
 mod list;
 mod timeline;
 
