@@ -124,15 +124,16 @@ pub(crate) enum Command {
 /// The command line with the help and the checks that all commands share.
 #[must_use]
 pub fn command() -> clap::Command {
-    json_endings(Cli::command()).mut_subcommands(with_exit_codes)
+    with_exit_codes(json_endings(Cli::command()))
 }
 
-/// Adds the exit codes to a command that has no help of its own behind its options.
+/// Adds the exit codes to the help of commands that have nothing behind their options.
 fn with_exit_codes(command: clap::Command) -> clap::Command {
-    match command.get_after_long_help() {
-        Some(_) => command,
-        None => command.after_long_help(EXIT_CODES),
-    }
+    let command = match (command.get_after_help(), command.get_after_long_help()) {
+        (None, None) => command.after_long_help(EXIT_CODES),
+        _ => command,
+    };
+    command.mut_subcommands(with_exit_codes)
 }
 
 /// Makes every `--json` refuse the ending of another format.

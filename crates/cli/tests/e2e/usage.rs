@@ -325,6 +325,10 @@ fn help_teaches_policies_meters_and_exit_codes() {
     ] {
         assert!(text.contains(needle), "{needle} is missing in\n{text}");
     }
+    for command in [["dram", "replay"], ["map", "detect"], ["store", "list"]] {
+        let text = stdout_of(World::new().memweir().args(command).arg("--help"), 0);
+        assert!(text.contains("Exit codes:"), "{text}");
+    }
 }
 
 #[test]
