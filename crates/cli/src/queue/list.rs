@@ -48,13 +48,12 @@ struct Listed {
 pub(crate) fn queue(args: &QueueArgs) -> Result<Outcome, Failure> {
     output::writable(args.json.as_deref())?;
     let which = if args.all { Listing::All } else { Listing::Unfinished };
-    let jobs = args.connection.open()?.jobs(&Request::Queue { which })?;
-    match &args.json {
-        Some(path) => output::json(path, &Listed { jobs })?,
-        None if jobs.is_empty() => output::print("no jobs\n")?,
-        None if jobs.len() <= MAX_FITTED => output::print(&format!("{}\n", fitted(&jobs)))?,
-        None => output::print(&jobs.iter().map(line).collect::<String>())?,
-    }
+    let listed = Listed { jobs: args.connection.open()?.jobs(&Request::Queue { which })? };
+    output::report(args.json.as_deref(), &listed, || match listed.jobs.as_slice() {
+        [] => "no jobs\n".to_owned(),
+        jobs if jobs.len() <= MAX_FITTED => format!("{}\n", fitted(jobs)),
+        jobs => jobs.iter().map(line).collect(),
+    })?;
     Ok(Outcome::Success)
 }
 
@@ -65,10 +64,7 @@ pub(crate) fn status(args: &StatusArgs) -> Result<Outcome, Failure> {
     let Reply::Status(status) = reply else {
         return Err(Failure::Fault(format!("the daemon replied {reply:?}")));
     };
-    match &args.json {
-        Some(path) => output::json(path, &*status)?,
-        None => output::print(&described(&status))?,
-    }
+    output::report(args.json.as_deref(), &*status, || described(&status))?;
     Ok(Outcome::Success)
 }
 

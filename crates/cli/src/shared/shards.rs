@@ -211,15 +211,11 @@ impl Sharded<'_> {
             at: grid.at(at).into_iter().collect(),
             done: done.as_ref().map(|done| done.contains(&grid.number(at))),
         });
-        match json {
-            Some(path) => {
-                output::json(path, &BTreeMap::from([("points", points.collect::<Vec<_>>())]))?;
-            }
-            None => {
-                let lines = points.enumerate().map(|(at, point)| line(&point, &grid.at(at)));
-                output::print(&lines.collect::<String>())?;
-            }
-        }
+        let points: Vec<_> = points.collect();
+        output::report(json, &BTreeMap::from([("points", &points)]), || {
+            let lines = points.iter().enumerate().map(|(at, point)| line(point, &grid.at(at)));
+            lines.collect()
+        })?;
         Ok(Outcome::Success)
     }
 }

@@ -132,6 +132,9 @@ fn points_are_listed_by_shard() {
     let half = stdout(sim(&world, &SWEEP).args(["--list-points", "--shard", "2/2"]));
     let expected: Vec<&str> = text.lines().skip(1).step_by(2).collect();
     assert_eq!(half.lines().collect::<Vec<_>>(), expected);
+    let beside = stdout(sim(&world, &SWEEP).args(["--list-points", "--json", "points.json"]));
+    assert_eq!(beside, text);
+    assert_eq!(world.json("points.json")["points"].as_array().map(Vec::len), Some(8));
 }
 
 #[test]

@@ -43,7 +43,8 @@ fn the_first_run_of_a_program_tells_the_others_what_to_expect() {
     assert!(second["expected"]["time_ns"].as_u64().is_some_and(|time| time > 0), "{second}");
     assert!(second["expected"]["bandwidth"].as_f64().is_some_and(|rate| rate > 0.0), "{second}");
     assert_eq!((&first["expected"], source(&daemon, other)), (&Value::Null, Value::Null));
-    assert!(stdout_of(&mut daemon.client("queue"), 0).contains("from job 1"));
+    let listed = stdout_of(daemon.client("queue").args(["--json", "queue.json"]), 0);
+    assert!(listed.contains("from job 1") && daemon.world.has("queue.json"), "{listed}");
     let status = stdout_of(&mut daemon.client("status"), 0);
     assert!(status.contains("0 from the profile store, 2 from earlier jobs, 1 none"), "{status}");
 
