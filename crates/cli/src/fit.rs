@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long)]
     measure: bool,
     /// The profile store, instead of the one in the XDG data directory
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     store: Option<PathBuf>,
     /// The calibration, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE")]

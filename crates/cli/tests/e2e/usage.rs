@@ -227,6 +227,7 @@ fn options_that_would_have_no_effect_are_refused() {
         (&["hogsim", "x", "--seed", "3"], "--seed"),
         (&["hogsim", "x", "--burstiness", "0.1"], "--burstiness"),
         (&["top", "--watch", "--follow"], "--follow"),
+        (&["fit", "--measure", "--store", "s", "--", "true"], "--store"),
         (&["reproduce", "iabw", "--list", "--shard", "1/2"], "--shard"),
     ] {
         let message = refused(arguments);
