@@ -19,7 +19,8 @@ use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 use crate::failure::{Failure, Outcome};
 use crate::render::text::counted;
 use crate::render::{plot, progress};
-use crate::shared::hog::{allowed, default_array, kernels, noticed, platform_path};
+use crate::shared::hog::{allowed, default_array, noticed, platform_path};
+use crate::value::named;
 use crate::{interrupt, output};
 
 /// Options of `memweir calibrate`.
@@ -36,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// The kernel whose peak counts [default: read, whose lines every meter counts alike]
-    #[arg(long, value_name = "KERNEL", value_parser = kernels())]
+    #[arg(long, value_name = "KERNEL", value_parser = named::<Kernel>())]
     kernel: Option<Kernel>,
     /// Seed of the random segments
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -4,14 +4,15 @@ use memweir_linux::hog::Kernel;
 use memweir_run::hog::hog;
 
 use crate::failure::{Failure, Outcome};
-use crate::shared::hog::{Common, kernels};
+use crate::shared::hog::Common;
+use crate::value::named;
 use crate::{interrupt, output};
 
 /// Options of `memweir hog`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Memory accesses of one step
-    #[arg(long, value_name = "KERNEL", default_value = "copy", value_parser = kernels())]
+    #[arg(long, value_name = "KERNEL", default_value = "copy", value_parser = named::<Kernel>())]
     kernel: Kernel,
     /// Nops after each step: more of them demand less bandwidth
     #[arg(long, value_name = "N", default_value_t = 0)]

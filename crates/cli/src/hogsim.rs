@@ -12,8 +12,8 @@ use memweir_run::platform::Platform;
 use memweir_run::segment::{self, Segment, Shape};
 
 use crate::failure::{Failure, Outcome};
-use crate::shared::hog::{Common, kernels, platform_path};
-use crate::value::bandwidth;
+use crate::shared::hog::{Common, platform_path};
+use crate::value::{bandwidth, named};
 use crate::{interrupt, output};
 
 /// Options of `memweir hogsim`.
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(value_parser = crate::value::seed, conflicts_with = "file")]
     seed: u64,
     /// The kernel whose steps replay a segment [default: copy]
-    #[arg(long, value_name = "KERNEL", value_parser = kernels())]
+    #[arg(long, value_name = "KERNEL", value_parser = named::<Kernel>())]
     kernel: Option<Kernel>,
     /// Scale the fluctuation about the mean by Y (iabw section 2.3)
     #[arg(long, value_name = "Y", value_parser = factor)]

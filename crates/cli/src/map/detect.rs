@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use memweir_core::names::choose;
 use memweir_core::{Nanos, PhysAddr};
 use memweir_map::detect::{Detection, Options, Progress, bpm, detect};
 use memweir_map::oracle::{Latency, LatencyOracle, OracleError, Reach};
@@ -14,7 +15,7 @@ use memweir_map::synthetic::Noise;
 
 use crate::failure::{Failure, Outcome};
 use crate::render::progress;
-use crate::value::{duration, toml};
+use crate::value::{duration, offering, refused, toml};
 use crate::{interrupt, output};
 use oracle::Source;
 use report::Report;
@@ -31,8 +32,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "live|map:FILE", default_value = "live")]
     oracle: Source,
     /// Noise in a simulated machine's latencies
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = NoiseName::Server)]
-    noise: NoiseName,
+    #[arg(long, value_name = "NAME", default_value = "server")]
+    #[arg(value_parser = offering(noise, NOISES.map(|(name, _)| name)))]
+    noise: Noise,
     /// Seed of what is chosen at random, and of a simulated machine
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     #[arg(value_parser = crate::value::seed)]
@@ -55,29 +57,18 @@ enum Algorithm {
     Bpm,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum NoiseName {
-    Quiet,
-    Server,
-    Vm,
-}
+const NOISES: [(&str, Noise); 3] =
+    [("quiet", Noise::QUIET), ("server", Noise::SERVER), ("vm", Noise::VM)];
 
-impl From<NoiseName> for Noise {
-    fn from(name: NoiseName) -> Self {
-        match name {
-            NoiseName::Quiet => Self::QUIET,
-            NoiseName::Server => Self::SERVER,
-            NoiseName::Vm => Self::VM,
-        }
-    }
+fn noise(name: &str) -> Result<Noise, String> {
+    choose("noise", name, NOISES).map_err(refused)
 }
 
 /// Detects, shows the result, and writes the map if there is one.
 pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.json, &args.output], args.oracle.file())?;
-    let noise = Noise::from(args.noise);
     let stop = interrupt::catch()?;
-    let opened = args.oracle.open(noise, args.seed)?;
+    let opened = args.oracle.open(args.noise, args.seed)?;
     let report = match opened {
         Ok(mut oracle) => {
             Report::new(&run(args, &mut Interruptible { oracle: oracle.as_mut(), stop }))

@@ -3,9 +3,7 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use memweir_core::input::InputError;
-use memweir_core::names::Named;
 use memweir_core::{Bytes, LINE_BYTES, Nanos};
 use memweir_linux::hog::Kernel;
 use memweir_linux::tell;
@@ -35,11 +33,6 @@ pub(crate) struct Common {
     /// Write the report as JSON (`-`: to standard output instead of the table)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
-}
-
-/// The kernels by name; clap suggests the nearest.
-pub(crate) fn kernels() -> impl TypedValueParser<Value = Kernel> {
-    PossibleValuesParser::new(Kernel::names()).map(|name| Kernel::named(&name).unwrap_or_default())
 }
 
 /// Returns the file of the calibration: this one, or that of the user.
