@@ -38,14 +38,10 @@ impl Observer for Watcher {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::RunStarted { .. } => self.timelines.push(Vec::new()),
-            Event::QuantumRecorded(rows) if self.keep_rows => {
-                if self.timelines.is_empty() {
-                    self.timelines.push(Vec::new());
-                }
-                if let Some(timeline) = self.timelines.last_mut() {
-                    timeline.extend_from_slice(rows);
-                }
-            }
+            Event::QuantumRecorded(rows) if self.keep_rows => match self.timelines.last_mut() {
+                Some(timeline) => timeline.extend_from_slice(rows),
+                None => self.timelines.push(rows.to_vec()),
+            },
             _ => {}
         }
         if let Some(metrics) = &mut self.metrics {

@@ -80,8 +80,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Success;
     for directory in directories {
         let merged = merge::read(&directory)?;
-        let truncated = merged.truncated();
-        tell_of_points(&merged, &truncated);
+        let (grid, truncated) = (&merged.grid, merged.truncated());
+        listed("in several files with equal rows, and counted once", grid, &merged.repeated);
+        listed("missing; `--resume` runs them", grid, &merged.missing);
+        listed("of a truncated trace; accesses may be missing", grid, &truncated);
         let tabled = out.map(|(path, format)| table(path, format, &merged));
         let json = |path| output::json(path, &points(&merged, &directory)?);
         output::each(tabled.into_iter().chain(args.json.as_deref().map(json)))?;
@@ -148,14 +150,6 @@ fn points<'a>(merged: &'a Merged, directory: &Path) -> Result<Points<'a>, InputE
         points: merged.reports().map(report).collect::<Result<_, _>>()?,
         missing: missing.collect(),
     })
-}
-
-/// Names the points that a reader must know of.
-fn tell_of_points(merged: &Merged, truncated: &[usize]) {
-    let grid = &merged.grid;
-    listed("in several files with equal rows, and counted once", grid, &merged.repeated);
-    listed("missing; `--resume` runs them", grid, &merged.missing);
-    listed("of a truncated trace; accesses may be missing", grid, truncated);
 }
 
 /// Prints points that a reader must know of to standard error.
