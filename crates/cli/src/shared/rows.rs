@@ -1,7 +1,8 @@
 //! `--out` of simulations: one row per run, on disk as soon as it is over. Each simulation defines
 //! its own columns.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use memweir_run::table::{Cell, Column, Format, Kind, Table};
 use memweir_study::sweep::{Grid, Sweep};
@@ -11,7 +12,7 @@ use crate::failure::Failure;
 
 /// The file of `--out`, if there is one.
 pub(crate) struct Rows {
-    table: Option<(PathBuf, Table)>,
+    table: Option<Table>,
     /// The swept values of each point.
     values: Vec<Vec<Cell>>,
     /// True if a row could not be appended, and no further one is.
@@ -39,7 +40,7 @@ impl Rows {
     /// Appends the row of a run at a point of the sweep. A full disk is reported at the end, so
     /// that the work is not lost, if the file cannot be written then either.
     pub(crate) fn append(&mut self, point: usize, row: Vec<Cell>) {
-        let Some((_, table)) = self.table.as_mut().filter(|_| !self.failed) else { return };
+        let Some(table) = self.table.as_mut().filter(|_| !self.failed) else { return };
         self.failed = table.append(&[whole(&self.values[point], row)]).is_err();
     }
 
@@ -51,7 +52,8 @@ impl Rows {
         self,
         rows: impl Iterator<Item = (usize, Vec<Cell>)>,
     ) -> Result<(), Failure> {
-        let Some((path, table)) = self.table else { return Ok(()) };
+        let Some(table) = self.table else { return Ok(()) };
+        let path = table.path().to_owned();
         let rows: Vec<Vec<Cell>> =
             rows.map(|(point, row)| whole(&self.values[point], row)).collect();
         table.finish(&rows).map_err(|error| Failure::write(&path, error))
@@ -68,12 +70,21 @@ fn table(
     sweeps: &[Sweep],
     kinds: &[Kind],
     columns: Vec<Column>,
-) -> Result<(PathBuf, Table), Failure> {
+) -> Result<Table, Failure> {
     let format = Format::of(path).map_err(|r| r.written_in("command line").key("--out"))?;
     let others: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     let swept = sweeps.iter().zip(kinds);
     let swept = swept.map(|(s, kind)| swept_column(s.path.to_string(), *kind, &others));
     let columns = swept.chain(columns.iter().cloned()).collect();
-    let table = Table::create(path, format, columns).map_err(|e| Failure::write(path, e))?;
-    Ok((path.to_owned(), table))
+    Table::create(path, format, columns).map_err(|error| Failure::write(path, error))
+}
+
+/// Ends a table whose rows were all `kept` as they came, and gives up one that has lost some.
+pub(crate) fn end(table: Table, kept: io::Result<()>) -> Result<(), Failure> {
+    let path = table.path().to_owned();
+    let ended = match kept {
+        Ok(()) => table.finish_as_appended(),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{error}{}", table.abandon()))),
+    };
+    ended.map_err(|error| Failure::write(&path, error))
 }

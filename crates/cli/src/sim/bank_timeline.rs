@@ -12,12 +12,13 @@ use memweir_study::bank::Partition;
 use memweir_study::bank::report::{BankReport, BatchRun, PartitionRun};
 use memweir_study::bank::study::BankStudy;
 
-use super::timeline::{self, of_one};
+use super::timeline::{begin, of_one};
 use crate::failure::Failure;
 use crate::output;
 use crate::render::plot::{self, Figure};
 use crate::render::text::counted;
 use crate::shared::over_time::{self, Group, Line};
+use crate::shared::rows::end;
 
 /// Returns the file of each partition, or of each policy of a batch.
 pub(super) fn files(path: &Path, study: &BankStudy) -> Vec<PathBuf> {
@@ -34,10 +35,9 @@ pub(super) fn write(path: &Path, study: &BankStudy, report: &BankReport) -> Resu
     let policies = point.policies.iter().zip(&files);
     let requests = |(run, path): (_, &PathBuf)| over_time::write(path, "program", &lines(run));
     let quanta = |(run, path): (&BatchRun, &PathBuf)| {
-        let mut timeline = memweir_run::timeline::create(path, over_time::format(path)?)
-            .map_err(|error| Failure::write(path, error))?;
+        let mut timeline = begin(path)?;
         let kept = timeline.append(&rows(run, compression(study)));
-        timeline::finish(timeline, kept)
+        end(timeline, kept)
     };
     output::each(partitions.map(requests).chain(policies.map(quanta)))
 }

@@ -69,8 +69,9 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     let timelines = timeline::paths(args.timeline.as_deref(), &study);
     let timelines: Vec<Option<PathBuf>> = timelines.into_iter().map(Some).collect();
     output::check([&args.json, &args.svg, &args.out].into_iter().chain(&timelines), [path])?;
-    let timelines = timeline::files(timelines.into_iter().flatten())?;
     let mut rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
+    let timelines = timelines.iter().flatten().map(|path| timeline::begin(path));
+    let timelines = timelines.collect::<Result<Vec<_>, _>>()?;
 
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);

@@ -1,7 +1,6 @@
 //! `memweir sim --timeline` and `--svg`: the first repetition, quantum by quantum, in the rows of
 //! live runs. Those of the bank level are in `bank_timeline.rs`.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use memweir_core::Media;
@@ -16,12 +15,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::render::plot;
 use crate::shared::over_time;
-
-/// A timeline to be written: its policy and its place.
-pub(super) struct File {
-    policy: usize,
-    timeline: Table,
-}
+use crate::shared::rows::end;
 
 /// Returns the files of `--timeline`: one per policy, named after it where there are several.
 pub(super) fn paths(path: Option<&Path>, study: &Study) -> Vec<PathBuf> {
@@ -30,15 +24,10 @@ pub(super) fn paths(path: Option<&Path>, study: &Study) -> Vec<PathBuf> {
     path.into_iter().flat_map(of_policies).collect()
 }
 
-/// Starts these files of the policies in order.
-pub(super) fn files(paths: impl IntoIterator<Item = PathBuf>) -> Result<Vec<File>, Failure> {
-    let file = |(policy, path): (usize, PathBuf)| {
-        let format = over_time::format(&path)?;
-        let timeline = memweir_run::timeline::create(&path, format)
-            .map_err(|error| Failure::write(&path, error))?;
-        Ok(File { policy, timeline })
-    };
-    paths.into_iter().enumerate().map(file).collect()
+/// Starts the file of a policy.
+pub(super) fn begin(path: &Path) -> Result<Table, Failure> {
+    memweir_run::timeline::create(path, over_time::format(path)?)
+        .map_err(|error| Failure::write(path, error))
 }
 
 /// Returns the file of one of `all` choices that are compared: of several `t.csv` becomes
@@ -51,36 +40,24 @@ pub(super) fn of_one(path: &Path, choice: &str, all: usize) -> PathBuf {
     path.with_extension(format!("{}.{ending}", choice.replace([':', '/'], "-")))
 }
 
-/// Fills the files. One that cannot be written does not cost the others.
-pub(super) fn write(files: Vec<File>, study: &Study) -> Result<(), Failure> {
+/// Fills the files of the policies in order. One that cannot be written does not cost the others.
+pub(super) fn write(files: Vec<Table>, study: &Study) -> Result<(), Failure> {
     if files.is_empty() {
         return Ok(());
     }
     let first = study.first()?;
-    output::each(files.into_iter().map(|file| file.fill(&first)))
+    output::each(files.into_iter().enumerate().map(|(policy, file)| fill(file, policy, &first)))
 }
 
-impl File {
-    fn fill(mut self, first: &First<'_>) -> Result<(), Failure> {
-        let mut kept = Ok(());
-        let mut rows = Rows::new(first, |rows| {
-            if kept.is_ok() {
-                kept = self.timeline.append(rows);
-            }
-        });
-        first.record(self.policy, &mut rows)?;
-        finish(self.timeline, kept)
-    }
-}
-
-/// Ends a timeline whose rows were all `kept`, and gives up one that has lost some.
-pub(super) fn finish(timeline: Table, kept: io::Result<()>) -> Result<(), Failure> {
-    let path = timeline.path().to_owned();
-    let finished = match kept {
-        Ok(()) => timeline.finish_as_appended(),
-        Err(error) => Err(io::Error::new(error.kind(), format!("{error}{}", timeline.abandon()))),
-    };
-    finished.map_err(|error| Failure::write(&path, error))
+fn fill(mut timeline: Table, policy: usize, first: &First<'_>) -> Result<(), Failure> {
+    let mut kept = Ok(());
+    let mut rows = Rows::new(first, |rows| {
+        if kept.is_ok() {
+            kept = timeline.append(rows);
+        }
+    });
+    first.record(policy, &mut rows)?;
+    end(timeline, kept)
 }
 
 /// The first repetition under one policy, ready to be drawn.

@@ -10,15 +10,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memweir_core::Nanos;
 use memweir_linux::meter::cgroup::Reason;
+use memweir_run::table::Table;
 use memweir_watch::{MeterFailure, Metrics, Row, Watch};
 
 pub(crate) use args::Args;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Reader;
+use crate::shared::rows::end;
 use crate::shared::subjects;
 use crate::{export, interrupt, output};
-use record::Record;
 use screen::Screen;
 
 /// Longest sleep before a signal is noticed.
@@ -32,7 +33,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     screen.note(&meter);
     let metrics = metrics(&watch);
     let export = args.export.start(&metrics)?;
-    let record = match args.record.as_deref().map(Record::create).transpose() {
+    let record = match args.record.as_deref().map(record::begin).transpose() {
         Ok(record) => record,
         Err(failure) => {
             export.withdraw();
@@ -41,14 +42,14 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     };
     let mut sinks = Sinks { screen, record, metrics, told: BTreeSet::new() };
     let ended = rounds(args, watch, stop, &mut sinks);
-    let written = output::each([sinks.record.map_or(Ok(()), Record::finish), export.finish()]);
-    output::both(written, ended)
+    let recorded = sinks.record.map_or(Ok(()), |table| end(table, Ok(())));
+    output::both(output::each([recorded, export.finish()]), ended)
 }
 
 /// The places that rows go to.
 struct Sinks {
     screen: Screen,
-    record: Option<Record>,
+    record: Option<Table>,
     metrics: Metrics,
     /// Kinds of failures of which the user was told.
     told: BTreeSet<Reason>,
@@ -66,8 +67,11 @@ impl Sinks {
         }
         watch.take_notices().iter().for_each(|notice| self.screen.note(notice));
         let unix_s = unix_seconds();
-        if let Some(record) = self.record.take() {
-            self.record = Some(record.append(unix_s, &rows)?);
+        if let Some(mut table) = self.record.take() {
+            match record::append(&mut table, unix_s, &rows) {
+                Ok(()) => self.record = Some(table),
+                lost => end(table, lost)?,
+            }
         }
         self.screen.show(unix_s, rows, watch.subjects())
     }

@@ -1,7 +1,7 @@
 //! The file of `memweir watch --record`: one row per subject and interval.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use memweir_run::table::{Field, Format, Kind, Table, cells, columns};
 use memweir_watch::Row;
@@ -27,37 +27,14 @@ fn fields<'a>() -> [Field<(f64, &'a Row)>; 13] {
     ]
 }
 
-/// A record that is being written.
-pub(super) struct Record {
-    path: PathBuf,
-    table: Table,
+/// Begins a record in the format that the file's ending names.
+pub(super) fn begin(path: &Path) -> Result<Table, Failure> {
+    let format = Format::of(path).map_err(|r| r.written_in("command line").key("--record"))?;
+    Table::create(path, format, columns(&fields())).map_err(|error| Failure::write(path, error))
 }
 
-impl Record {
-    /// Begins a record in the format that the file's ending names.
-    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
-        let format = Format::of(path).map_err(|r| r.written_in("command line").key("--record"))?;
-        let table = Table::create(path, format, columns(&fields()))
-            .map_err(|error| Failure::write(path, error))?;
-        Ok(Self { path: path.to_owned(), table })
-    }
-
-    /// Appends the rows of an interval that ended at `unix_s`; they are on disk when this returns.
-    /// A failure ends the record, and names the file with the rows so far.
-    pub(super) fn append(mut self, unix_s: f64, rows: &[Row]) -> Result<Self, Failure> {
-        let cells: Vec<_> = rows.iter().map(|row| cells(&fields(), &(unix_s, row))).collect();
-        match self.table.append(&cells) {
-            Ok(()) => Ok(self),
-            Err(error) => {
-                let kept = self.table.abandon();
-                let error = io::Error::new(error.kind(), format!("{error}{kept}"));
-                Err(Failure::write(&self.path, error))
-            }
-        }
-    }
-
-    /// Ends the file.
-    pub(super) fn finish(self) -> Result<(), Failure> {
-        self.table.finish_as_appended().map_err(|error| Failure::write(&self.path, error))
-    }
+/// Appends the rows of an interval that ended at `unix_s`; they are on disk when this returns.
+pub(super) fn append(record: &mut Table, unix_s: f64, rows: &[Row]) -> io::Result<()> {
+    let cells: Vec<_> = rows.iter().map(|row| cells(&fields(), &(unix_s, row))).collect();
+    record.append(&cells)
 }

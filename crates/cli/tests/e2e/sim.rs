@@ -285,6 +285,13 @@ fn wrong_options_are_refused_before_the_work() {
     }
     let message = refusal(World::new().memweir().arg("sim"), 2);
     assert!(message.contains("SCENARIO.toml"), "{message}");
+    let world = World::new();
+    let file = world.file("mix.toml", MIX);
+    let options = ["--timeline", "t.csv", "--out", "runs.xls"];
+    refusal(world.memweir().arg("sim").args(options).arg(file), 2);
+    let left = std::fs::read_dir(world.path()).expect("a directory").flatten();
+    let mut names = left.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    assert!(!names.any(|name| name.starts_with("t.")), "a timeline was begun");
 }
 
 #[test]
