@@ -7,6 +7,7 @@ use std::path::Path;
 use memweir_core::address_map::{AddressMap, XorFunction};
 use memweir_map::detect::{Detection, Found, Share};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::failure::Outcome;
 use crate::render::map::functions;
@@ -27,8 +28,8 @@ pub(super) struct Report {
 pub(super) struct Json<'a> {
     verdict: &'static str,
     functions: Vec<Vec<u8>>,
-    row_bits: Vec<BitOrSum>,
-    column_bits: Vec<BitOrSum>,
+    row_bits: Vec<Value>,
+    column_bits: Vec<Value>,
     offset: Option<u64>,
     banks: Option<u64>,
     colors: BTreeMap<u64, u32>,
@@ -40,20 +41,11 @@ pub(super) struct Json<'a> {
 }
 
 /// A bit, or the bits of a sum.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum BitOrSum {
-    Bit(u8),
-    Sum(Vec<u8>),
-}
-
-impl From<&XorFunction> for BitOrSum {
-    fn from(function: &XorFunction) -> Self {
-        let bits: Vec<u8> = function.bits().collect();
-        match bits.as_slice() {
-            [bit] => Self::Bit(*bit),
-            _ => Self::Sum(bits),
-        }
+fn bit_or_sum(function: &XorFunction) -> Value {
+    let bits: Vec<u8> = function.bits().collect();
+    match bits.as_slice() {
+        [bit] => Value::from(*bit),
+        sum => Value::from(sum),
     }
 }
 
@@ -93,7 +85,7 @@ impl Report {
         let found = self.verdict.as_ref().ok();
         let map = self.map();
         let bits = |of: fn(&AddressMap) -> &[XorFunction]| {
-            map.map_or_else(Vec::new, |map| of(map).iter().map(BitOrSum::from).collect())
+            map.map_or_else(Vec::new, |map| of(map).iter().map(bit_or_sum).collect())
         };
         Json {
             verdict: if found.is_some() { "found" } else { "refused" },
