@@ -221,15 +221,7 @@ impl<T> Table<T> {
         }
         self
     }
-}
 
-impl<T> fmt::Display for Table<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.drawn(terminal_width()))
-    }
-}
-
-impl<T> Table<T> {
     /// Returns the table in `room` columns, as far as its words allow.
     fn drawn(&self, room: Option<usize>) -> String {
         let cell = |column: &Column, text: &String| Cell::new(text).set_alignment(column.alignment);
@@ -251,6 +243,12 @@ impl<T> Table<T> {
             }
         }
         drawn.trim_fmt()
+    }
+}
+
+impl<T> fmt::Display for Table<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.drawn(terminal_width()))
     }
 }
 

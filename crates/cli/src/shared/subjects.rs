@@ -81,22 +81,18 @@ impl SubjectArgs {
         }
         Ok(if self.slurm { selection.slurm() } else { selection })
     }
-
-    /// Returns the choice of a meter.
-    fn meter_options(&self) -> GroupMeterOptions {
-        GroupMeterOptions {
-            choice: self.meter,
-            event_file: self.events.clone(),
-            monitoring_groups: self.monitoring_groups,
-        }
-    }
 }
 
 /// Opens a watch, and describes its meter or why there is none.
 pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
     let tree = CgroupTree::open().map_err(|probe| Failure::Machine(said(&probe)))?;
     let selection = args.selection(tree.top())?;
-    let opened = open_group_meter(&tree, &args.meter_options())?;
+    let options = GroupMeterOptions {
+        choice: args.meter,
+        event_file: args.events.clone(),
+        monitoring_groups: args.monitoring_groups,
+    };
+    let opened = open_group_meter(&tree, &options)?;
     let described = described(&opened, args)?;
     Ok((Watch::new(tree, selection, opened.meter.map(|opened| opened.meter)), described))
 }

@@ -37,12 +37,11 @@ pub(super) fn names() -> Names {
 
 /// The shipped catalog; estimated figures are marked.
 fn programs() -> Vec<(String, String)> {
-    let suite = |entry: &Entry| entry.suite.name();
     let row = |entry: &Entry| {
         let mark = if entry.mpki.is_estimated() { " (estimated)" } else { "" };
         let about = format!(
             "{}: {} lines read per 1,000 instructions{mark}, {:.0} s alone on iabw",
-            suite(entry),
+            entry.suite.name(),
             entry.mpki.value,
             entry.run_time_s.value
         );

@@ -59,7 +59,8 @@ impl Source for DaemonSource {
         }
         let now = self.start.elapsed().as_secs_f64();
         if quanta.is_empty() {
-            return Ok(Some(vec![idle(&jobs, now)]));
+            let lanes = jobs.iter().map(|job| lane(job, None)).collect();
+            return Ok(Some(vec![Frame { at_s: now, lanes, ..Frame::default() }]));
         }
         Ok(Some(quanta.iter().map(|quantum| frame(quantum, &jobs, now)).collect()))
     }
@@ -67,11 +68,6 @@ impl Source for DaemonSource {
     fn interval(&self) -> Duration {
         self.interval
     }
-}
-
-/// Returns the frame of a time in which no quantum ended.
-fn idle(jobs: &[JobView], at_s: f64) -> Frame {
-    Frame { at_s, lanes: jobs.iter().map(|job| lane(job, None)).collect(), ..Frame::default() }
 }
 
 /// Returns the frame of a quantum.

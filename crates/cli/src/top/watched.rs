@@ -49,13 +49,10 @@ fn frame(mut rows: Vec<Row>, at_s: f64) -> Frame {
     Frame { at_s, bandwidth, target: None, lanes: rows.iter().map(lane).collect() }
 }
 
-fn cores(used: f64) -> String {
-    format!("{used:.2} cores")
-}
-
 fn lane(row: &Row) -> Lane {
+    let cores = |cpu_s: f64| format!("{:.2} cores", cpu_s / row.span_s);
     let (state, why) = match row.state {
-        State::Running => (LaneState::Running, row.cpu_s.map(|cpu| cores(cpu / row.span_s))),
+        State::Running => (LaneState::Running, row.cpu_s.map(cores)),
         State::Blocked => (LaneState::Blocked, Some("frozen".to_owned())),
         State::Waiting => (LaneState::Waiting, None),
         State::Empty => (LaneState::Waiting, Some("without processes".to_owned())),

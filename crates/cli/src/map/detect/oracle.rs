@@ -1,6 +1,5 @@
 //! Machines that `--oracle` names.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -10,6 +9,7 @@ use memweir_map::live::Live;
 use memweir_map::oracle::LatencyOracle;
 use memweir_map::published;
 use memweir_map::synthetic::{Noise, Synthetic};
+use memweir_run::files;
 
 use crate::failure::Failure;
 
@@ -79,8 +79,7 @@ impl Source {
 
 fn read(file: &Path, id: Option<&str>) -> Result<AddressMap, InputError> {
     let name = file.display().to_string();
-    let text = fs::read_to_string(file)
-        .map_err(|error| InputError::new(name.as_str(), error.to_string()))?;
+    let text = files::text(file)?;
     if text.trim_start().starts_with('{') {
         let entries = published::parse(&name, &text)?;
         let chosen = published::choose(entries, id).map_err(|refusal| refusal.written_in(&name))?;
