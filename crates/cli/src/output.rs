@@ -70,9 +70,12 @@ impl Provenance {
     }
 }
 
-/// Writes a text to a file of the user's choice.
+/// Writes a text to a file of the user's choice, or to standard output for `-`.
 pub(crate) fn file(path: &Path, text: &str) -> Result<(), Failure> {
-    fs::write(path, text).map_err(|error| Failure::write(path, error))
+    match is_stdout(Some(path)) {
+        true => print(text),
+        false => fs::write(path, text).map_err(|error| Failure::write(path, error)),
+    }
 }
 
 /// Writes `value`, a structure or a map, as JSON to the file, or to standard output for `-`.

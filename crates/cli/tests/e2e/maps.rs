@@ -70,6 +70,9 @@ fn what_other_tools_found_becomes_a_map_file() {
     assert!(told.contains("1 of 3 functions"), "{told}");
     let shown = json(&world, &["map", "show", "map.toml", "--json", "-"]);
     assert_eq!((&shown["name"], &shown["banks"]), (&"my machine".into(), &4.into()));
+    let printed = stdout_of(world.memweir().args(import), 0);
+    assert_eq!(stdout_of(world.memweir().args(import).args(["-o", "-"]), 0), printed);
+    assert!(!world.has("-"), "`-` is standard output");
     world.file("wrong.txt", "6 13\n14 99\n");
     let message = refusal(world.memweir().args(["map", "import", "wrong.txt"]), 2);
     assert!(message.contains("wrong.txt:2: `99` is no address bit"), "{message}");
