@@ -2,7 +2,6 @@
 
 use std::fmt::{Display, Write};
 
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 /// The names that an input can use, by what they name.
@@ -54,11 +53,7 @@ impl Names {
 
 impl Serialize for Names {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for part in &self.0 {
-            map.serialize_entry(part.key, &part.names)?;
-        }
-        map.end()
+        serializer.collect_map(self.0.iter().map(|part| (part.key, &part.names)))
     }
 }
 
