@@ -91,7 +91,8 @@ impl Power {
         best: &mut Candidate,
     ) -> bool {
         let rank = &self.ranks[number];
-        let after = |idle: u64| if idle == NEVER { NEVER } else { rank.last_use + idle };
+        // Behind the end of time is never.
+        let after = |idle: u64| rank.last_use.saturating_add(idle);
         let deep = after(self.self_refresh_after);
         let mut offer = |command, key, at| {
             if at != NEVER {
@@ -168,6 +169,14 @@ mod tests {
         assert_eq!(offered(&all, Duty::None), Some((CommandKind::SelfRefreshEnter, 1100)));
         all.0.change(CommandKind::SelfRefreshEnter, 0);
         assert!(all.0.is_in_self_refresh(0));
+        assert_eq!(offered(&all, Duty::None), None);
+    }
+
+    #[test]
+    fn a_rank_that_waits_for_longer_than_time_lasts_stays_awake() {
+        let mut all = power();
+        (all.0.power_down_after, all.0.self_refresh_after) = (NEVER - 1, NEVER - 1);
+        all.0.touch(0, 100);
         assert_eq!(offered(&all, Duty::None), None);
     }
 
