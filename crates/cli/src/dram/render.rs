@@ -12,7 +12,7 @@ use memweir_dram::{MemoryConfig, Stats};
 use super::caches::describe;
 use crate::failure::Failure;
 use crate::render::bars::bar;
-use crate::render::text::{count, counted, percent, rate, seconds, time};
+use crate::render::text::{count, counted, percent, properties, rate, seconds, time};
 
 /// Memories, trace and mode, and the address maps as the controllers read them.
 pub(super) fn head(
@@ -133,17 +133,13 @@ pub(super) fn report(report: &Report, clock: Picos, stats: &Stats) -> String {
             count(report.requests_per_cpu_s as u64)
         ),
     ));
-    let mut text = listed_rows(rows) + &latencies(&report.served);
+    let mut text = properties(rows, 14) + &latencies(&report.served);
     for part in &report.parts {
         let _ = writeln!(text, "\n{}, from {}", part.memory, PhysAddr(part.from));
-        text += &listed_rows(served(&part.served, clock));
+        text += &properties(served(&part.served, clock), 14);
         text += &latencies(&part.served);
     }
     text
-}
-
-fn listed_rows(rows: Vec<(&str, String)>) -> String {
-    rows.iter().map(|(name, value)| format!("{name:<14} {value}\n")).collect()
 }
 
 /// Rows about the served requests.

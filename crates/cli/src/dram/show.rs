@@ -14,7 +14,7 @@ use super::devices;
 use super::list::{channel, peak};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::text::{Table, counted, rate};
+use crate::render::text::{Table, counted, properties, rate};
 
 /// Options of `memweir dram show`.
 #[derive(Debug, clap::Args)]
@@ -131,11 +131,7 @@ fn organization(spec: &MemorySpec) -> String {
         ("peak", format!("{} per channel", rate(peak(spec)))),
         ("read latency", unloaded(spec)),
     ];
-    let mut text = String::new();
-    for (name, value) in rows {
-        let _ = writeln!(text, "{name:<14} {value}");
-    }
-    text
+    properties(rows, 14)
 }
 
 /// Latencies of a read on an idle memory.

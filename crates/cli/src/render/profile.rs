@@ -10,7 +10,7 @@ use memweir_run::store::{InputState, MediumLines, ProgramState, StoredProfile};
 
 use super::bars::sparkline;
 use super::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
-use super::text::{Table, count, percent, rate, seconds};
+use super::text::{Table, count, percent, properties, rate, seconds};
 
 /// Width of the sparkline in cells.
 const SPARKLINE_CELLS: usize = 72;
@@ -158,10 +158,7 @@ pub(crate) fn shape(profile: &Profile) -> String {
             format!("{} in {}", rate(profile.peak_bandwidth().0), milliseconds(profile.interval)),
         ),
     ];
-    let mut text = String::new();
-    for (name, value) in rows {
-        let _ = writeln!(text, "{name:<16} {value}");
-    }
+    let mut text = properties(rows, 16);
     let rates: Vec<f64> = rates(profile).into_iter().map(|(_, rate)| rate).collect();
     if rates.len() > 1 {
         let _ = writeln!(text, "\nbandwidth over CPU time\n{}", sparkline(&rates, SPARKLINE_CELLS));

@@ -95,6 +95,14 @@ pub(crate) fn padded(text: &str, room: usize) -> String {
     shown + &" ".repeat(gap)
 }
 
+/// Names in `width` columns and their values, one a line.
+pub(crate) fn properties<'a>(
+    rows: impl IntoIterator<Item = (&'a str, String)>,
+    width: usize,
+) -> String {
+    rows.into_iter().map(|(name, value)| format!("{name:<width$} {value}\n")).collect()
+}
+
 /// The heading of a confidence interval, as `95 % interval`, with as many decimals as `level` needs
 /// up to three.
 pub(crate) fn interval(level: f64) -> String {
