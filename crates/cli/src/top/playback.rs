@@ -140,26 +140,23 @@ fn unselected(predicted: Option<f64>) -> String {
 
 /// Returns the frames of a record of decisions.
 fn of_record(record: &Record) -> Vec<Frame> {
-    let mut scene = Scene { record, at: Nanos::ZERO, jobs: BTreeMap::new(), last: None };
-    let mut ran = BTreeSet::new();
+    let (jobs, ran) = (BTreeMap::new(), BTreeSet::new());
+    let mut scene = Scene { record, at: Nanos::ZERO, jobs, ran, target: None };
     let mut frames = Vec::new();
     for (_, call) in &record.calls {
         match call {
             Call::Admit(spec) => drop(scene.jobs.insert(spec.job, *spec)),
             Call::Select(decision) => {
-                ran = scene.running(decision);
-                scene.last = Some(decision.clone());
+                scene.ran.clear();
+                scene.decide(decision);
             }
-            Call::Backfill(Some(decision)) => {
-                ran.extend(scene.running(decision));
-                scene.last = Some(decision.clone());
-            }
+            Call::Backfill(Some(decision)) => scene.decide(decision),
             Call::Backfill(None) | Call::Learn { .. } => {}
             Call::Observe { elapsed, observations, summary } => {
                 scene.at += *elapsed;
                 let counted = observations.iter().any(|seen| seen.counts.is_some());
                 let bandwidth = counted.then_some(summary.bandwidth.0);
-                frames.push(scene.frame(bandwidth, observations, *elapsed, &ran));
+                frames.push(scene.frame(bandwidth, observations, *elapsed));
             }
             Call::Retire(job) => drop(scene.jobs.remove(job)),
         }
@@ -173,49 +170,39 @@ struct Scene<'a> {
     at: Nanos,
     /// Jobs that have arrived and are not over.
     jobs: BTreeMap<JobId, JobSpec>,
-    last: Option<Decision>,
+    /// Jobs that have cores in this quantum.
+    ran: BTreeSet<JobId>,
+    target: Option<f64>,
 }
 
 impl Scene<'_> {
-    /// Returns the jobs that a decision gives cores.
-    fn running(&self, decision: &Decision) -> BTreeSet<JobId> {
+    /// Gives jobs cores, beside those that have some.
+    fn decide(&mut self, decision: &Decision) {
         match decision.running {
-            Running::Everything => self.jobs.keys().copied().collect(),
-            Running::Only(_) => decision.chosen.iter().copied().collect(),
+            Running::Everything => self.ran.extend(self.jobs.keys()),
+            Running::Only(_) => self.ran.extend(&decision.chosen),
         }
+        self.target = decision.target.map(|target| target.0);
     }
 
-    fn frame(
-        &self,
-        bandwidth: Option<f64>,
-        seen: &[Observation],
-        span: Nanos,
-        ran: &BTreeSet<JobId>,
-    ) -> Frame {
+    fn frame(&self, bandwidth: Option<f64>, seen: &[Observation], span: Nanos) -> Frame {
         // A job that ended in the quantum has an observation, and may be retired already.
         let jobs: BTreeSet<JobId> =
             self.jobs.keys().copied().chain(seen.iter().map(|seen| seen.job)).collect();
-        let target = self.last.as_ref().and_then(|decision| decision.target);
         let lane = |job: JobId| {
             let observation = seen.iter().find(|observation| observation.job == job);
-            self.lane(job, observation, span, ran)
+            self.lane(job, observation, span)
         };
         Frame {
             at_s: self.at.as_secs_f64(),
             bandwidth,
-            target: target.map(|target| target.0),
+            target: self.target,
             lanes: jobs.into_iter().map(lane).collect(),
         }
     }
 
-    fn lane(
-        &self,
-        job: JobId,
-        seen: Option<&Observation>,
-        span: Nanos,
-        ran: &BTreeSet<JobId>,
-    ) -> Lane {
-        let state = if ran.contains(&job) { LaneState::Running } else { LaneState::Blocked };
+    fn lane(&self, job: JobId, seen: Option<&Observation>, span: Nanos) -> Lane {
+        let state = if self.ran.contains(&job) { LaneState::Running } else { LaneState::Blocked };
         let counts = seen.and_then(|observation| observation.counts);
         let spec = self.jobs.get(&job);
         let cpu = seen.map(|observation| seconds(observation.cpu_time.as_secs_f64()));
