@@ -15,14 +15,13 @@ use memweir_energy::Estimate;
 use memweir_linux::foreground::Foreground;
 use memweir_linux::preload::{NotStarted, check_inherited_files, check_program};
 use memweir_linux::{stderr, tell};
-use memweir_page::live::{self, Here, Look, Nvm, Paged, Report, Timeline};
+use memweir_page::live::{self, Here, Look, Paged, Report, Timeline};
 
 pub(crate) use args::Args;
 
 use crate::failure::{self, Failure};
 use crate::render::progress::Line;
 use crate::{foreground, output};
-use args::Media;
 
 /// Interval of checks for a process that must be ended: memory fills at gigabytes per second.
 const WATCHFUL: Duration = Duration::from_millis(10);
@@ -57,7 +56,11 @@ pub(crate) fn execute(args: &Args) -> Result<failure::Outcome, Failure> {
     }
     watcher.line.finish();
     let (status, last) = (status?, last?);
-    let report = report(args, nvm, &media, &paged, &last, status);
+    let outcome = live::Outcome { exit_code: status.code(), signal: status.signal() };
+    let (command, (name, reading)) = (foreground::words(&args.command), args.reading);
+    let report = Report::new(command, nvm.to_string(), outcome, &paged, &last, |paging| {
+        Estimate::new(paging, &media.dram, &media.nvm, (name, &reading))
+    });
     tell(args, &report, status);
     let json = args.json.as_ref().map_or(Ok(()), |path| output::json(path, &report));
     output::both(json, watcher.finish(args, &report))?;
@@ -122,22 +125,6 @@ impl Watcher {
             output::figure(path, &figure::timeline(rows, report, args.every.as_secs_f64()))
         })
     }
-}
-
-fn report(
-    args: &Args,
-    nvm: &Nvm,
-    media: &Media,
-    paged: &Paged,
-    last: &Look,
-    status: ExitStatus,
-) -> Report {
-    let outcome = live::Outcome { exit_code: status.code(), signal: status.signal() };
-    let command = foreground::words(&args.command);
-    let (name, reading) = args.reading;
-    Report::new(command, nvm.to_string(), outcome, paged, last, |paging| {
-        Estimate::new(paging, &media.dram, &media.nvm, (name, &reading))
-    })
 }
 
 /// Reports the results, beside the program's own output.
