@@ -113,7 +113,20 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     if std::io::stderr().is_terminal() {
         stderr::print(curve(&kinds, &points));
     }
-    let report = report(&kinds, &points, best, cores, peak, args.measure);
+    let jobs = kinds.iter().zip(&best.copies).map(|(kind, copies)| JobFit {
+        name: &kind.name,
+        copies: *copies,
+        cores: kind.cores,
+        bandwidth: (!args.measure).then_some(kind.bandwidth.0),
+        time_s: (args.measure || kinds.len() > 1).then(|| kind.time.as_secs_f64()),
+    });
+    let report = Report {
+        cores,
+        peak_bandwidth: peak.map(|peak| peak.0),
+        jobs: jobs.collect(),
+        throughput: best.throughput(),
+        curve: &points,
+    };
     output::report(args.json.as_deref(), &report, || numbers(&kinds, best))?;
     Ok(Outcome::Success)
 }
@@ -200,30 +213,6 @@ impl From<MeasureError> for Failure {
             MeasureError::Interrupted(_) => Self::Interrupted(error.to_string()),
             _ => Self::Machine(error.to_string()),
         }
-    }
-}
-
-fn report<'a>(
-    kinds: &'a [JobKind],
-    points: &'a [Point],
-    best: &Point,
-    cores: u32,
-    peak: Option<BytesPerSec>,
-    measured: bool,
-) -> Report<'a> {
-    let job = |(kind, copies): (&'a JobKind, &u32)| JobFit {
-        name: &kind.name,
-        copies: *copies,
-        cores: kind.cores,
-        bandwidth: (!measured).then_some(kind.bandwidth.0),
-        time_s: (measured || kinds.len() > 1).then(|| kind.time.as_secs_f64()),
-    };
-    Report {
-        cores,
-        peak_bandwidth: peak.map(|peak| peak.0),
-        jobs: kinds.iter().zip(&best.copies).map(job).collect(),
-        throughput: best.throughput(),
-        curve: points,
     }
 }
 
