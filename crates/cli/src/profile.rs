@@ -10,10 +10,8 @@ use memweir_core::Nanos;
 use memweir_core::placement::PlacementSpec;
 use memweir_linux::MeterKind;
 use memweir_run::options;
-use memweir_run::profile::{
-    Check, Isolation, ProfileError, ProfileOptions, Profiled, input_of, profile,
-};
-use memweir_run::store::{Invocation, ProgramKey, Store};
+use memweir_run::profile::{Check, Isolation, ProfileError, ProfileOptions, input_of, profile};
+use memweir_run::store::Invocation;
 
 use crate::failure::{Failure, Outcome};
 use crate::output;
@@ -130,30 +128,21 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     bar.finish_and_clear();
     let profiled = profiled?;
     let notice = input.notice.map_or(String::new(), |notice| format!("{notice}\n"));
-    write(args, store.as_ref().zip(key.as_ref()), &profiled, notice)?;
-    let useful = profiled.report.exit_code == 0 && profiled.report.unusable.is_none();
-    Ok(if useful { Outcome::Success } else { Outcome::JobFailed })
-}
-
-/// Prints the profile below `notice`, writes the requested files, and fills the store. A recording
-/// is written of a usable profile alone: the file has no place for a warning to later readers.
-fn write(
-    args: &Args,
-    store: Option<(&Store, &ProgramKey)>,
-    profiled: &Profiled,
-    notice: String,
-) -> Result<(), Failure> {
     let usable = profiled.report.unusable.is_none();
     let shown = output::report(args.json.as_deref(), &profiled.report, || {
-        notice + &render::report(profiled)
+        notice + &render::report(&profiled)
     });
     let svg = args.svg.as_ref();
     let figure = svg.map(|path| output::figure(path, &render::figure(&profiled.recording)));
+    // The file of a recording has no place for a warning to later readers.
     let recording = args.recording.as_ref().filter(|_| usable).map(|path| {
         let saved = profiled.recording.save(path);
         saved.map_err(|error| Failure::recording(path, error))
     });
-    let stored = store.map(|(store, key)| keep(store, key, profiled));
+    let stored = store.as_ref().zip(key.as_ref());
+    let stored = stored.map(|(store, key)| keep(store, key, &profiled));
     let lost = profiled.lost.as_ref().map(lost_output);
-    output::each([Some(shown), figure, recording, lost, stored].into_iter().flatten())
+    output::each([Some(shown), figure, recording, lost, stored].into_iter().flatten())?;
+    let useful = profiled.report.exit_code == 0 && usable;
+    Ok(if useful { Outcome::Success } else { Outcome::JobFailed })
 }
