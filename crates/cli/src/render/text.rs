@@ -188,7 +188,9 @@ impl<T> Table<T> {
         alignment: CellAlignment,
         cell: impl Fn(&T) -> D,
     ) -> Self {
-        let cells = self.rows.iter().map(|row| cell(row).to_string()).collect();
+        // Names of others, such as of control groups, may have any character.
+        let shown = |row: &T| cell(row).to_string().replace(char::is_control, " ");
+        let cells = self.rows.iter().map(shown).collect();
         self.columns.push(Column { head, alignment, cells, expendable: 0 });
         self
     }
@@ -320,6 +322,12 @@ mod tests {
         ];
         assert_eq!(lines(Some(37)), least);
         assert_eq!(lines(Some(1)), least);
+    }
+
+    #[test]
+    fn a_cell_controls_no_terminal() {
+        let table = Table::of(["a\x1b[31m\nb"]).left("name", |row| *row);
+        assert_eq!(table.drawn(None).lines().last().map(str::trim), Some("a [31m b"));
     }
 
     #[test]

@@ -45,13 +45,15 @@ impl Screen {
 
     /// Shows a note, once.
     pub(super) fn note(&mut self, text: &str) {
-        if self.notes.iter().any(|note| note == text) {
+        // The name of a control group may have any character.
+        let text = text.replace(char::is_control, " ");
+        if self.notes.contains(&text) {
             return;
         }
         if !self.is_terminal {
             tell!("{text}");
         }
-        self.notes.push_back(text.to_owned());
+        self.notes.push_back(text);
         if self.notes.len() > MOST_NOTES {
             self.notes.pop_front();
         }
