@@ -183,6 +183,10 @@ fn whole_path(path: &Path) -> Option<PathBuf> {
 /// file behind.
 pub(crate) fn writable(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path.filter(|path| !is_stdout(Some(path))) else { return Ok(()) };
+    // The reader of a named pipe would take a writer that goes away for the end of the result.
+    if files::fifo(path).is_some() {
+        return Ok(());
+    }
     let existed = path.exists();
     let opened = File::options().append(true).create(true).open(path);
     opened.map_err(|error| Failure::write(path, error))?;

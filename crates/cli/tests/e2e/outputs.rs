@@ -470,3 +470,14 @@ fn no_result_takes_the_place_of_an_input() {
     let refused = refusal(world.memweir().args(calibrate), 2);
     assert!(refused.contains("`p` is another result"), "{refused}");
 }
+
+#[test]
+fn a_result_reaches_the_reader_of_a_named_pipe() {
+    let world = World::new();
+    let fifo = world.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a FIFO");
+    let reader = std::thread::spawn(move || std::fs::read_to_string(fifo).expect("a result"));
+    world.memweir().args(["dram", "list", "--json", "fifo"]).assert().success();
+    let result: Value = serde_json::from_str(&reader.join().expect("it reads")).expect("JSON");
+    assert!(result["memories"].is_array(), "{result}");
+}
