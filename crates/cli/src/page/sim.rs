@@ -14,7 +14,7 @@ use memweir_study::sweep::Sweep;
 use memweir_swap::area::{SWAPS, SwapKind};
 use memweir_swap::phone::{ALL, Phone};
 use memweir_sweep::plan::Origin;
-use memweir_sweep::simulation::{Simulation, swap as results};
+use memweir_sweep::simulation::swap as results;
 
 use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;
@@ -119,7 +119,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     }
     output::check([&args.json, &args.svg, &args.out], [path])?;
     let study = PageStudy::read(&text, &args.set, grid)?;
-    let mut rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
+    let mut rows = Rows::create(args.out.as_deref(), &study)?;
     let counter = Counter::new("runs", study.runs() as u64);
     let report = study.run(args.threads.unwrap_or_else(available_cores), |finished| {
         rows.append(finished.point, results::row(finished.swap, finished.repetition, finished.run));

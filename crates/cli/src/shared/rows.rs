@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 
 use memweir_run::table::{Cell, Column, Format, Kind, Table};
-use memweir_study::sweep::{Grid, Sweep};
+use memweir_study::sweep::Sweep;
 use memweir_sweep::plan::{cell, kind, swept_column};
+use memweir_sweep::simulation::Simulation;
 
 use crate::failure::Failure;
 
@@ -20,21 +21,19 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Starts the file: the swept keys, and `columns` behind them.
+    /// Starts the file: the swept keys, and the columns of the simulation behind them.
     ///
     /// # Errors
     /// The ending names no format, or the file cannot be written.
-    pub(crate) fn create(
-        path: Option<&Path>,
-        grid: &Grid,
-        columns: Vec<Column>,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn create(path: Option<&Path>, study: &impl Simulation) -> Result<Self, Failure> {
+        let grid = study.grid();
         let kinds: Vec<Kind> = grid.sweeps().iter().map(kind).collect();
         let cells = |point| {
             grid.values(point).iter().zip(&kinds).map(|(value, kind)| cell(value, *kind)).collect()
         };
-        let table = path.map(|path| table(path, grid.sweeps(), &kinds, columns)).transpose()?;
-        Ok(Self { table, values: (0..grid.len()).map(cells).collect(), failed: false })
+        let table = path.map(|path| table(path, grid.sweeps(), &kinds, study.columns()));
+        let values = (0..grid.len()).map(cells).collect();
+        Ok(Self { table: table.transpose()?, values, failed: false })
     }
 
     /// Appends the row of a run at a point of the sweep. A full disk is reported at the end, so

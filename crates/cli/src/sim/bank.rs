@@ -9,7 +9,7 @@ use memweir_study::bank::report::{BankPoint, BankReport};
 use memweir_study::bank::study::BankStudy;
 use memweir_study::sweep::Grid;
 use memweir_sweep::plan::Origin;
-use memweir_sweep::simulation::{Simulation, bank as results};
+use memweir_sweep::simulation::bank as results;
 
 use super::{Args, bank_timeline as timeline};
 use crate::failure::{Failure, Outcome};
@@ -40,7 +40,7 @@ pub(super) fn simulate(
     let timelines = args.timeline.iter().flat_map(|path| timeline::files(path, &study));
     let timelines: Vec<Option<PathBuf>> = timelines.map(Some).collect();
     output::check([&args.json, &args.svg, &args.out].into_iter().chain(&timelines), [path])?;
-    let mut rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
+    let mut rows = Rows::create(args.out.as_deref(), &study)?;
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);
     let report = study.run(threads, |over| {

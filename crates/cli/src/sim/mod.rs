@@ -20,7 +20,7 @@ use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
 use memweir_study::{Fidelity, ScenarioText, flow};
 use memweir_sweep::plan::Origin;
-use memweir_sweep::simulation::{Simulation, flow as results};
+use memweir_sweep::simulation::flow as results;
 
 pub(crate) use args::Args;
 
@@ -69,7 +69,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     let timelines = timeline::paths(args.timeline.as_deref(), &study);
     let timelines: Vec<Option<PathBuf>> = timelines.into_iter().map(Some).collect();
     output::check([&args.json, &args.svg, &args.out].into_iter().chain(&timelines), [path])?;
-    let mut rows = Rows::create(args.out.as_deref(), study.grid(), Simulation::columns(&study))?;
+    let mut rows = Rows::create(args.out.as_deref(), &study)?;
     let timelines = timelines.iter().flatten().map(|path| timeline::begin(path));
     let timelines = timelines.collect::<Result<Vec<_>, _>>()?;
 
