@@ -90,7 +90,7 @@ pub(crate) struct Args {
     /// Draw bandwidth, row hits and latency of each memory over time
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg, help_heading = "Output")]
     pub(super) svg: Option<PathBuf>,
-    /// Length of an interval of `--timeline` and `--svg` in the time of the memory, 100ns or more
+    /// Length of an interval of `--timeline` and `--svg` in the time of the memory, 100ns to 24h
     #[arg(long, value_name = "TIME", default_value = "10us", help_heading = "Output")]
     #[arg(value_parser = over_time::interval, requires = "over_time")]
     pub(super) interval: Nanos,

@@ -151,12 +151,15 @@ pub(crate) fn format(path: &Path) -> Result<Format, Failure> {
     Format::of(path).map_err(|r| r.written_in("command line").key("--timeline").into())
 }
 
+/// The longest interval: a day, whose picoseconds can be counted.
+const LONGEST: Nanos = Nanos(86_400_000_000_000);
+
 /// Parses the length of an interval.
 pub(crate) fn interval(text: &str) -> Result<Nanos, String> {
     let interval = duration(text)?;
-    match interval.0 {
-        100.. => Ok(interval),
-        _ => Err(format!("`{text}` is too short: an interval lasts 100ns or more")),
+    match (Nanos(100)..=LONGEST).contains(&interval) {
+        true => Ok(interval),
+        false => Err(format!("`{text}` is out of range: an interval lasts from 100ns to 24h")),
     }
 }
 
@@ -166,6 +169,15 @@ mod tests {
     use memweir_dram::request::{Completion, Request, RowOutcome, Source};
 
     use super::*;
+
+    #[test]
+    fn an_interval_has_bounds() {
+        assert_eq!(interval("100ns"), Ok(Nanos(100)));
+        assert_eq!(interval("24h"), Ok(LONGEST));
+        assert!(interval("99ns").unwrap_err().contains("from 100ns"));
+        // 2^61 ns are 125 times 2^64 ps.
+        assert!(interval("2305843009s 213693952ns").unwrap_err().contains("to 24h"));
+    }
 
     #[test]
     fn a_run_shorter_than_an_interval_is_a_line_across_the_chart() {

@@ -84,7 +84,7 @@ pub(crate) struct Args {
     /// run together, a row per program and interval, and a file per partition
     #[arg(long, value_name = "FILE", help_heading = "Output", conflicts_with = "sweep")]
     pub(super) timeline: Option<PathBuf>,
-    /// Length of these intervals in simulated time, 100ns or more [default: 10us]
+    /// Length of these intervals in simulated time, 100ns to 24h [default: 10us]
     #[arg(long, value_name = "TIME", help_heading = "Output", value_parser = interval)]
     pub(super) interval: Option<Nanos>,
     /// Draw bandwidth and who ran when, or the requests of each program over time; of a sweep, a
