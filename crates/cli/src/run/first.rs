@@ -92,7 +92,15 @@ fn unknown_programs<'a>(
             .map_err(|error| Failure::Machine(format!("{}: {error}", job.name)))?;
         // Instances of one job are one program.
         if programs.iter().all(|program| program.key != key) {
-            let options = profile_options(job, options, sampling)?;
+            let options = ProfileOptions {
+                media: options.media.clone(),
+                placement: placement_of(job, options)?,
+                meter: Some(MeterKind::Software),
+                sampling,
+                caches: options.software.caches.as_deref().map(options::caches).transpose()?,
+                qemu: options.software.qemu.clone(),
+                ..ProfileOptions::default()
+            };
             programs.push(Program { place: programs.len(), job, invocation, key, options });
         }
     }
@@ -231,20 +239,4 @@ fn invocation_of(job: &Job) -> Result<Invocation, Failure> {
     let program = options::program(name, directory)
         .map_err(|refusal| refusal.written_in("job").key(&job.name))?;
     Ok(invocation(job, &program))
-}
-
-fn profile_options(
-    job: &Job,
-    options: &RunOptions,
-    sampling: Sampling,
-) -> Result<ProfileOptions, Failure> {
-    Ok(ProfileOptions {
-        media: options.media.clone(),
-        placement: placement_of(job, options)?,
-        meter: Some(MeterKind::Software),
-        sampling,
-        caches: options.software.caches.as_deref().map(options::caches).transpose()?,
-        qemu: options.software.qemu.clone(),
-        ..ProfileOptions::default()
-    })
 }
