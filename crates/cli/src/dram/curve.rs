@@ -116,15 +116,11 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         })?),
         _ => None,
     };
-    tell(args, &curve, fit.as_ref())
-}
-
-/// Writes the requested outputs.
-fn tell(args: &Args, curve: &Curve, fit: Option<&Fit>) -> Result<Outcome, Failure> {
+    let fit = fit.as_ref();
     let file = args.out.as_ref().zip(fit);
     let file = file.map(|(path, fit)| output::file(path, &curve.to_toml(fit)));
-    let figure = args.svg.as_ref().map(|path| output::figure(path, &figure(curve)));
-    let shown = output::report(args.json.as_deref(), &report(curve, fit), || text(curve, fit));
+    let figure = args.svg.as_ref().map(|path| output::figure(path, &figure(&curve)));
+    let shown = output::report(args.json.as_deref(), &report(&curve, fit), || text(&curve, fit));
     output::each([file, figure, Some(shown)].into_iter().flatten())?;
     Ok(Outcome::Success)
 }
