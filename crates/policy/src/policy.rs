@@ -30,7 +30,8 @@ pub struct Candidate {
     pub executed: Nanos,
     /// Completed work, as the time that it would have taken alone. Of a job that waits much for
     /// memory and whose mean bandwidth is known, its traffic so far over that bandwidth; of others
-    /// the time in which they had cores, each quantum times their speed by the [`SpeedModel`].
+    /// the time in which they had cores, each quantum times their speed by the [`SpeedModel`], and
+    /// the time for which they slept.
     #[serde(rename = "progress_ns")]
     pub progress: Nanos,
     /// Time since it was submitted.

@@ -94,13 +94,13 @@ pub(super) struct Job {
     measured_traffic: TrafficRates,
     /// CPU time that it has used.
     executed: Nanos,
-    /// Time with cores.
+    /// Time with cores, or asleep.
     progress: Nanos,
     /// Speed beside the jobs that it runs with, over its speed alone.
     speed: f64,
     /// Part of its time for which it waits for memory when it is alone.
     memory_bound: f64,
-    /// Time with cores, times the speed.
+    /// Time with cores, times the speed, and time asleep.
     work: Nanos,
     /// Bytes that it has moved.
     moved: f64,
@@ -173,7 +173,7 @@ impl Job {
     pub(super) fn learn(&mut self, observation: &Observation, conditions: &Conditions) {
         let evidence = self.update_slowdown_model(observation, conditions);
         let span = self.span(observation, conditions.elapsed);
-        self.pass(span);
+        self.pass(span, self.speed);
         self.executed = Nanos(self.executed.0.saturating_add(observation.cpu_time.0));
         self.moved += observation.counts.map_or(0.0, |counts| counts.lines().bytes().as_f64());
         let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
@@ -227,16 +227,16 @@ impl Job {
         self.slowdown_model.learn(sample, demand, &measured)
     }
 
-    /// Advances its progress. Time asleep counts, because the job would have slept as long if it
-    /// ran alone.
+    /// Advances its progress by time asleep. It counts in full, whatever the speed at which the job
+    /// ran before: the job would have slept as long if it ran alone.
     pub(super) fn advance(&mut self, span: Nanos) {
-        self.pass(span);
+        self.pass(span, 1.0);
         self.changed();
     }
 
-    fn pass(&mut self, span: Nanos) {
+    fn pass(&mut self, span: Nanos, speed: f64) {
         self.progress = Nanos(self.progress.0.saturating_add(span.0));
-        self.work = Nanos(self.work.0.saturating_add((span.as_f64() * self.speed) as u64));
+        self.work = Nanos(self.work.0.saturating_add((span.as_f64() * speed) as u64));
     }
 
     /// Notes its speed beside the jobs that it runs with, over its speed alone, and the part of its
@@ -369,6 +369,14 @@ mod tests {
         let brief = Conditions::brief(SECOND);
         job.learn(&observation, &Conditions { whole: true, saturated: false, ..brief });
         job.candidate(SECOND).progress.as_secs_f64()
+    }
+
+    #[test]
+    fn time_asleep_counts_in_full_whatever_the_speed_before() {
+        let mut job = Job::new(JobSpec::new(JobId(0)), PredictorKind::Last, Nanos::ZERO);
+        job.runs_at(0.5, 0.5);
+        job.advance(SECOND);
+        assert_eq!(job.candidate(SECOND).progress, SECOND);
     }
 
     #[test]
