@@ -89,8 +89,8 @@ pub(super) struct Job {
     lower_bound: Option<BytesPerSec>,
     /// Bytes moved on an unsaturated bus, and the seconds in which they moved.
     measured: (f64, f64),
-    /// Latest nonzero traffic, on a saturated bus or not: its division over media and directions
-    /// does not depend on saturation.
+    /// Latest nonzero rates of traffic, on a saturated bus or not: the division over media and
+    /// directions does not depend on saturation. A span of unknown length gives no rates.
     measured_traffic: TrafficRates,
     /// CPU time that it has used.
     executed: Nanos,
@@ -201,7 +201,8 @@ impl Job {
             forecast: observation.forecast.filter(is_a_rate),
         });
         self.prediction = self.predictor.predict();
-        if let Some(counts) = observation.counts.filter(|counts| counts.lines() > Lines::ZERO) {
+        let traffic = observation.counts.filter(|counts| counts.lines() > Lines::ZERO);
+        if let Some(counts) = traffic.filter(|_| span > Nanos::ZERO) {
             self.measured_traffic = TrafficRates::of(&counts, span);
         }
         self.changed();
@@ -349,7 +350,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_core::Counts;
+    use memweir_core::{Counts, MAX_MEDIA, Traffic};
 
     const SECOND: Nanos = Nanos(1_000_000_000);
 
@@ -377,6 +378,24 @@ mod tests {
         job.runs_at(0.5, 0.5);
         job.advance(SECOND);
         assert_eq!(job.candidate(SECOND).progress, SECOND);
+    }
+
+    #[test]
+    fn counts_without_cpu_time_leave_the_division_of_the_demand_as_it_was() {
+        let mut job = Job::new(JobSpec::new(JobId(0)), PredictorKind::Last, Nanos::ZERO);
+        // All from the second medium, 6.4 GB/s.
+        let mut traffic = [Traffic::default(); MAX_MEDIA];
+        traffic[1].reads = Lines(100_000_000);
+        let counts = Some(Counts::by_medium(0, traffic));
+        let conditions = Conditions { saturated: false, ..Conditions::brief(SECOND) };
+        job.placement = Placement::Running;
+        job.learn(&Observation::new(JobId(0), SECOND, counts), &conditions);
+        // It got cores in mid-quantum, and its CPU time could not be read.
+        job.placement = Placement::Joined;
+        job.learn(&Observation::new(JobId(0), Nanos::ZERO, counts), &conditions);
+        let candidate = job.candidate(SECOND);
+        assert_eq!(candidate.demand, BytesPerSec(6.4e9));
+        assert_eq!(candidate.traffic.0[1].reads, candidate.demand);
     }
 
     #[test]
