@@ -7,9 +7,9 @@
 
 use memweir_core::{BytesPerSec, Nanos};
 
-use super::{Ingredient, Recipe, Wanted, Weight};
+use super::{Ingredient, Recipe, Wanted, Weight, task};
 use crate::program::Program;
-use crate::workload::requirement::{mean_bandwidth, rate};
+use crate::workload::requirement::{self, rate};
 
 /// A range of ideal average bandwidths.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,7 +28,8 @@ impl Reach {
         let each = pool.iter().map(|part| match recipe.weight {
             Weight::Equal(work) => Self::of_program(&part.program, work),
             Weight::Normal => {
-                let mean = mean_bandwidth(&part.program);
+                let once = task(part, 1, Nanos::ZERO, part.run_time);
+                let mean = requirement::of(&once).bandwidth;
                 Self { least: mean, most: mean }
             }
         });
@@ -46,7 +47,7 @@ impl Reach {
             // the times.
             Weight::Normal => {
                 let heaviest = most.first().copied().unwrap_or(0.0) * f64::from(recipe.cores);
-                let sum: f64 = most.iter().take(*recipe.jobs.end() as usize).sum();
+                let sum: f64 = drawn(&most, instances).take(*recipe.jobs.end() as usize).sum();
                 (least.first().copied().unwrap_or(0.0), heaviest.min(sum))
             }
         };
@@ -101,11 +102,15 @@ fn starts(program: &Program) -> Vec<(Nanos, f64)> {
     starts
 }
 
+/// Returns the rates of an order, each as often as its program may be drawn.
+fn drawn(order: &[f64], instances: u32) -> impl Iterator<Item = f64> {
+    order.iter().flat_map(move |rate| std::iter::repeat_n(*rate, instances as usize))
+}
+
 /// Returns the ideal average bandwidth of the first tasks of an order, for each number of tasks of
 /// a recipe: with equal weights, the number of cores in use times the tasks' mean.
 fn extremes(order: &[f64], recipe: &Recipe, instances: u32) -> impl Iterator<Item = f64> {
-    let drawn = order.iter().flat_map(move |rate| std::iter::repeat_n(*rate, instances as usize));
-    let sums = drawn.scan(0.0, |sum, rate| {
+    let sums = drawn(order, instances).scan(0.0, |sum, rate| {
         *sum += rate;
         Some(*sum)
     });

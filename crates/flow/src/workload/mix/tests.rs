@@ -89,6 +89,32 @@ fn a_wanted_bandwidth_beyond_every_mix_is_refused_with_the_range() {
 }
 
 #[test]
+fn two_instances_of_a_program_that_runs_once_are_within_reach() {
+    let pool = steady_pool(&[1e9, 4e9]);
+    let recipe = Recipe { jobs: 2..=2, weight: Weight::Normal, ..Recipe::iabw(4) };
+    // The second program twice, or once beside the first.
+    let most = |instances| Reach::of(&pool, &recipe, instances).most.as_gb();
+    assert!((most(2) - 8.0).abs() < 1e-6, "{}", most(2));
+    assert!((most(1) - 5.0).abs() < 1e-6, "{}", most(1));
+}
+
+#[test]
+fn the_reach_of_a_program_that_runs_once_is_that_of_its_own_length() {
+    let span = |gb: f64| {
+        let mut demand = Demand { stall: 0.5, ..Demand::default() };
+        demand.flows[0].reads = BytesPerSec::from_gb(gb);
+        Span { length: Nanos::from_millis(1000), demand }
+    };
+    let program = Program { name: "p".to_owned(), spans: vec![span(4.0), span(1.0)] };
+    // One and a half cycles: 4 + 1 + 4 GB in 3 s, where a cycle has a mean of 2.5 GB/s.
+    let run_time = Nanos::from_millis(3000);
+    let pool = [Ingredient { program: Arc::new(program), run_time }];
+    let recipe = Recipe { jobs: 1..=1, weight: Weight::Normal, ..Recipe::iabw(4) };
+    let wanted = Wanted { iabw: BytesPerSec::from_gb(3.0), tolerance: 0.01 };
+    assert!(Reach::of(&pool, &recipe, 1).holds(wanted));
+}
+
+#[test]
 fn a_wanted_bandwidth_between_the_mixes_is_refused_with_the_nearest() {
     let pool = steady_pool(&[1e9, 9e9]);
     let wanted = Some(Wanted { iabw: BytesPerSec(8e9), tolerance: 0.01 });
@@ -144,16 +170,17 @@ fn the_mixes_of_hmmsched_are_four_and_four_and_six_and_two() {
     assert!(mix("m", &MIX_1, &catalog, &iabw, &HmmschedRecipe::default(), 1).is_err());
 }
 
-/// Bursts of random length and bandwidth.
+/// Bursts of random length and bandwidth, for a part of their cycle or for several.
 fn bursts() -> impl Strategy<Value = Vec<Ingredient>> {
     let span = (1..900u64, 0.0..4e9f64).prop_map(|(millis, rate)| {
         let mut demand = Demand { stall: 0.5, ..Demand::default() };
         demand.flows[0].reads = BytesPerSec(rate);
         Span { length: Nanos::from_millis(millis), demand }
     });
-    let part = prop::collection::vec(span, 1..6).prop_map(|spans| {
+    let part = (prop::collection::vec(span, 1..6), 0.3..3.0f64).prop_map(|(spans, rounds)| {
         let program = Program { name: "bursts".to_owned(), spans };
-        Ingredient { run_time: program.length(), program: Arc::new(program) }
+        let run_time = Nanos((program.length().as_f64() * rounds) as u64);
+        Ingredient { run_time, program: Arc::new(program) }
     });
     prop::collection::vec(part, 4..7)
 }
@@ -184,13 +211,13 @@ proptest! {
     #[test]
     fn every_mix_is_within_reach(
         pool in bursts(), normal: bool, cores in 1u32..4, jobs in 1u32..5, work in 1u64..3_000,
-        seed in 0u64..1_000,
+        instances in 1u32..4, seed in 0u64..1_000,
     ) {
         let weight =
             if normal { Weight::Normal } else { Weight::Equal(Nanos::from_millis(work)) };
-        let recipe = Recipe { jobs: jobs..=jobs, weight, instances: 1, ..Recipe::iabw(cores) };
+        let recipe = Recipe { jobs: jobs..=jobs, weight, instances, ..Recipe::iabw(cores) };
         let mix = draw("m", &pool, &recipe, seed).unwrap();
-        let reach = Reach::of(&pool, &recipe, 1);
+        let reach = Reach::of(&pool, &recipe, instances);
         let wanted = Wanted { iabw: mix.iabw, tolerance: 0.0 };
         prop_assert!(reach.holds(wanted), "{} is not in {reach:?}", mix.iabw);
     }
