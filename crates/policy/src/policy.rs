@@ -78,7 +78,7 @@ impl Candidate {
 /// demand are committed and it is not in `queue`, so no policy can starve a job.
 #[derive(Clone, Copy)]
 pub struct QuantumView<'a> {
-    /// Number of the quantum, from zero.
+    /// Number of quanta that have begun; a call in mid-quantum counts that one, too.
     pub quantum: u64,
     /// Free cores: those of the machine less those of the head, or of the jobs that keep running in
     /// mid-quantum (see [`crate::QuantumScheduler::backfill`]). May be zero.

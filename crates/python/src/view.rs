@@ -84,7 +84,7 @@ impl Candidate {
 /// The state of the machine when a quantum is about to start.
 #[pyclass(frozen, module = "memweir")]
 pub(crate) struct View {
-    /// Number of the quantum, from zero.
+    /// Number of quanta that have begun; a call within a quantum counts that one, too.
     #[pyo3(get)]
     quantum: u64,
     /// Free cores beside the jobs that run in any case. May be zero.
