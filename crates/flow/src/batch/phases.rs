@@ -13,7 +13,7 @@ use crate::program::Program;
 use crate::workload::requirement::rate;
 
 /// Levels of bandwidth, up to the peak of one core, and as many of instruction rate. A shift of the
-/// bandwidth by one twentieth of that peak moves a vector by 0.4, the paper's threshold.
+/// bandwidth by one seventeenth of that peak moves a vector by 0.4, the paper's threshold.
 const LEVELS: usize = 8;
 
 /// The instruction rate of the highest level: one core at 4 GHz with one instruction per cycle.

@@ -5,7 +5,7 @@
 //! shares are equal after rounding form a class. Its clock advances at the class's speed and counts
 //! time without contention, so a piece that begins at clock time `t` ends at `t + time` however the
 //! speed changes meanwhile. A change then costs a look at every class in use, of which there are at
-//! most 97 on one memory, and one heap operation.
+//! most 98 on one memory, that of pieces without traffic included, and one heap operation.
 //!
 //! Only the response to contention is rounded: on one memory a share by at most 2.2 % of itself,
 //! and a speed by less. Demands and times are not, so traffic is conserved as exactly as without
