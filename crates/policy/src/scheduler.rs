@@ -160,6 +160,9 @@ impl QuantumScheduler {
     pub fn retire(&mut self, job: JobId) {
         let Some(slot) = self.jobs.remove(job) else { return };
         self.occupancy.disturb();
+        if self.chosen.contains(&slot) {
+            self.occupancy.lose_job();
+        }
         for list in [&mut self.queue, &mut self.chosen, &mut self.asleep] {
             list.retain(|other| *other != slot);
         }
@@ -210,6 +213,7 @@ impl QuantumScheduler {
             Placement::Running if idle && conditions.whole => {
                 job.advance(conditions.elapsed);
                 job.placement = Placement::Asleep;
+                self.occupancy.lose_job();
                 self.queue.retain(|other| *other != slot);
                 self.chosen.retain(|other| *other != slot);
                 self.asleep.push(slot);

@@ -67,7 +67,8 @@ pub(super) struct Occupancy {
     machine: Option<(BytesPerSec, u32)>,
     mode: Mode,
     members: Vec<Member>,
-    /// Highest throughput of any prefix of the set, in the order in which jobs joined.
+    /// Highest throughput of any prefix of the set, in the order in which jobs joined, since the
+    /// quantum began or a job left its cores.
     best: f64,
     /// True if a job had to wait in this quantum.
     refused: bool,
@@ -100,6 +101,7 @@ impl Occupancy {
     pub(super) fn begin_quantum(&mut self, becomes_head: impl FnOnce() -> bool) {
         self.idle_quanta += u32::from(self.refused && self.mode == Mode::Weigh);
         self.refused = false;
+        self.best = 0.0;
         self.survey_in = self.survey_in.saturating_sub(1);
         let survey = self.machine.is_some() && self.survey_in == 0;
         self.mode = if survey && becomes_head() {
@@ -118,12 +120,13 @@ impl Occupancy {
         self.mode == Mode::HeadAlone
     }
 
-    /// Begins a choice beside the running jobs.
+    /// Begins a choice beside the running jobs. A job that had to wait before in this quantum still
+    /// has to, unless another has left: losses below the margin do not add up.
     pub(super) fn begin_choice(&mut self, running: impl Iterator<Item = Member>) {
         let Some((peak, cores)) = self.machine else { return };
         self.members.clear();
         self.members.extend(running);
-        self.best = gets_done(&self.members, peak, cores);
+        self.best = self.best.max(gets_done(&self.members, peak, cores));
     }
 
     /// Returns true if a job is to run beside those admitted before, and adds it to them.
@@ -155,6 +158,11 @@ impl Occupancy {
         if self.mode == Mode::HeadAlone && job.was_slowed() {
             self.survey_in = SURVEY_SOON;
         }
+    }
+
+    /// Records that a job has left its cores: those that had to wait are judged anew.
+    pub(super) fn lose_job(&mut self) {
+        self.best = 0.0;
     }
 
     /// Records that the set of jobs has changed in mid-quantum, so that the quantum teaches
