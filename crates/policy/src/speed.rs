@@ -88,7 +88,7 @@ pub struct SpeedModel {
     peaks: [f64; MAX_MEDIA],
     /// Costs of lines of each medium.
     costs: [LineCosts; MAX_MEDIA],
-    /// Media that are told apart: with one, a job's demand counts as a whole.
+    /// Media that are told apart: with one, all of a job's demand is on it.
     media: usize,
     /// Read latency of each medium over that of the local DRAM.
     latencies: [f64; MAX_MEDIA],
@@ -185,12 +185,15 @@ impl SpeedModel {
 
     /// Returns a job's demand on a medium, each line counted by its cost.
     fn demand(&self, job: &Candidate, medium: usize) -> f64 {
+        let costs = self.costs[medium];
+        let by_cost = |of: usize| {
+            let rates = job.traffic.0[of];
+            rates.reads.0 * costs.read + rates.writes.0 * costs.write
+        };
         match self.media {
-            1 => job.demand.0,
-            _ => {
-                let (rates, costs) = (job.traffic.0[medium], self.costs[medium]);
-                rates.reads.0 * costs.read + rates.writes.0 * costs.write
-            }
+            1 if costs == LineCosts::default() => job.demand.0,
+            1 => (0..MAX_MEDIA).map(by_cost).sum(),
+            _ => by_cost(medium),
         }
     }
 

@@ -180,6 +180,17 @@ fn dear_lines_occupy_a_medium_for_longer() {
 }
 
 #[test]
+fn dear_lines_occupy_the_only_memory_for_longer_too() {
+    let mut traffic = TrafficRates::default();
+    traffic.0[0] = TrafficRate { reads: gb(2.0), writes: gb(1.0) };
+    let job = Candidate { traffic, ..job(3.0, 1) };
+    let mut model = machine();
+    assert!((model.load(&job).utilization[0] - 0.3).abs() < 1e-12);
+    model.costs[0] = LineCosts { read: 1.0, write: 1.5 };
+    assert!((model.load(&job).utilization[0] - 0.35).abs() < 1e-12, "2 and 1.5 of 10");
+}
+
+#[test]
 fn slow_memory_stretches_the_waits_of_a_job() {
     let mut model = model_of(2);
     model.latencies[1] = 2.5;
