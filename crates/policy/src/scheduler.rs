@@ -159,8 +159,8 @@ impl QuantumScheduler {
     /// [`backfill`](Self::backfill).
     pub fn retire(&mut self, job: JobId) {
         let Some(slot) = self.jobs.remove(job) else { return };
-        self.occupancy.disturb();
         if self.chosen.contains(&slot) {
+            self.occupancy.disturb();
             self.occupancy.lose_job();
         }
         for list in [&mut self.queue, &mut self.chosen, &mut self.asleep] {

@@ -104,6 +104,32 @@ fn a_job_ends_and_its_core_may_stay_idle_but_not_all_of_them() {
     assert_ne!(filled, [JobId(next[0].0)]);
 }
 
+#[test]
+fn a_job_that_is_canceled_while_it_waits_leaves_one_that_runs_alone_without_company() {
+    let mut scheduler = scheduler(batch("round-robin", CoreUse::Auto, 0.0).config);
+    for job in 0..6 {
+        let expected_bandwidth = Some(BytesPerSec::from_gb(8.0));
+        scheduler.admit(JobSpec { expected_bandwidth, ..spec(job) });
+    }
+    // 32 of 40 GB/s: no quantum is calm, until a job has had 64 of them.
+    let mut chosen = scheduler.select().chosen;
+    for _ in 0..200 {
+        if chosen.len() == 1 {
+            break;
+        }
+        let seen: Vec<_> = chosen.iter().map(|job| busy(job.0, 8.0)).collect();
+        scheduler.observe(QUANTUM, &seen);
+        chosen = scheduler.select().chosen;
+    }
+    assert_eq!(chosen.len(), 1, "one is to be seen alone");
+    let waiting = (0..6).map(JobId).find(|job| *job != chosen[0]).expect("five wait");
+    scheduler.retire(waiting);
+    assert_eq!(scheduler.backfill(), None);
+    // The end of the one that runs is another matter.
+    scheduler.retire(chosen[0]);
+    assert_eq!(scheduler.backfill().expect("four wait").chosen.len(), 4);
+}
+
 fn any_jobs(most: f64) -> impl Strategy<Value = Vec<Work>> {
     prop::collection::vec(
         (0.3..5.0f64, prop_oneof![Just(0.0), 0.0..most])
