@@ -123,8 +123,10 @@ impl QuantumScheduler {
     }
 
     /// Puts a job at the tail of the run queue, where it waits for the next decision. A job that is
-    /// already in the batch is left unchanged.
+    /// already in the batch is left unchanged. One that is wider than the machine counts as one
+    /// that fills it, for it runs on no more cores.
     pub fn admit(&mut self, spec: JobSpec) {
+        let spec = JobSpec { cores: spec.cores.min(self.config.cores), ..spec };
         let mut job = Job::new(spec, self.config.predictor, self.clock);
         if let Some(alone) = spec.kind.and_then(|kind| self.kinds.get(kind)) {
             job.expect(&alone);

@@ -257,6 +257,20 @@ fn what_has_run_no_longer_counts() {
 }
 
 #[test]
+fn a_job_wider_than_the_machine_draws_on_the_cores_that_there_are() {
+    let mut scheduler = scheduler(config("round-robin", 2));
+    scheduler.admit(spec(0));
+    scheduler.admit(JobSpec { cores: 8, ..spec(1) });
+    scheduler.select();
+    scheduler.retire(JobId(0));
+    assert_eq!(scheduler.backfill().expect("it waits").chosen, ids(&[1]));
+    // On both cores for half of the quantum.
+    let seen = busy_for(1, 10.0, Nanos(QUANTUM.0 / 2));
+    scheduler.observe(QUANTUM, &[Observation { cpu_time: QUANTUM, ..seen }]);
+    assert_rate(scheduler.demand(JobId(1)), 10.0);
+}
+
+#[test]
 fn a_sleeping_job_counts_with_what_is_left_of_it() {
     let mut scheduler = scheduler(config("ideal-average", 1));
     scheduler.admit(expecting(0, 1, 8.0));
