@@ -184,6 +184,20 @@ fn self_refresh_replaces_refresh() {
     assert_eq!(seen.kinds()[1..4], woken);
 }
 
+/// The automatic precharge begins tRAS after the activate, later than tRTP after the read.
+#[test]
+fn self_refresh_waits_for_automatic_precharges() {
+    let mut config = machine_h();
+    config.page = PagePolicy::Closed { accesses: 1 };
+    config.power.self_refresh_after = Some(Cycles(1));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    memory.enqueue(Cycles(0), read(0)).unwrap();
+    memory.advance(Cycles(1000), &mut seen);
+    let expected = [(0, C::Activate), (17, C::ReadAutoPrecharge), (56, C::SelfRefreshEnter)];
+    assert_eq!(seen.kinds(), expected);
+}
+
 #[test]
 fn adaptive_pages_close_without_further_requests() {
     let mut config = machine_h();

@@ -27,8 +27,9 @@
 //! constraints of its own under the same key.
 //!
 //! A column command with automatic precharge closes its bank at once as far as the state of the
-//! bank is concerned; the constraints from it to `activate` and `refresh` include the time that
-//! this takes.
+//! bank is concerned; the constraints from it to `activate`, `refresh` and `self-refresh` include
+//! the time that this takes. As the precharge does not begin before `tRAS`, those from `activate`
+//! to the same commands matter, too.
 
 use memweir_core::Cycles;
 use memweir_core::input::{Document, InputError, Section, Value};
