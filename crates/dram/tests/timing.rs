@@ -219,3 +219,16 @@ fn adaptive_pages_close_without_further_requests() {
     ];
     assert_eq!(seen.kinds(), expected);
 }
+
+#[test]
+fn adaptive_pages_close_in_a_rank_that_is_about_to_sleep() {
+    let mut config = machine_h();
+    config.page = PagePolicy::Adaptive { timeout: Cycles(100) };
+    config.power.power_down_after = Some(Cycles(500));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    memory.enqueue(Cycles(0), read(0)).unwrap();
+    memory.advance(Cycles(1000), &mut seen);
+    let wanted = [(0, C::Activate), (17, C::Read), (117, C::Precharge), (517, C::PowerDownEnter)];
+    assert_eq!(seen.kinds(), wanted);
+}

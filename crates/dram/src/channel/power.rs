@@ -124,7 +124,8 @@ impl Power {
                 if light < deep && bus.floor() < deep {
                     offer(CommandKind::PowerDownEnter, HOUSEKEEPING, light);
                 }
-                true
+                // Until then, rows are closed that are idle for their timeout.
+                false
             }
         }
     }
