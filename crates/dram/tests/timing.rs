@@ -7,7 +7,7 @@ mod common;
 use common::{Seen, machine_h, run};
 use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::command::CommandKind as C;
-use memweir_dram::config::{MapLayout, PagePolicy};
+use memweir_dram::config::{MapLayout, PagePolicy, Scheduler};
 use memweir_dram::drive::Mode;
 use memweir_dram::request::{Request, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
@@ -20,6 +20,10 @@ const ROW: u64 = 1 << 17;
 fn read(address: u64) -> Request {
     let (direction, source) = (Direction::Read, Source(0));
     Request { address: PhysAddr(address), direction, source, tag: 0 }
+}
+
+fn write(address: u64) -> Request {
+    Request { direction: Direction::Write, ..read(address) }
 }
 
 fn commands(config: &MemoryConfig, words: &[u64]) -> Vec<(u64, C)> {
@@ -231,4 +235,54 @@ fn adaptive_pages_close_in_a_rank_that_is_about_to_sleep() {
     memory.advance(Cycles(1000), &mut seen);
     let wanted = [(0, C::Activate), (17, C::Read), (117, C::Precharge), (517, C::PowerDownEnter)];
     assert_eq!(seen.kinds(), wanted);
+}
+
+/// Offers each request in its cycle; returns the commands up to cycle 200.
+fn offered_at(config: &MemoryConfig, requests: &[(u64, Request)]) -> Vec<(u64, C)> {
+    let mut memory = MemorySystem::new(config).unwrap();
+    let mut seen = Seen::default();
+    for (place, (now, request)) in requests.iter().enumerate() {
+        memory.enqueue(Cycles(*now), *request).unwrap();
+        let next = requests.get(place + 1).map_or(201, |(next, _)| *next);
+        memory.advance(Cycles(next - 1), &mut seen);
+    }
+    seen.kinds()
+}
+
+/// The write at 97 keeps reads of its bank group from the bus until 122. The timeout of the first
+/// bank ends at 117, but a read of its row arrives at 110.
+#[test]
+fn a_read_that_arrives_before_the_timeout_keeps_its_row_open() {
+    let mut config = machine_h();
+    config.page = PagePolicy::Adaptive { timeout: Cycles(100) };
+    let requests = [(0, read(0)), (80, write(BANK)), (105, read(BANK)), (110, read(0))];
+    let expected = [
+        (0, C::Activate),
+        (17, C::Read),
+        (80, C::Activate),
+        (97, C::Write),
+        (122, C::Read),
+        (128, C::Read),
+    ];
+    assert_eq!(offered_at(&config, &requests), expected);
+}
+
+/// The write at 27 keeps reads from the bus until 52. The bank of the first write could be closed
+/// at 51 for the read of another row, but a read of the open row arrives at 40.
+#[test]
+fn a_row_hit_that_arrives_before_the_precharge_goes_first() {
+    let mut config = machine_h();
+    config.scheduler = Scheduler::FrFcfsHit;
+    let requests = [(0, write(0)), (10, write(BANK)), (30, read(ROW)), (40, read(64))];
+    let expected = [
+        (0, C::Activate),
+        (10, C::Activate),
+        (17, C::Write),
+        (27, C::Write),
+        (52, C::Read),
+        (61, C::Precharge),
+        (78, C::Activate),
+        (95, C::Read),
+    ];
+    assert_eq!(offered_at(&config, &requests), expected);
 }

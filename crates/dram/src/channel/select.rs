@@ -3,7 +3,7 @@
 use memweir_core::Direction;
 
 use super::Channel;
-use super::candidate::{Candidate, WAITING, bits};
+use super::candidate::{Candidate, HOUSEKEEPING, WAITING, bits};
 use super::needs::View;
 use super::power::Duty;
 use super::slots::CLOSED;
@@ -51,7 +51,7 @@ impl Channel {
         let has_turned = self.drain.update(self.queues.waiting(), self.bus.floor());
         let is_plain = !self.power.is_managed()
             && matches!(self.scheduler, Scheduler::FrFcfs | Scheduler::FrFcfsHit);
-        if has_turned || !is_plain {
+        if has_turned || !is_plain || self.may_keep_open(bank) {
             self.select();
             return;
         }
@@ -62,6 +62,15 @@ impl Channel {
         let view = View { bus: &self.bus, queues: &self.queues, rows: &self.rows };
         self.needs.offer_bank(bank, direction, view, &mut best);
         self.selected = best;
+    }
+
+    /// Returns true if the row of a bank is to be closed next, but not if a request for it arrives:
+    /// because it was idle for its timeout, or because none of its hits waited.
+    fn may_keep_open(&self, bank: BankId) -> bool {
+        let next = &self.selected;
+        next.command == CommandKind::Precharge
+            && usize::from(next.bank) == bank.index
+            && (next.key == HOUSEKEEPING || self.scheduler == Scheduler::FrFcfsHit)
     }
 
     /// Offers requests whose rows were opened for them; returns true if one has exceeded the age
