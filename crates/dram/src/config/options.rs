@@ -186,12 +186,19 @@ pub struct PowerPolicy {
 
 impl PowerPolicy {
     pub(super) fn validate(&self, spec: &MemorySpec) -> Result<(), (Setting, Refusal)> {
+        use CommandKind as C;
         let wanted = [
-            (self.power_down_after, CommandKind::PowerDownEnter, Setting::PowerDown),
-            (self.self_refresh_after, CommandKind::SelfRefreshEnter, Setting::SelfRefresh),
+            (self.power_down_after, [C::PowerDownEnter, C::PowerDownExit], Setting::PowerDown),
+            (
+                self.self_refresh_after,
+                [C::SelfRefreshEnter, C::SelfRefreshExit],
+                Setting::SelfRefresh,
+            ),
         ];
-        for (after, command, setting) in wanted {
-            if after.is_some() && !spec.constraints.iter().any(|c| c.from == command) {
+        for (after, [enter, exit], setting) in wanted {
+            let has_rule =
+                |from: C, to: C| spec.constraints.iter().any(|c| (c.from, c.to) == (from, to));
+            if after.is_some() && !(has_rule(enter, exit) && has_rule(exit, C::Activate)) {
                 let reason = format!("`{}` has no rules for {setting}", spec.name);
                 return Err((setting, Refusal::new(reason, "its timing needs tCKE, tXP and tXS")));
             }
@@ -203,6 +210,19 @@ impl PowerPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sleep_needs_rules_for_falling_asleep_and_waking() {
+        let (idle, nvm) = (Some(Cycles(9)), MemorySpec::shipped("nvm-2400").unwrap());
+        let light = PowerPolicy { power_down_after: idle, self_refresh_after: None };
+        assert!(light.validate(&nvm).is_ok());
+        // It has no tXS, and nothing to refresh.
+        let deep = PowerPolicy { self_refresh_after: idle, ..light };
+        let (setting, refusal) = deep.validate(&nvm).unwrap_err();
+        assert_eq!(setting, Setting::SelfRefresh);
+        assert!(refusal.reason.ends_with("has no rules for self-refresh"), "{refusal:?}");
+        assert!(deep.validate(&MemorySpec::shipped("ddr4-2400").unwrap()).is_ok());
+    }
 
     #[test]
     fn page_policies_read_as_they_are_written() {
