@@ -111,8 +111,8 @@ impl Caches {
         (Found::Nowhere, delay)
     }
 
-    /// Inserts a line into the private caches of a core; the second-level cache may already have
-    /// it.
+    /// Inserts a line into the private caches of a core. The second-level cache may already have
+    /// it, and all of them if several accesses of the core waited for it.
     pub(super) fn fill_private(&mut self, core: usize, line: Line, kind: AccessKind) {
         let store = kind.writes();
         let Private { l1, l2 } = &mut self.private[core];
@@ -126,7 +126,10 @@ impl Caches {
             None => Some(Victim { line, owner, dirty: written && !is_first }),
         };
         let mut gone = [into_l2(line, store && is_first), None];
-        let victim = l1.as_mut().and_then(|l1| l1.cache.insert(line, owner, store));
+        let victim = l1.as_mut().and_then(|l1| {
+            let there = l1.cache.touch(line, store);
+            if there { None } else { l1.cache.insert(line, owner, store) }
+        });
         if let Some(victim) = victim.filter(|victim| victim.dirty) {
             gone[1] = into_l2(victim.line, true);
         }
@@ -134,7 +137,8 @@ impl Caches {
         self.overflow.extend(dirty.map(|victim| WriteBack { owner: core, line: victim.line }));
     }
 
-    /// Inserts a line into the shared cache.
+    /// Inserts a line into the shared cache, which may have got it from a private one since it was
+    /// asked for.
     #[must_use]
     pub(super) fn fill_shared(
         &mut self,
@@ -142,7 +146,11 @@ impl Caches {
         line: Line,
         dirty: bool,
     ) -> Option<WriteBack> {
-        let victim = self.shared.as_mut()?.cache.insert(line, core as u16, dirty)?;
+        let shared = &mut self.shared.as_mut()?.cache;
+        if shared.touch(line, dirty) {
+            return None;
+        }
+        let victim = shared.insert(line, core as u16, dirty)?;
         let owner = usize::from(victim.owner);
         victim.dirty.then_some(WriteBack { owner, line: victim.line })
     }
@@ -150,8 +158,10 @@ impl Caches {
     /// Puts a dirty line into the shared cache; without one, it leaves the caches.
     #[must_use]
     pub(super) fn put(&mut self, core: usize, line: Line) -> Option<WriteBack> {
-        let Some(shared) = &mut self.shared else { return Some(WriteBack { owner: core, line }) };
-        if shared.cache.touch(line, true) { None } else { self.fill_shared(core, line, true) }
+        match self.shared {
+            Some(_) => self.fill_shared(core, line, true),
+            None => Some(WriteBack { owner: core, line }),
+        }
     }
 
     /// Takes the next dirty line that the private caches have evicted.
@@ -202,6 +212,18 @@ mod tests {
         assert_eq!(caches.put(0, 7), None, "the shared cache has room");
         assert_eq!(caches.fill_shared(0, 8, false), Some(evicted));
         assert_eq!(caches.fill_shared(0, 9, false), None, "clean lines are dropped");
+    }
+
+    #[test]
+    fn a_line_that_comes_twice_takes_one_place() {
+        let mut caches = caches(Some(2), Some(2));
+        caches.fill_private(0, 7, AccessKind::Load);
+        caches.fill_private(0, 8, AccessKind::Load);
+        caches.fill_private(0, 8, AccessKind::Load);
+        assert_eq!(caches.look_up(0, 7, Level::Core, AccessKind::Load).0, Found::Private);
+        for line in [7, 8, 8] {
+            assert_eq!(caches.fill_shared(0, line, true), None, "there is room for both lines");
+        }
     }
 
     #[test]
