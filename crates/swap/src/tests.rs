@@ -548,7 +548,7 @@ fn processes_have_pages_of_their_own() {
         let thread = ThreadId { process, thread: 0 };
         trace::Access { thread, ..access((0x1000, 1, Direction::Read)) }
     };
-    assert_eq!(taken(Side::Memory, [0, 1, 0].map(of).into_iter(), 100).pages(), 2);
+    assert_eq!(taken(Side::Memory, [0, 1, 4096, 0].map(of).into_iter(), 100).pages(), 3);
 }
 
 #[test]

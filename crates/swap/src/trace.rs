@@ -26,8 +26,8 @@ use memweir_trace::{AddressSpace, Format, Header, Side, ThreadId, Trace, Writer}
 /// Default length of a window in instructions.
 pub const WINDOW: u64 = 100_000;
 
-/// Distance between the address spaces of processes, as a power of two of pages or lines.
-const SPACE_SHIFT: u32 = 52;
+/// A page or a line of the program: its process, and its number in the address space of that.
+type Place = (u32, u64);
 
 /// The references of a program, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,20 +63,20 @@ pub struct Sums {
 struct Collector {
     trace: PageTrace,
     window: u64,
-    /// Pages by their numbers in the program.
-    numbers: HashMap<u64, Page>,
+    /// Pages by their places in the program.
+    numbers: HashMap<Place, Page>,
     /// Index of each page's reference in the current window.
     current: HashMap<Page, u32>,
     /// Index of the reference for which each line was read, until the line is written back.
-    fetched: HashMap<u64, u32>,
+    fetched: HashMap<Place, u32>,
     windows_seen: u64,
     side: Side,
 }
 
 impl Collector {
     fn take(&mut self, access: &trace::Access) {
-        let space = u64::from(access.thread.process) << SPACE_SHIFT;
-        let line = space | (access.address / LINE_BYTES);
+        let process = access.thread.process;
+        let line = (process, access.address / LINE_BYTES);
         // A read behind the caches counts as at least one instruction, for formats that do not
         // state instructions.
         let behind = self.side == Side::Memory;
@@ -88,7 +88,7 @@ impl Collector {
             self.trace.references[place as usize] |= 1;
             return;
         }
-        let place = self.place(space | (access.address / PAGE.0));
+        let place = self.place((process, access.address / PAGE.0));
         self.trace.lines += 1;
         match access.direction {
             Direction::Write => self.trace.references[place as usize] |= 1,
@@ -100,7 +100,7 @@ impl Collector {
     }
 
     /// Returns the index of a page's reference in the current window.
-    fn place(&mut self, page: u64) -> u32 {
+    fn place(&mut self, page: Place) -> u32 {
         let windows = self.trace.instructions / self.window;
         if windows != self.windows_seen {
             self.windows_seen = windows;
