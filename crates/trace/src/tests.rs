@@ -60,6 +60,14 @@ fn reads_every_text_format() {
 }
 
 #[test]
+fn the_instructions_of_a_write_come_before_the_next_read_of_a_core() {
+    let of = |gap, address, direction| Access { gap, ..plain(address, direction) };
+    let accesses = [of(11, 64, R), of(100, 128, W), of(1, 192, R), of(0, 256, W), of(3, 320, R)];
+    let text = String::from_utf8(written(Format::SimpleO3, &accesses)).unwrap();
+    assert_eq!(text, "10 64 128\n100 192 256\n2 320\n");
+}
+
+#[test]
 fn refuses_malformed_lines_with_line_and_field() {
     for (text, wanted) in [
         ("LD 0x40\nLD\n", "t:2: address: is missing"),

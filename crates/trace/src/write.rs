@@ -16,8 +16,7 @@ pub struct Writer<W> {
 enum Encoder {
     Compact(Box<compact::Encoder>),
     Plain(Format),
-    /// The read that waits for the write of its line.
-    SimpleO3(Option<Access>),
+    SimpleO3(SimpleO3),
     ChampSim(champsim::Encoder),
 }
 
@@ -31,7 +30,7 @@ impl<W: Write> Writer<W> {
             Format::Memweir => {
                 Encoder::Compact(Box::new(compact::Encoder::start(&mut out, header)?))
             }
-            Format::SimpleO3 => Encoder::SimpleO3(None),
+            Format::SimpleO3 => Encoder::SimpleO3(SimpleO3::default()),
             Format::ChampSim => Encoder::ChampSim(champsim::Encoder::default()),
             tool @ (Format::Lackey | Format::Drmemtrace) => {
                 let reason = format!("the format `{}` is read and not written", tool.name());
@@ -53,7 +52,7 @@ impl<W: Write> Writer<W> {
         let (address, write) = (access.address, access.direction == Direction::Write);
         match &mut self.encoder {
             Encoder::Compact(encoder) => encoder.push(&mut self.out, access),
-            Encoder::SimpleO3(pending) => simple_o3(&mut self.out, pending, access),
+            Encoder::SimpleO3(encoder) => encoder.push(&mut self.out, access),
             Encoder::ChampSim(encoder) => encoder.push(&mut self.out, access),
             Encoder::Plain(Format::Binary) => self.out.write_all(&binary::word(access)),
             Encoder::Plain(Format::Ramulator2) => {
@@ -76,33 +75,49 @@ impl<W: Write> Writer<W> {
     pub fn finish(mut self) -> io::Result<(W, Totals)> {
         match self.encoder {
             Encoder::Compact(encoder) => encoder.finish(&mut self.out, &self.totals)?,
-            Encoder::SimpleO3(Some(read)) => line_o3(&mut self.out, &read, None)?,
+            Encoder::SimpleO3(SimpleO3 { read: Some(read), .. }) => {
+                line_o3(&mut self.out, &read, None)?;
+            }
             Encoder::ChampSim(mut encoder) => encoder.flush(&mut self.out)?,
-            Encoder::SimpleO3(None) | Encoder::Plain(_) => {}
+            Encoder::SimpleO3(_) | Encoder::Plain(_) => {}
         }
         self.out.flush()?;
         Ok((self.out, self.totals))
     }
 }
 
-/// Writes an access; a line holds a read and at most one write after it.
-fn simple_o3(
-    out: &mut impl Write,
-    pending: &mut Option<Access>,
-    access: &Access,
-) -> io::Result<()> {
-    match access.direction {
-        Direction::Read => match pending.replace(*access) {
-            Some(read) => line_o3(out, &read, None),
-            None => Ok(()),
-        },
-        Direction::Write => match pending.take() {
-            Some(read) => line_o3(out, &read, Some(access)),
-            None => Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "a write without a read before it has no place in the format `simple-o3`",
-            )),
-        },
+/// Encodes accesses as lines, each of which holds a read and at most one write after it.
+#[derive(Default)]
+struct SimpleO3 {
+    /// The read that waits for the write of its line.
+    read: Option<Access>,
+    /// Instructions of the writes since then, which come before the next read: the format has no
+    /// instructions between a read and its write.
+    passed: u64,
+}
+
+impl SimpleO3 {
+    fn push(&mut self, out: &mut impl Write, access: &Access) -> io::Result<()> {
+        match access.direction {
+            Direction::Read => {
+                let passed = std::mem::take(&mut self.passed);
+                let gap = access.gap.saturating_add(passed);
+                match self.read.replace(Access { gap, ..*access }) {
+                    Some(read) => line_o3(out, &read, None),
+                    None => Ok(()),
+                }
+            }
+            Direction::Write => match self.read.take() {
+                Some(read) => {
+                    self.passed = access.gap;
+                    line_o3(out, &read, Some(access))
+                }
+                None => Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "a write without a read before it has no place in the format `simple-o3`",
+                )),
+            },
+        }
     }
 }
 
