@@ -250,13 +250,14 @@ impl<'a, O> Tally<'a, O> {
 
     /// Returns the measurements of a memory that has served all requests and has these counts.
     fn finish(self, mut stats: Vec<Stats>) -> DrivenParts {
-        let Self { driven: mut whole, mut parts, warm_up, .. } = self;
+        let Self { offered: mut accepted, driven: mut whole, mut parts, warm_up, .. } = self;
         if let Some(before) = &warm_up {
+            accepted -= before.accepted;
             whole.cycles.0 -= before.whole.cycles.0;
             stats.iter_mut().zip(&before.stats).for_each(|(all, before)| *all -= *before);
         }
         parts.iter_mut().for_each(|part| part.cycles = whole.cycles);
-        DrivenParts { whole, parts, stats, warm_up: warm_up.map(Box::new) }
+        DrivenParts { accepted, whole, parts, stats, warm_up: warm_up.map(Box::new) }
     }
 
     /// Returns the earliest cycle for `offer`, which is the next request.
@@ -330,7 +331,8 @@ impl<O: PartObserver> Tally<'_, O> {
         let mut parts = mem::replace(&mut self.parts, none);
         let mut whole = mem::take(&mut self.driven);
         iter::once(&mut whole).chain(&mut parts).for_each(|driven| driven.cycles = at);
-        self.warm_up = Some(DrivenParts { whole, parts, stats, warm_up: None });
+        let accepted = self.offered;
+        self.warm_up = Some(DrivenParts { accepted, whole, parts, stats, warm_up: None });
         self.observer.begins(at);
     }
 }

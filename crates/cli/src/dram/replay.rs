@@ -318,11 +318,10 @@ pub(super) fn measured(
     };
     let several = systems.iter().enumerate().filter(|_| systems.len() > 1);
     let served = Served::new(&measured, clock, &driven.whole);
-    let warm_up = WarmUp::of(driven);
-    let requests = served.requests + warm_up.map_or(0, |before| before.requests);
-    let requests_per_cpu_s = requests as f64 / cpu_s;
+    let answered_before = driven.warm_up.as_ref().map_or(0, |before| before.whole.requests());
+    let requests_per_cpu_s = (served.requests + answered_before) as f64 / cpu_s;
     let parts = several.map(of_part).collect();
-    (Report { warm_up, served, cpu_s, requests_per_cpu_s, parts }, ends)
+    (Report { warm_up: WarmUp::of(driven), served, cpu_s, requests_per_cpu_s, parts }, ends)
 }
 
 fn conclude(systems: &[(PhysAddr, MemoryConfig)], checks: &[Option<CheckResult>]) -> Outcome {

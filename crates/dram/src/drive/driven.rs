@@ -87,6 +87,8 @@ impl AddAssign<&Self> for Driven {
 /// Measurements of a memory, and of its parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DrivenParts {
+    /// Requests that the memory accepted in this time, those on their way over a link included.
+    pub accepted: u64,
     /// Measurements of the memory as a whole.
     pub whole: Driven,
     /// Measurements of each part, in cycles of the driver's clock; empty for one memory alone.

@@ -41,7 +41,7 @@ impl WarmUp {
     #[must_use]
     pub fn of(driven: &DrivenParts) -> Option<Self> {
         let before = driven.warm_up.as_ref()?;
-        Some(Self { requests: before.all_stats().requests(), cycles: before.whole.cycles.0 })
+        Some(Self { requests: before.accepted, cycles: before.whole.cycles.0 })
     }
 }
 

@@ -116,6 +116,20 @@ fn a_warm_up_is_served_but_not_measured() {
     assert!(matches!(refused, DriveError::NothingMeasured { requests: 3 }), "{refused}");
 }
 
+#[test]
+fn a_warm_up_has_the_requests_that_are_on_their_way_over_a_link() {
+    let config = MemoryConfig::new(MemorySpec::shipped("cxl-ddr4").unwrap());
+    let offers: Vec<_> = (0..40).map(|i| offer(i * 64, Direction::Read)).collect();
+    let plan = DrivePlan { mode: Mode::Saturate, warm_up: 20 };
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let driven = drive_through(&mut memory, plan, &offers).unwrap();
+    // The link takes more than 20 cycles, so that the memory has seen none.
+    let before = driven.warm_up.as_ref().unwrap();
+    assert_eq!((before.all_stats().requests(), driven.accepted), (0, 20));
+    assert_eq!(WarmUp::of(&driven), Some(WarmUp { requests: 20, cycles: 20 }));
+    driven.verify(40).unwrap();
+}
+
 fn any_mode() -> impl Strategy<Value = Mode> {
     prop_oneof![
         Just(Mode::Saturate),
@@ -162,7 +176,8 @@ proptest! {
         let mut both = before.map_or_else(Driven::default, |before| before.whole.clone());
         both += &warm.whole;
         prop_assert_eq!(both, plain.whole);
-        prop_assert_eq!(before.map_or(0, |before| before.all_stats().requests()), warm_up);
+        prop_assert_eq!(before.map_or(0, |before| before.accepted), warm_up);
+        prop_assert_eq!(warm.accepted, plain.accepted - warm_up);
     }
 
     #[test]
