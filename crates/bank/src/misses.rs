@@ -22,8 +22,14 @@ pub struct MissTrace {
     side: Side,
 }
 
+/// Distance between the address spaces of a recording's processes, as a power of two of bytes: the
+/// addresses of a program lie below it.
+const SPACE_BITS: u32 = 48;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Thread {
+    /// Beginning of the address space of its process among those of the recording.
+    space: u64,
     /// Per access: instructions times two, plus one for a write; the address as a difference from
     /// the previous one.
     packed: Vec<u8>,
@@ -54,6 +60,8 @@ impl MissTrace {
         let mut misses = Self { threads: Vec::new(), addressing, side };
         let one_thread = !trace.format().has_threads();
         let mut known: HashMap<ThreadId, usize> = HashMap::new();
+        // Virtual addresses of different processes are different pages, even if they are equal.
+        let mut spaces: HashMap<u32, u64> = HashMap::new();
         while let Some(access) = trace.next_access()? {
             let next = misses.threads.len();
             let thread = *known.entry(access.thread).or_insert(next);
@@ -62,7 +70,13 @@ impl MissTrace {
                     let reason = format!("the trace has more than {next} threads");
                     return Err(InputError::new(trace.name(), reason));
                 }
-                misses.threads.push(Thread::default());
+                let process = spaces.len() as u64;
+                let process = *spaces.entry(access.thread.process).or_insert(process);
+                let space = match addressing {
+                    Addressing::Virtual => process << SPACE_BITS,
+                    Addressing::Physical => 0,
+                };
+                misses.threads.push(Thread { space, ..Thread::default() });
             }
             misses.threads[thread].append(&access, instructions);
             // A trace of one thread may be far longer than what is simulated of it.
@@ -111,8 +125,9 @@ impl Thread {
         // One bit is for the direction; no program executes so many instructions that the lost bit
         // matters.
         put(&mut self.packed, access.gap.min(u64::MAX >> 1) << 1 | u64::from(written));
-        put(&mut self.packed, zigzag(access.address.wrapping_sub(self.before)));
-        self.before = access.address;
+        let address = access.address.wrapping_add(self.space);
+        put(&mut self.packed, zigzag(address.wrapping_sub(self.before)));
+        self.before = address;
         self.instructions = self.instructions.saturating_add(access.gap);
         self.accesses += 1;
     }
@@ -222,6 +237,22 @@ mod tests {
         let mut second = MissStream::new(trace, 1);
         assert_eq!(second.next(), access(30, 0x2000, AccessKind::Load));
         assert_eq!(second.next(), access(30, 0x2000, AccessKind::Load));
+    }
+
+    #[test]
+    fn each_process_has_an_address_space_of_its_own() {
+        let header = Header { addresses: AddressSpace::Virtual, ..Header::default() };
+        let mut writer = Writer::start(Vec::new(), Format::Memweir, &header).unwrap();
+        for (process, thread) in [(7, 0), (9, 0), (7, 1)] {
+            let thread = ThreadId { process, thread };
+            let access = trace::Access { address: 0x1000, gap: 5, thread, direction: READ };
+            writer.push(&access).unwrap();
+        }
+        let bytes = writer.finish().unwrap().0;
+        let trace = Trace::read("t", Box::new(std::io::Cursor::new(bytes)), None).unwrap();
+        let trace = Arc::new(MissTrace::of(trace, 30).unwrap());
+        let first = |thread| MissStream::new(Arc::clone(&trace), thread).next().address;
+        assert_eq!([first(0), first(1), first(2)], [0x1000, (1 << 48) + 0x1000, 0x1000]);
     }
 
     #[test]
