@@ -74,7 +74,9 @@ pub(crate) fn config(name: &str, random: &mut Random) -> MemoryConfig {
     let has_refresh = config.ranks.iter().all(|spec| spec.refresh_interval().is_some());
     config.power = PowerPolicy {
         power_down_after: random.of(&[None, Some(Cycles(1)), Some(Cycles(100))]),
-        self_refresh_after: random.of(&[None, None, Some(Cycles(500))]).filter(|_| has_refresh),
+        self_refresh_after: random
+            .of(&[None, None, Some(Cycles(1)), Some(Cycles(500))])
+            .filter(|_| has_refresh),
     };
     scramble(&mut config.map, random);
     config
