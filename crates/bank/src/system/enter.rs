@@ -86,13 +86,15 @@ impl<M: Memory> System<'_, M> {
             core.window.answered(number, slot + width);
         }
         let at = self.now.after(cost);
+        let counted = instruction <= core.goal;
         if cost > Time::default() {
-            core.tally.faulting = core.tally.faulting.after(cost);
+            if counted {
+                core.tally.faulting = core.tally.faulting.after(cost);
+            }
             let slot = core.slot_at(at, clock);
             core.window.stall(instruction, slot);
         }
-        let attempt =
-            Attempt { number, address, kind: access.kind, counted: instruction <= core.goal };
+        let attempt = Attempt { number, address, kind: access.kind, counted };
         let needed = number.filter(|_| access.needs > 0);
         let producer = needed.and_then(|number| number.checked_sub(u64::from(access.needs)));
         let known = producer.map_or(Some(0), |producer| core.window.answer_of(producer));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use memweir_core::address_map::AddressMap;
 use memweir_core::cache::CacheGeometry;
-use memweir_core::{Bytes, Cycles, PhysAddr};
+use memweir_core::{Bytes, Cycles, Nanos, PhysAddr};
 use memweir_dram::request::{Completion, Request, RowOutcome};
 use proptest::prelude::*;
 
@@ -70,6 +70,19 @@ impl Stream for Around {
     }
 }
 
+/// A stream that never comes back to a page.
+#[derive(Debug)]
+struct Onward(u64);
+
+impl Stream for Onward {
+    fn next(&mut self) -> Access {
+        self.0 += 1;
+        load(4, self.0 << 12, 0)
+    }
+
+    fn restart(&mut self) {}
+}
+
 fn load(instructions: u64, address: u64, needs: u32) -> Access {
     Access { instructions, address, kind: AccessKind::Load, needs }
 }
@@ -93,6 +106,10 @@ const MAP: &str =
     "name = \"two banks\"\nbits = 30\nfunction = [{ role = \"bank\", bits = [13] }]\n";
 
 fn os() -> Os {
+    os_with(FaultCosts::FREE)
+}
+
+fn os_with(costs: FaultCosts) -> Os {
     let zone = ZoneConfig {
         name: "m".to_owned(),
         base: PhysAddr(0),
@@ -100,8 +117,7 @@ fn os() -> Os {
         coloring: uncolored(12),
         start: Start::Fresh,
     };
-    let config =
-        OsConfig { zones: vec![zone], exhausted: Default::default(), costs: FaultCosts::FREE };
+    let config = OsConfig { zones: vec![zone], exhausted: Default::default(), costs };
     Os::new(&config).expect("an operating system")
 }
 
@@ -257,6 +273,20 @@ fn threads_wait_for_each_other() {
     // Ten phases of four reads one after the other; the fast thread is never a phase ahead.
     assert!((4_000.0..4_500.0).contains(&slow), "{slow}");
     assert!(fast > slow - 450.0 && fast < slow + 450.0, "{fast} {slow}");
+}
+
+#[test]
+fn faults_after_the_measured_instructions_are_not_counted() {
+    let mut os = os_with(FaultCosts { fault: Nanos(10), ..FaultCosts::FREE });
+    // One access of the first program is measured; it goes on until the other has finished.
+    let mut onward = program(Vec::new(), 4, &mut os);
+    onward.threads.push(Box::new(Onward(0)));
+    let other = program(vec![vec![load(4, 0, 1)]], 400, &mut os);
+    let machine = machine(vec![core(); 2]);
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, vec![onward, other], &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    assert_eq!(run.threads[0].tally.faulting, nanos(10));
 }
 
 #[test]
