@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::command::{Command, CommandKind};
-use crate::spec::{BankRefresh, MemorySpec};
+use crate::spec::{BankRefresh, Level, MemorySpec};
 
 use super::draw::draw;
 use super::report::EnergyReport;
@@ -67,6 +67,7 @@ pub(super) struct Rank {
     settled: u64,
     now: u64,
     row_active: u64,
+    /// Cycles from a read or a write to the automatic precharge after it, tRAS apart.
     read_to_precharge: u64,
     write_to_precharge: u64,
     precharge: u64,
@@ -78,7 +79,13 @@ pub(super) struct Rank {
 impl Rank {
     pub(super) fn new(spec: &Arc<MemorySpec>) -> Self {
         let get = |name: &str| spec.timing.get(name).map_or(0, |cycles| cycles.0);
-        let after_write = spec.write_latency.0 + spec.burst.0;
+        let precharge = get("tRP");
+        // The time to the next activate, less that of the precharge itself.
+        let to_precharge = |column: CommandKind| {
+            let next = (Level::Bank, column, CommandKind::Activate);
+            let rule = spec.constraints.iter().find(|c| (c.level, c.from, c.to) == next);
+            rule.map_or(0, |rule| rule.wait.0.saturating_sub(precharge))
+        };
         Self {
             counts: Counts::default(),
             banks: vec![Bank::default(); spec.organization.banks_of_rank() as usize],
@@ -89,9 +96,9 @@ impl Rank {
             settled: 0,
             now: 0,
             row_active: get("tRAS"),
-            read_to_precharge: get("tRTP"),
-            write_to_precharge: after_write + get("tWR"),
-            precharge: get("tRP"),
+            read_to_precharge: to_precharge(CommandKind::ReadAutoPrecharge),
+            write_to_precharge: to_precharge(CommandKind::WriteAutoPrecharge),
+            precharge,
             activate: get("tRCD"),
             refresh: get("tRFC"),
             bank_refresh: get("tRFCpb").max(get("tRFCsb")),

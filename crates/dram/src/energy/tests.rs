@@ -464,6 +464,22 @@ fn bank_refreshes_share_the_energy_of_a_refresh() {
     assert!((single / whole - 1.0).abs() < 2e-3, "{single} {whole}");
 }
 
+/// LPDDR4 counts tRTP (12 cycles) from the last prefetch of the burst, and tWR (29) from a cycle
+/// after its data: the precharges begin BL/2 + tRTP - 8 = 20 and CWL + BL/2 + 1 + tWR = 60 cycles
+/// after the commands.
+#[test]
+fn automatic_precharges_begin_when_the_family_lets_them() {
+    let spec = MemorySpec::shipped("lpddr4-3200").unwrap();
+    let open = |commands: &[(u64, K, u16)]| {
+        let all = [&[(0, K::Activate, 0)][..], commands].concat();
+        report(spec.clone(), &all, 1_000)
+    };
+    let read = open(&[(100, K::ReadAutoPrecharge, 0)]);
+    assert_eq!(read, open(&[(100, K::Read, 0), (120, K::Precharge, 0)]));
+    let write = open(&[(100, K::WriteAutoPrecharge, 0)]);
+    assert_eq!(write, open(&[(100, K::Write, 0), (160, K::Precharge, 0)]));
+}
+
 /// PCM: a row of 2 KiB is sensed once, a read of it costs the buffer alone, and the two lines that
 /// were written (one of them twice) go back to the cells together.
 #[test]
