@@ -13,7 +13,7 @@ use memweir_core::address_map::AddressMap;
 use memweir_core::input::Refusal;
 use memweir_core::{Bytes, Cycles};
 
-use crate::spec::{BankRefresh, MemorySpec, Organization};
+use crate::spec::{MemorySpec, Organization};
 
 /// A memory system: channels that are alike, each with its own controller (or one per sub-channel).
 #[derive(Clone, Debug)]
@@ -195,18 +195,29 @@ impl MemoryConfig {
     }
 
     fn check_commands(&self) -> Result<(), (Setting, Refusal)> {
-        let lacks_bank_refresh = |spec: &&Arc<MemorySpec>| {
-            spec.refresh_interval().is_some() && spec.bank_refresh == BankRefresh::None
-        };
-        if self.refresh == RefreshPolicy::PerBank
-            && let Some(spec) = self.ranks.iter().find(lacks_bank_refresh)
-        {
-            let reason = format!("`{}` cannot refresh single banks", spec.family);
-            return Err((Setting::Refresh, Refusal::new(reason, "choose all-bank refresh")));
+        let by_bank = self.refresh == RefreshPolicy::PerBank;
+        for spec in self.ranks.iter().filter(|spec| by_bank && spec.refresh_interval().is_some()) {
+            check_bank_refresh(spec).map_err(|reason| {
+                (Setting::Refresh, Refusal::new(reason, "choose all-bank refresh"))
+            })?;
         }
         for spec in &self.ranks {
             self.power.validate(spec)?;
         }
         Ok(())
+    }
+}
+
+/// Refuses refreshes of single banks that the device does not have, or that would keep it from
+/// anything else. The error is a sentence.
+fn check_bank_refresh(spec: &MemorySpec) -> Result<(), String> {
+    let takes = spec.timing.get("tRFCpb").or_else(|| spec.timing.get("tRFCsb"));
+    match (takes, spec.bank_refresh_interval()) {
+        (_, None) => Err(format!("`{}` cannot refresh single banks", spec.family)),
+        (None, _) => Err(format!("`{}` does not say how long a bank's refresh takes", spec.name)),
+        (Some(takes), Some(interval)) if takes >= interval => {
+            Err(format!("`{}` would refresh banks without pause", spec.name))
+        }
+        _ => Ok(()),
     }
 }

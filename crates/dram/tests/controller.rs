@@ -251,6 +251,20 @@ fn dram_and_slower_cells_share_a_channel() {
 }
 
 #[test]
+fn refreshes_of_banks_that_take_no_time_or_all_of_it_are_refused() {
+    let text = include_str!("../data/lpddr4-3200.toml");
+    // A bank is refreshed every 6246 / 8 = 780 cycles.
+    for (to, reason) in [("", "does not say how long"), ("tRFCpb = 780\n", "without pause")] {
+        let text = text.replace("tRFCpb = { ns = 140 }\n", to);
+        let mut config = MemoryConfig::new(MemorySpec::parse("x", &text).unwrap());
+        config.validate().unwrap();
+        config.refresh = RefreshPolicy::PerBank;
+        let refused = config.validate().unwrap_err();
+        assert!(refused.reason.contains(reason), "{refused:?}");
+    }
+}
+
+#[test]
 fn queues_that_cannot_be_held_are_refused() {
     let mut config = machine_h();
     config.read_queue = 4096;

@@ -114,6 +114,7 @@ fn count(value: &Value<'_>) -> Result<u32, InputError> {
 fn timing(mut section: Section<'_>, family: &Family, clock: Picos) -> Result<Timing, InputError> {
     let all = || family.parameters.iter().chain(&family.optional);
     section.only(&all().map(String::as_str).collect::<Vec<_>>())?;
+    let endless = section.refuse_value("tREFI", "refreshes are due faster than they end (`tRFC`)");
     let mut timing = Timing::default();
     for name in all() {
         let value = if family.parameters.contains(name) {
@@ -125,7 +126,13 @@ fn timing(mut section: Section<'_>, family: &Family, clock: Picos) -> Result<Tim
             timing.push(name, parameter(value, family, clock)?);
         }
     }
-    Ok(timing)
+    let refresh = timing.get("tRFC").zip(timing.get("tREFI"));
+    match endless {
+        Some(error) if refresh.is_some_and(|(takes, interval)| takes >= interval) => {
+            Err(error.help("the memory would do nothing else; 7.8 us are `{ ns = 7800 }`"))
+        }
+        _ => Ok(timing),
+    }
 }
 
 /// Parses cycles, nanoseconds, or the greater of both.

@@ -64,6 +64,9 @@ fn refuses_what_is_wrong_with_line_and_key() {
     assert!(refusal("tRCD = 17\n", "").contains("`tRCD` is missing"));
     assert!(refusal("tRFC = 420", "tRFC = -1").contains("-1 is out of range"));
     assert!(refusal("tRFC = 420", "tRFC = {}").contains("says nothing"));
+    let endless = refusal("tREFI = 9360", "tREFI = { ns = 7.8 }");
+    assert!(endless.contains("timing.tREFI: refreshes are due faster"), "{endless}");
+    assert!(refusal("tRFC = 420", "tRFC = 9360").contains("timing.tREFI"));
     assert!(refusal("rows = 65536", "rows = 65535").contains("`rows` is 65535"));
     assert!(refusal("bus_bits = 64", "bus_bits = 32").contains("a burst carries 32 bytes"));
     let ranks = refusal("ranks = 1", "ranks = 16777216");
