@@ -26,8 +26,10 @@ pub struct MemoryConfig {
     pub map: AddressMap,
     /// Order in which requests are served.
     pub scheduler: Scheduler,
-    /// A request that has waited for longer goes before all others, and no row-buffer hit goes
-    /// before it at its bank; `None` for no limit.
+    /// No younger row-buffer hit goes before a request that has waited for longer at its bank, and
+    /// no waiting request of the channel once a row is open for it. Drains that last longer are
+    /// interrupted for the reads that wait. With [`Scheduler::PerBank`], such a request also goes
+    /// before those of other banks. `None` for no limit.
     pub age_limit: Option<Cycles>,
     /// Rule that decides when rows are closed.
     pub page: PagePolicy,
@@ -52,7 +54,7 @@ const MAX_CHANNELS: u32 = 64;
 /// The most reads that a channel can hold if each bank has its own queue.
 const MAX_READS: u32 = 32_768;
 
-/// Default number of cycles after which a request goes before all others.
+/// Default number of cycles after which a request has waited for too long.
 const AGE_LIMIT: Cycles = Cycles(10_000);
 
 impl MemoryConfig {
