@@ -190,12 +190,45 @@ impl Identity {
 }
 
 /// Removes a file unless its process has replaced it by one with more points. It is looked at under
-/// another name, at which nobody replaces it.
+/// another name, at which nobody replaces it, but which readers take for that of a shard: if the
+/// merge dies meanwhile, no point is lost.
 fn remove(path: &Path, identity: &Identity) -> io::Result<()> {
-    let aside = path.with_extension("merged");
+    let aside = path.with_extension("aside.parquet");
     fs::rename(path, &aside)?;
     match Identity::of(&aside) == *identity {
         true => fs::remove_file(&aside),
-        false => fs::rename(&aside, path),
+        false => put_back(&aside, path),
+    }
+}
+
+/// Gives a file its name again. If its process has saved once more under that name, the newer file
+/// stays, which has all points of the other. On file systems without links the file keeps the name
+/// that it has.
+fn put_back(aside: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(aside, path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Ok(()),
+        _ => fs::remove_file(aside),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_grows_again_while_it_is_put_back_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (aside, path) =
+            (directory.path().join("s.aside.parquet"), directory.path().join("s.parquet"));
+        fs::write(&aside, "two points").expect("space");
+        fs::write(&path, "three points").expect("space");
+        put_back(&aside, &path).expect("a directory");
+        assert_eq!(fs::read_to_string(&path).expect("the file"), "three points");
+        assert!(!aside.exists());
+
+        fs::rename(&path, &aside).expect("one file system");
+        put_back(&aside, &path).expect("a directory");
+        assert_eq!(fs::read_to_string(&path).expect("the file"), "three points");
+        assert!(!aside.exists());
     }
 }
