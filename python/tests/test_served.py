@@ -174,6 +174,8 @@ def test_a_policy_that_cannot_start_is_named() -> None:
     with pytest.raises(memweir.PolicyError, match="not today") as failed:
         memweir.run([["sleep", "60"]], policies=[Unready()])
     assert failed.value.quantum is None
+    assert failed.value.report is not None
+    assert failed.value.report["outcome"] == "policy-failed"
 
 
 def test_failures_outside_of_this_process_are_policy_errors_too() -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
+from memweir._errors import PolicyError
 from memweir._native import ServedPolicy
 
 # Bytes of a directory in which a socket can be: its whole path has at most 107.
@@ -88,6 +89,9 @@ def served(objects: Sequence[tuple[str, object]]) -> Iterator[list[str]]:
             yield options
         except Exception as error:
             failed = next((server.failure for server in servers if server.failure), error)
+            if isinstance(failed, PolicyError) and isinstance(error, PolicyError):
+                # The command has the measurements, the server the traceback.
+                failed.report = error.report
         finally:
             for server in servers:
                 server.close()
