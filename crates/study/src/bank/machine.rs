@@ -240,6 +240,9 @@ fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
     let mut section = value.section()?;
     section.only(&["start", "held", "run", "seed", "exhausted", "fault_ns"])?;
     let default = Aging::default();
+    let of_aging = ["held", "run", "seed"]
+        .into_iter()
+        .find_map(|key| section.refuse_value(key, "is of pages that others have used before"));
     let aging = Aging {
         held: section
             .map("held", |v| v.number_in(0.0..=0.99, "share of the pages"))?
@@ -249,6 +252,9 @@ fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
     };
     let starts = [("fresh", Start::Fresh), ("aged", Start::Aged(aging))];
     let start = section.map("start", |v| v.choose("start", starts))?.unwrap_or_default();
+    if let (Start::Fresh, Some(refused)) = (start, of_aging) {
+        return Err(refused.help("`start = \"aged\"`, or leave it out"));
+    }
     let exhausted = section.map("exhausted", |v| v.named())?.unwrap_or_default();
     let mut costs = FaultCosts::default();
     if let Some(fault) = section.map("fault_ns", |v| v.whole_in(0..=1_000_000_000))? {

@@ -469,6 +469,7 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
         (synthetic("blq = 2"), "s.toml:2: programs[0].synthetic.blq: unknown key\n  help: did you mean `blp`"),
         (of("programs = [\"429.mcf\"]\npartitions = \"unifrom\""), "s.toml:3: partitions: unknown partition `unifrom`\n  help: did you mean `uniform`"),
         ("programs = [\"429.mcf\"]\nmachine = { memory = { device = \"ddr4-2401\" } }".to_owned(), "s.toml:2: machine.memory.device: "),
+        ("programs = [\"429.mcf\"]\nmachine = { memory = { device = \"ddr4-2400\" }, os = { held = 0.5 } }".to_owned(), "s.toml:2: machine.os.held: is of pages that others have used before\n  help: `start = \"aged\"`"),
         ("programs = [\"429.mcf\"]\nmachine = { window = 4, memory = { device = \"ddr4-2400\" } }".to_owned(), "s.toml:2: machine: a window of 4 is too small"),
     ] {
         let error = refused(&scenario);

@@ -167,6 +167,10 @@ impl Reader<'_> {
             let reason = "it says where pages are, and so does `placement`";
             return Err(value.refuse(reason).help("leave `placement` out"));
         }
+        if let Some(key) = workload.mix.as_ref().and_then(MixSpec::placed_by) {
+            let reason = format!("it says where pages are, and so does `mix.{key}`");
+            return Err(value.refuse(reason).help(format!("leave `mix.{key}` out")));
+        }
         MigrationSpec::read(value, &self.hardware.machine)
     }
 

@@ -31,6 +31,8 @@ pub struct MixSpec {
     kind: Kind,
     /// The seed, if the file gives one; otherwise each repetition draws another mix.
     seed: Option<u64>,
+    /// A key by which the file says where pages are, if it has one.
+    placed_by: Option<&'static str>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,6 +64,7 @@ impl MixSpec {
         cores: u32,
     ) -> Result<Self, InputError> {
         let mut section = value.section()?;
+        let placed_by = ["dram_share", "samples"].into_iter().find(|key| section.has(key));
         let kind = if section.has("paper") {
             section.only(&PAPER_KEYS)?;
             of_paper(&mut section, catalog, hardware)?
@@ -69,7 +72,7 @@ impl MixSpec {
             section.only(&DRAWN_KEYS)?;
             drawn(&mut section, catalog, cores)?
         };
-        Ok(Self { kind, seed: section.map("seed", |v| v.seed())? })
+        Ok(Self { kind, seed: section.map("seed", |v| v.seed())?, placed_by })
     }
 
     /// Returns true if a repetition may find no mix, because a pool has too few programs or none
@@ -81,6 +84,11 @@ impl MixSpec {
     /// Returns true if the mix says where pages are.
     pub(super) fn is_placed(&self) -> bool {
         matches!(self.kind, Kind::Hmmsched { .. })
+    }
+
+    /// Returns a key by which the file says where pages are, if it has one.
+    pub(super) fn placed_by(&self) -> Option<&'static str> {
+        self.placed_by
     }
 
     /// Draws the tasks of a repetition with this seed. Their pages are placed by `placement` unless

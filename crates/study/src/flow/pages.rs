@@ -48,15 +48,19 @@ pub(super) fn read(
     let elsewhere = placement::memory(&elsewhere, elsewhere.string()?, machine)?;
     let dram_share = section.require("dram_share")?.number_in(0.0..=1.0, "share")?;
     let popularity = popularity(&mut section, source)?;
-    let samples = section.map("samples", |v| v.whole_in(1..=100_000_000))?;
+    let samples = section.map("samples", |v| v.whole_in(1..=100_000_000).map(|n| (v, n)))?;
     let dram = Bytes((popularity.footprint.as_f64() * dram_share) as u64);
-    let hot = PagePolicy::HotPages { dram, samples };
+    let hot = PagePolicy::HotPages { dram, samples: samples.as_ref().map(|(_, number)| *number) };
     let policies = [
         ("hot", hot),
         ("address", PagePolicy::AddressRange(dram)),
         ("share", PagePolicy::Share(dram_share)),
     ];
     let policy = section.map("by", |v| v.choose("way to choose pages", policies))?.unwrap_or(hot);
+    if let Some((value, _)) = samples.filter(|_| policy != hot) {
+        let help = "`by = \"hot\"`, or leave it out";
+        return Err(value.refuse("only the hot pages are found by samples").help(help));
+    }
     Ok(Pages { popularity, policy, elsewhere })
 }
 

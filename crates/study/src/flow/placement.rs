@@ -10,7 +10,15 @@ use memweir_flow::task::Placement;
 /// Reads `{ pram = 0.5 }`, or `{ reads = { pram = 0.3 }, writes = { pram = 0.8 } }`.
 pub(super) fn read(value: &Value<'_>, machine: &Machine) -> Result<Placement, InputError> {
     let mut placement = Placement::default();
-    for (name, entry) in value.entries()? {
+    let entries = value.entries()?;
+    let is_of_direction =
+        |name: &str, entry: &Value<'_>| matches!(name, "reads" | "writes") && entry.is_table();
+    let of_directions = entries.iter().filter(|(name, entry)| is_of_direction(name, entry)).count();
+    if of_directions > 0 && of_directions < entries.len() {
+        let reason = "some shares are of all traffic, and others of `reads` or `writes`";
+        return Err(value.refuse(reason).help("both `reads` and `writes`, or neither"));
+    }
+    for (name, entry) in entries {
         match (name.as_str(), entry.is_table()) {
             ("reads", true) => placement.reads = shares(&entry, machine)?,
             ("writes", true) => placement.writes = shares(&entry, machine)?,

@@ -435,6 +435,14 @@ fn the_placement_of_a_scenario_is_that_of_a_mix_too() {
         let refused = refusal(&format!("{head}{rest}"));
         assert!(refused.starts_with(said), "{refused}\nand not\n{said}");
     }
+    for by in ["share", "address"] {
+        let refused = refusal(&format!(
+            "machine = \"hmmsched\"\npolicies = \"os\"\n[[tasks]]\nprogram = \"milc\"\n\
+             pages = {{ elsewhere = \"nvm\", dram_share = 0.5, by = \"{by}\", samples = 9 }}"
+        ));
+        let said = "s.toml:5: tasks[0].pages.samples: only the hot pages are found by samples";
+        assert!(refused.starts_with(said), "{refused}\nand not\n{said}");
+    }
 }
 
 #[test]
@@ -496,6 +504,10 @@ fn what_cannot_be_executed_is_refused() {
         ),
         ("[mix]\npaper = \"hmmsched-1\"", "s.toml:4: mix.paper: `iabw` has no second memory"),
         ("[mix]\npaper = \"spec-01\"\njobs = 8", "s.toml:5: mix.jobs: unknown key"),
+        (
+            "placement = { nvm = 0.5, reads = { nvm = 0.1 } }\n[mix]",
+            "s.toml:3: placement: some shares are of all traffic",
+        ),
     ] {
         let refused = with(task);
         assert!(refused.starts_with(said), "{refused}\nand not\n{said}");

@@ -92,6 +92,11 @@ fn impossible_migrations_are_refused_where_they_stand() {
             "placement = { nvm = 1 }\n[migration]",
             "s.toml:7: migration: it says where",
         ),
+        (
+            "[[tasks]]",
+            "mix = { paper = \"hmmsched-1\", samples = 9 }\n[[tasks]]",
+            "s.toml:7: migration: it says where pages are, and so does `mix.samples`",
+        ),
     ] {
         assert!(SCENARIO.contains(from), "{from}");
         let refused = study(&SCENARIO.replacen(from, to, 1)).expect_err(to).to_string();
