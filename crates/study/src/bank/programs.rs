@@ -141,17 +141,18 @@ impl Reader<'_> {
         section.only(&KEYS)?;
         let instances = section.map("instances", |v| v.whole_in(1..=1024))?.unwrap_or(1);
         let instructions = section.map("instructions", |v| v.whole_in(1..=u64::MAX))?;
-        let mut wanted = self.source(&mut section, instructions)?;
-        if let Some(instructions) = instructions {
-            wanted.spec.instructions = instructions;
-        }
-        wanted.time = section.map("time_us", |v| {
+        let length = section.map("time_us", |v| {
             if instructions.is_some() {
                 let help = "leave out `instructions`, or `time_us`";
                 return Err(v.refuse("the length is given twice").help(help));
             }
             time(&v)
         })?;
+        let mut wanted = self.source(&mut section, instructions, length)?;
+        if let Some(instructions) = instructions {
+            wanted.spec.instructions = instructions;
+        }
+        wanted.time = length;
         if let Some(name) = section.map("name", |v| Ok(v.string()?.to_owned()))? {
             wanted.spec.name = name;
         }
@@ -165,6 +166,7 @@ impl Reader<'_> {
         &self,
         section: &mut Section<'_>,
         instructions: Option<u64>,
+        length: Option<Nanos>,
     ) -> Result<Wanted, InputError> {
         let instructions = instructions.unwrap_or(self.instructions);
         let sources = ["program", "trace", "misses", "synthetic"];
@@ -173,6 +175,7 @@ impl Reader<'_> {
             let help = "say one of `program`, `synthetic`, `trace` and `misses`";
             return Err(section.refuse("it is not clear what is executed").help(help));
         };
+        check_behavior(section, source)?;
         let structure = section.map("structure", structure)?.unwrap_or_default();
         let value = section.require(source)?;
         match source {
@@ -196,7 +199,7 @@ impl Reader<'_> {
             }
             "trace" => {
                 if !value.is_array() && self.has_other_format(&value)? {
-                    return self.recorded(&value, instructions);
+                    return self.recorded(&value, instructions, length);
                 }
                 let none = value.refuse("there is no trace");
                 let files = if value.is_array() { value.array("files")? } else { vec![value] };
@@ -208,19 +211,32 @@ impl Reader<'_> {
                 spec.threads = u16::try_from(files.len()).unwrap_or(u16::MAX);
                 Ok(Wanted { spec, behavior: None, time: None })
             }
-            _ => self.recorded(&value, instructions),
+            _ => self.recorded(&value, instructions, length),
         }
     }
 
     /// Reads a program from a trace of its misses, or of its loads and stores.
-    fn recorded(&self, value: &Value<'_>, instructions: u64) -> Result<Wanted, InputError> {
+    fn recorded(
+        &self,
+        value: &Value<'_>,
+        instructions: u64,
+        length: Option<Nanos>,
+    ) -> Result<Wanted, InputError> {
         let path = self.directory.join(value.string()?);
-        let trace = MissTrace::read(&path, instructions)?;
+        // The number of instructions that take a time shows only when they have run.
+        let most = length.map_or(0, |length| self.most_within(length)).max(instructions);
+        let trace = MissTrace::read(&path, most)?;
         let (threads, addressing) = (trace.threads(), trace.addressing());
         let source = Source::Misses(Arc::new(trace));
         let mut spec = ProgramSpec::new(value.string()?, source, instructions);
         (spec.threads, spec.addressing) = (threads, addressing);
         Ok(Wanted { spec, behavior: None, time: None })
+    }
+
+    /// Returns a number of instructions that no thread executes in less than this time.
+    fn most_within(&self, length: Nanos) -> u64 {
+        let cycles = length.as_secs_f64() / self.machine.clock.period().as_secs_f64();
+        (cycles * f64::from(self.machine.core.width)).ceil() as u64
     }
 
     /// Returns true if a trace is in another format than that of Ramulator's cores.
@@ -294,6 +310,17 @@ impl Reader<'_> {
 /// Reads a time in microseconds that a program takes alone.
 pub(super) fn time(value: &Value<'_>) -> Result<Nanos, InputError> {
     value.number_in(1.0..=1e6, "time in microseconds").map(|us| Nanos::from_secs_f64(us / 1e6))
+}
+
+/// Refuses keys of a program's behavior that do not count with this source.
+fn check_behavior(section: &Section<'_>, source: &str) -> Result<(), InputError> {
+    let (structure, reason) = match source {
+        "program" => return Ok(()),
+        "synthetic" => (None, "is a key of `synthetic`"),
+        _ => (Some(&"structure"), "is of synthetic programs, and this one is recorded"),
+    };
+    let mut keys = SYNTHETIC.iter().chain(structure);
+    keys.find_map(|key| section.refuse_value(key, reason)).map_or(Ok(()), Err)
 }
 
 /// Replaces the values of `behavior` that the section gives.

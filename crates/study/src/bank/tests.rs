@@ -2,11 +2,15 @@
 
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 
 use memweir_bank::experiment::{Conditions, Source};
+use memweir_bank::misses::MissTrace;
 use memweir_bank::outcome::ProgramRun;
 use memweir_bank::synthetic::Structure;
+use memweir_core::Direction;
 use memweir_dram::check::Checker;
+use memweir_trace::{Access, Format, Header, ThreadId, Writer};
 
 use super::report::{BankPoint, BatchRun, Fit, PartitionRun};
 use super::study::BankStudy;
@@ -165,6 +169,29 @@ fn a_program_has_a_thread_for_each_of_its_traces() {
     }
     let error = read("[]").expect_err("no trace").to_string();
     assert!(error.starts_with("s.toml:2: programs[0].trace: there is no trace"), "{error}");
+}
+
+#[test]
+fn a_recording_is_read_as_far_as_its_time_may_need() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut writer =
+        Writer::start(Vec::new(), Format::Memweir, &Header::default()).expect("memory");
+    for line in 0..5 {
+        let (thread, direction) = (ThreadId::default(), Direction::Read);
+        writer.push(&Access { address: 64 * line, gap: 8, thread, direction }).expect("memory");
+    }
+    let path = directory.path().join("five.mwt");
+    std::fs::write(&path, writer.finish().expect("memory").0).expect("space");
+    let read = |length: &str| {
+        let head = "machine = \"simple-o3\"\ninstructions = 10\n";
+        let scenario = format!("{head}programs = [{{ misses = \"five.mwt\"{length} }}]\n");
+        let text = ScenarioText::new("s.toml", &scenario, directory.path());
+        BankScenario::read(&text, &[]).expect("a scenario").programs.remove(0).spec.source
+    };
+    let of = |most| Source::Misses(Arc::new(MissTrace::read(&path, most).expect("a trace")));
+    assert_ne!(of(10), of(40));
+    assert_eq!(read(""), of(10));
+    assert_eq!(read(", time_us = 1"), of(40));
 }
 
 #[test]
@@ -465,6 +492,9 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
         (format!("{}\npartitions = \"none\"", batch("policies = \"os\"")), "s.toml:5: partitions: a batch is not compared by partitions"),
         (program("structure = { shared_share = 0.5 }"), "s.toml:2: programs[0].structure.shared_share: there is no such data without `shared_mib`"),
         (program("structure = { resident_apki = 5 }"), "s.toml:2: programs[0].structure.resident_apki: there is no such data without `resident_kib`"),
+        (of("programs = [{ synthetic = {}, mpki = 9 }]"), "s.toml:2: programs[0].mpki: is a key of `synthetic`"),
+        (of("programs = [{ misses = \"m\", rbl = 0.5 }]"), "s.toml:2: programs[0].rbl: is of synthetic programs"),
+        (of("programs = [{ trace = \"t\", structure = {} }]"), "s.toml:2: programs[0].structure: is of synthetic programs"),
         (synthetic("rbl = 1.5"), "s.toml:2: programs[0].synthetic.rbl: 1.5 is no rbl"),
         (synthetic("blq = 2"), "s.toml:2: programs[0].synthetic.blq: unknown key\n  help: did you mean `blp`"),
         (of("programs = [\"429.mcf\"]\npartitions = \"unifrom\""), "s.toml:3: partitions: unknown partition `unifrom`\n  help: did you mean `uniform`"),
