@@ -69,6 +69,23 @@ const ASSUMED_KEYS: [&str; 13] = [
     "launch_ms",
 ];
 
+/// Those of them that are of the model of an application, which a recording replaces.
+const MODEL_KEYS: [&str; 10] = [
+    "runtime_mib",
+    "per_size",
+    "written_pages",
+    "writes",
+    "hot_pages",
+    "hot_references",
+    "resumed_pages",
+    "allocated_mib",
+    "ring_mib",
+    "references",
+];
+
+/// Those of them that say how much memory an application has, which `footprint_mib` does too.
+const FOOTPRINT_KEYS: [&str; 2] = ["runtime_mib", "per_size"];
+
 /// Keys of an application only.
 const APP_KEYS: [&str; 5] = ["name", "app", "trace", "size_mb", "footprint_mib"];
 
@@ -271,6 +288,14 @@ impl Reader<'_> {
     /// Reads an application from a table.
     fn one(&self, mut section: Section<'_>) -> Result<AppSpec, InputError> {
         section.only(&[&APP_KEYS[..], &ASSUMED_KEYS[..]].concat())?;
+        for (key, others) in [("trace", &MODEL_KEYS[..]), ("footprint_mib", &FOOTPRINT_KEYS[..])] {
+            let reason = format!("`{key}` says it already");
+            let refused =
+                others.iter().find_map(|other| section.refuse_value(other, reason.as_str()));
+            if let (true, Some(refused)) = (section.has(key), refused) {
+                return Err(refused.help("leave out one of them"));
+            }
+        }
         let mut assumed = self.assumed.clone();
         change(&mut section, &mut assumed)?;
         let size = section.map("size_mb", |v| v.number_in(0.0..=MOST_MIB, "size in MB"))?;

@@ -49,6 +49,14 @@ fn what_is_wrong_in_a_scenario_is_refused_with_its_line() {
         ("group = \"news\"\n[assumed]\nreferences = 10", "group: it allocates more pages"),
         ("group = \"news\"\n[assumed]\nring_mib = 900", "group: a ring of 900 MiB leaves"),
         ("[[apps]]\ntrace = \"none.mwt\"", "none.mwt"),
+        (
+            "[[apps]]\ntrace = \"a\"\nwrites = 0.5",
+            "scenario.toml:6: apps[0].writes: `trace` says it already",
+        ),
+        (
+            "[[apps]]\nfootprint_mib = 20\nper_size = 2",
+            "scenario.toml:6: apps[0].per_size: `footprint_mib` says it already",
+        ),
         ("group = \"news\"\nkiller = \"x\"", "unknown killer `x`"),
     ] {
         let error = refused(&format!("{base}{text}\n"));
