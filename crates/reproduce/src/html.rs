@@ -84,7 +84,7 @@ fn head(html: &mut String, report: &Report) {
     let paper = &report.paper;
     let score = report.score();
     let text = score.to_string();
-    let (lead, rest) = text.split_once(". ").unwrap_or((&text, ""));
+    let (lead, rest) = text.split_once(". ").unwrap_or((text.trim_end_matches('.'), ""));
     write(
         html,
         format_args!(
