@@ -12,9 +12,12 @@ memweir=$(realpath "$1")
 out=$here/out
 rounds=${ROUNDS:-2}
 policies=${POLICIES:-os,ideal-average,max-weight}
+platform=${PLATFORM:+$(realpath "$PLATFORM")}
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT INT TERM
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 export XDG_DATA_HOME="$work/data"
 mkdir -p "$out"
 
@@ -51,11 +54,14 @@ sed "s|@MEMWEIR@|$memweir|" "$here/jobs.toml" >"$work/jobs.toml"
 echo
 echo "== profiling each program once, then the batch under each policy, $rounds times"
 cd "$work"
-"$memweir" run jobs.toml \
-    --profile-first --sample 10% \
-    --compare "$policies" --repeat "$rounds" ${PLATFORM:+--platform "$PLATFORM"} \
-    --logs "$work/logs" \
-    --json "$out/comparison.json" --plot "$out/timeline.svg" | tee "$out/comparison.txt"
+{
+    "$memweir" run jobs.toml \
+        --profile-first --sample 10% \
+        --compare "$policies" --repeat "$rounds" ${platform:+--platform "$platform"} \
+        --logs "$work/logs" \
+        --json "$out/comparison.json" --plot "$out/timeline.svg" || echo $? >"$work/failed"
+} | tee "$out/comparison.txt"
+[ ! -e "$work/failed" ] || exit "$(cat "$work/failed")"
 "$memweir" store list >"$out/profiles.txt"
 
 echo
