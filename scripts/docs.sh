@@ -9,8 +9,9 @@ cargo=scripts/cargo.sh
 
 target/tools/bin/mdbook build docs
 $cargo doc --workspace --no-deps --locked
-mkdir -p $book/api
-cp -al target/doc $book/api/rust 2>/dev/null || cp -a target/doc $book/api/rust
+mkdir -p $book/api/rust
+# Where there are no links, some directories are there already.
+cp -al target/doc/. $book/api/rust 2>/dev/null || cp -a target/doc/. $book/api/rust
 
 # The native module is built alone, without the command that a wheel contains.
 python/environment.sh
