@@ -425,6 +425,19 @@ mod tests {
     }
 
     #[test]
+    fn a_score_of_one_sentence_ends_with_one_period() {
+        let data = crate::report::tests::data();
+        let values = vec![("mean", 3.0)];
+        let found = Section::new(&data, crate::report::Found { values, ..Default::default() });
+        let suite = crate::PaperName::Iabw.suite().unwrap();
+        let mut report = Report::new(&suite, Effort::Full, &[]);
+        report.add(found);
+        let mut page = String::new();
+        head(&mut page, &report);
+        assert!(page.contains("and 0 of 0 directions.</strong>"), "{page}");
+    }
+
+    #[test]
     fn names_between_backticks_are_code() {
         assert_eq!(
             Prose("`a<b` and `c`, `open").to_string(),

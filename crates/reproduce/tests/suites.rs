@@ -200,7 +200,7 @@ fn check_page(report: &Report) {
         }
     }
     let score = report.score().to_string();
-    let lead = score.split_once(". ").map_or(score.as_str(), |(lead, _)| lead);
+    let lead = score.split_once(". ").map_or(score.trim_end_matches('.'), |(lead, _)| lead);
     assert!(page.contains(&format!("<p><strong>{lead}.</strong>")), "the score leads the page");
     assert!(!page.contains('`'), "names between backticks are code");
     assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("url("));
