@@ -83,6 +83,28 @@ def test_any_executor_runs_them(scenario: dict[str, Any], kind: type[Executor]) 
     assert swept.rows == memweir.sim(scenario, policies=policies, sweep=GRID).rows
 
 
+class Result:
+    """A future that has nothing but its result."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def result(self) -> Any:
+        return self.value
+
+
+class AtOnce:
+    """Runs each task as it is submitted."""
+
+    def submit(self, function: Any, /, *arguments: Any) -> Result:
+        return Result(function(*arguments))
+
+
+def test_a_future_needs_no_more_than_a_result(scenario: dict[str, Any]) -> None:
+    swept = memweir.sweep(scenario, GRID, executor=AtOnce())
+    assert swept.rows == memweir.sim(scenario, sweep=GRID).rows
+
+
 def test_processes_write_files_of_their_own(scenario: dict[str, Any], tmp_path: Path) -> None:
     # Forked workers have the same memory, generators of random numbers included.
     memweir.sweep(scenario, {"cores": [4]}, out=tmp_path / "before")

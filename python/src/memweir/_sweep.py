@@ -198,7 +198,9 @@ def _run(
             yield running[future], future.result()
     finally:
         for future in running:
-            future.cancel()
+            # That of an engine may have `result` alone.
+            if hasattr(future, "cancel"):
+                future.cancel()
         work.stop.make()
         if executor is None and isinstance(pool, Executor):
             pool.shutdown()
