@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Crates beside this one on which results depend. Where they are not, as in a published package,
 /// its version fixes theirs.
-const CRATES: [&str; 7] = ["bank", "core", "dram", "energy", "flow", "policy", "swap"];
+const CRATES: [&str; 8] = ["bank", "core", "dram", "energy", "flow", "policy", "swap", "trace"];
 
 fn main() -> io::Result<()> {
     let beside = CRATES.iter().map(|name| Path::new("..").join(name));

@@ -57,6 +57,16 @@ mod tests {
     }
 
     #[test]
+    fn the_sources_are_those_of_all_crates_that_a_study_uses() {
+        for line in include_str!("../Cargo.toml").lines() {
+            let used = line.strip_prefix("memweir-").and_then(|used| used.split_once('.'));
+            if let Some((name, _)) = used {
+                assert!(include_str!("../build.rs").contains(&format!("\"{name}\"")), "{name}");
+            }
+        }
+    }
+
+    #[test]
     fn a_key_follows_from_values_and_content_alone() {
         let at = |value: &str| vec![("cores".to_owned(), value.to_owned())];
         let first = key(&at("2"), &vec![1.5, 2.0]);
