@@ -125,6 +125,13 @@ def test_what_is_no_list_of_commands_is_refused(jobs: Any, said: str) -> None:
         memweir.profile("sleep 1")
 
 
+@pytest.mark.parametrize("option", ["list", "list_points", "resume", "shard"])
+def test_a_reproduction_without_a_report_is_refused(option: str, tmp_path: Path) -> None:
+    with pytest.raises(memweir.InputError, match=f"{option}: makes no report"):
+        memweir.reproduce("drswap", tmp_path / "out", **{option: "1/2"})
+    assert not (tmp_path / "out").exists()
+
+
 def test_numbers_and_entries_of_directories_are_words(tmp_path: Path) -> None:
     (tmp_path / "mix.toml").write_text(memweir.command("sim", "--example"))
     (entry,) = os.scandir(tmp_path)

@@ -21,6 +21,9 @@ Jobs = Union[str, "os.PathLike[str]", Sequence[Sequence[str]]]
 # Between two commands on the command line.
 _SEPARATOR = ":::"
 
+# Options of `memweir reproduce` with which it writes no report.
+_WITHOUT_REPORT = ("list", "list_points", "resume", "shard")
+
 
 def command(*arguments: Union[str, int, float, "os.PathLike[str]"]) -> str:
     """Runs the bundled command and returns what it printed: `command("sim", "--list")`.
@@ -145,6 +148,10 @@ def reproduce(
         out: directory of `report.html` and `results.json`; a temporary one without it.
         options: options of the command: `figure=["9", "table1"]`, `quick=True`, `threads=4`.
     """
+    for option in _WITHOUT_REPORT:
+        if options.get(option):
+            help = "`command`, which returns what is printed"
+            raise InputError("arguments", "makes no report", key=option, help=help)
     directory = os.fspath(out) if out is not None else tempfile.mkdtemp(prefix="memweir-")
     arguments = ["reproduce", paper, "--out", directory, *_command.arguments(options)]
     text, exit_code = _command.call(arguments)
