@@ -31,7 +31,7 @@ pub(super) struct MemoryArgs {
     #[arg(long, value_name = "NAME", default_value = "fr-fcfs", help_heading = "Controller")]
     #[arg(value_parser = named::<Scheduler>())]
     scheduler: Scheduler,
-    /// Cycles after which a request goes before all others (`none`: never)
+    /// Cycles after which no younger row-buffer hit goes before a request (`none`: all may)
     #[arg(long, value_name = "CYCLES", value_parser = age_limit, help_heading = "Controller")]
     age_limit: Option<AgeLimit>,
     /// When rows are closed: `open`, `closed`, `closed:ACCESSES`, `adaptive` or `adaptive:CYCLES`
