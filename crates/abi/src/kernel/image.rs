@@ -63,11 +63,18 @@ impl<'a> Image<'a> {
     }
 
     fn script(line: &'a [u8]) -> Self {
-        let line = line.split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
-        let mut words = line.splitn(2, |b| matches!(b, b' ' | b'\t'));
+        // To the kernel a carriage return is part of a name, and a zero byte ends the line.
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let trimmed = |text: &'a [u8]| -> &'a [u8] {
+            let start = text.iter().position(|byte| !is_blank(byte)).unwrap_or(text.len());
+            let end = text.iter().rposition(|byte| !is_blank(byte)).map_or(start, |last| last + 1);
+            &text[start..end]
+        };
+        let line = line.split(|byte| matches!(byte, b'\n' | b'\0')).next().unwrap_or_default();
+        let mut words = trimmed(line).splitn(2, is_blank);
         match words.next() {
             Some(interpreter) if !interpreter.is_empty() => {
-                Self::Script { interpreter, argument: words.next().map(<[u8]>::trim_ascii) }
+                Self::Script { interpreter, argument: words.next().map(trimmed) }
             }
             _ => Self::Unfit("a script whose `#!` line names no interpreter"),
         }
@@ -109,6 +116,11 @@ mod tests {
             Image::of(b"#! /usr/bin/env -S python3 -u \nx"),
             script("/usr/bin/env", Some("-S python3 -u"))
         );
+        assert_eq!(Image::of(b"#!\t/bin/sh\t -e\t\n"), script("/bin/sh", Some("-e")));
+        // The kernel looks for a file whose name ends in a carriage return, and finds none.
+        assert_eq!(Image::of(b"#!/bin/sh\r\necho"), script("/bin/sh\r", None));
+        assert_eq!(Image::of(b"#!/bin/sh -e\r\necho"), script("/bin/sh", Some("-e\r")));
+        assert_eq!(Image::of(b"#!/bin/sh\0x -e\n"), script("/bin/sh", None));
         assert!(matches!(Image::of(b"#!  \n/bin/sh"), Image::Unfit(_)));
         assert!(matches!(Image::of(b"echo"), Image::Unfit(_)));
     }
