@@ -282,4 +282,20 @@ mod tests {
         assert_eq!(target(path, Vec::new()), Err(Outcome::Failing), "not executable");
         assert_eq!(target(b"/nonexistent".to_vec(), Vec::new()), Err(Outcome::Failing));
     }
+
+    #[test]
+    fn five_scripts_may_interpret_each_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut interpreter = b"/bin/sh".to_vec();
+        let found = (1..=6).map(|number| {
+            let script = directory.path().join(number.to_string());
+            std::fs::write(&script, [&b"#!"[..], &interpreter[..], &b"\n"[..]].concat()).unwrap();
+            std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+            interpreter = script.as_os_str().as_bytes().to_vec();
+            target(interpreter.clone(), Vec::new()).map(|(path, _)| path)
+        });
+        let sh = || Ok(b"/bin/sh".to_vec());
+        let expected = [sh(), sh(), sh(), sh(), sh(), Err(Outcome::Failing)];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
 }

@@ -4,8 +4,9 @@
 /// Number of bytes that determine the kind of a file: the kernel's own limit for a `#!` line.
 pub const HEAD: usize = 256;
 
-/// Depth of script interpreters that the kernel follows.
-pub const SCRIPT_DEPTH: usize = 5;
+/// Number of files that the kernel looks at for one `execve`: five scripts, of which each is the
+/// interpreter of the one before, and the program that interprets the last.
+pub const SCRIPT_DEPTH: usize = 6;
 
 /// Kind of a file, by its first [`HEAD`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
