@@ -29,15 +29,6 @@ pub(crate) struct Emulator {
     origin: PathBuf,
 }
 
-/// Result of an exec.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The call will fail on its own, or another emulator could not be started.
-    Failing,
-    /// The target exists but cannot be emulated, or not counted: it will run natively.
-    Native,
-}
-
 impl Emulator {
     /// Returns the running emulator and the library that contains this code.
     pub(crate) fn this(page: &CStr, llc: &CStr, gate: Option<GateOption>) -> io::Result<Self> {
@@ -54,7 +45,8 @@ impl Emulator {
         })
     }
 
-    /// Replaces the process. Returns only if that was not possible.
+    /// Replaces the process. Returns only if that was not possible: the call will fail on its own,
+    /// or the target will run natively.
     ///
     /// The addresses are the program's own and need not be valid.
     pub(crate) fn execute(
@@ -65,21 +57,16 @@ impl Emulator {
         env: u64,
         flags: c_int,
         program: impl Fn() -> Option<Vec<u8>>,
-    ) -> Outcome {
-        let (Some(path), Some(argv), Some(env)) = (string(path), strings(argv), strings(env))
-        else {
-            return Outcome::Failing;
+    ) {
+        let found = || {
+            let path = self.resolve(directory, string(path)?, flags, program)?;
+            let (path, argv) = target(path, strings(argv)?)?;
+            Some((path, argv, strings(env)?))
         };
-        let Some(path) = self.resolve(directory, path, flags, program) else {
-            return Outcome::Failing;
-        };
-        match target(path, argv) {
-            Ok(_) if !self.can_count() => Outcome::Native,
-            Ok((path, argv)) => {
-                self.replace(&path, &argv, env);
-                Outcome::Failing
-            }
-            Err(outcome) => outcome,
+        if let Some((path, argv, env)) = found()
+            && self.can_count()
+        {
+            self.replace(&path, &argv, env);
         }
     }
 
@@ -146,44 +133,42 @@ fn open_file(number: c_int) -> Option<Vec<u8>> {
     (copy >= 0).then(|| format!("/proc/self/fd/{copy}").into_bytes())
 }
 
-/// Follows scripts to the program that finally runs.
-fn target(mut path: Vec<u8>, mut argv: Vec<Vec<u8>>) -> Result<(Vec<u8>, Vec<Vec<u8>>), Outcome> {
+/// Follows scripts to the program that finally runs; `None` if it cannot run in the emulator.
+fn target(mut path: Vec<u8>, mut argv: Vec<Vec<u8>>) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     for _ in 0..SCRIPT_DEPTH {
         let head = head(Path::new(OsStr::from_bytes(&path)))?;
         match Image::of(&head) {
-            Image::X86_64 => return Ok((path, argv)),
+            Image::X86_64 => return Some((path, argv)),
             Image::Script { interpreter, argument } => {
                 argv = script_argv(interpreter, argument, &path, &argv);
                 path = interpreter.to_vec();
             }
-            Image::Foreign(_) => return Err(Outcome::Native),
-            Image::Unfit(_) => return Err(Outcome::Failing),
+            Image::Foreign(_) | Image::Unfit(_) => return None,
         }
     }
-    Err(Outcome::Failing)
+    None
 }
 
-/// Returns the first bytes of a program that this process may execute.
-fn head(path: &Path) -> Result<Vec<u8>, Outcome> {
-    let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Outcome::Failing)?;
+/// Returns the first bytes of a program that this process may execute in the emulator.
+fn head(path: &Path) -> Option<Vec<u8>> {
+    let c_path = CString::new(path.as_os_str().as_bytes()).ok()?;
     // SAFETY: a C string, and a call that changes nothing.
     let allowed =
         unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), libc::X_OK, libc::AT_EACCESS) };
-    // A program that may be executed but not read cannot be emulated either.
-    let status = std::fs::metadata(path).map_err(|_| Outcome::Failing)?;
+    let status = std::fs::metadata(path).ok()?;
     if allowed != 0 || !status.is_file() {
-        return Err(Outcome::Failing);
+        return None;
     }
     let gains_rights = status.permissions().mode() & (libc::S_ISUID | libc::S_ISGID) != 0
         // SAFETY: always succeed.
         && (status.uid(), status.gid()) != unsafe { (libc::geteuid(), libc::getegid()) };
     if gains_rights {
-        return Err(Outcome::Native);
+        return None;
     }
-    let mut file = File::open(path).map_err(|_| Outcome::Native)?;
+    // A program that may be executed but not read cannot be emulated either.
     let mut head = Vec::with_capacity(HEAD);
-    file.by_ref().take(HEAD as u64).read_to_end(&mut head).map_err(|_| Outcome::Failing)?;
-    Ok(head)
+    File::open(path).ok()?.take(HEAD as u64).read_to_end(&mut head).ok()?;
+    Some(head)
 }
 
 fn c_strings(strings: Vec<Vec<u8>>) -> Option<Vec<CString>> {
@@ -277,10 +262,10 @@ mod tests {
         let path = script.as_os_str().as_bytes().to_vec();
         let found = target(path.clone(), vec![b"script".to_vec(), b"1".to_vec()]);
         let expected = [b"/bin/sh".to_vec(), b"-e".to_vec(), path.clone(), b"1".to_vec()];
-        assert_eq!(found, Ok((b"/bin/sh".to_vec(), expected.to_vec())));
+        assert_eq!(found, Some((b"/bin/sh".to_vec(), expected.to_vec())));
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o644)).unwrap();
-        assert_eq!(target(path, Vec::new()), Err(Outcome::Failing), "not executable");
-        assert_eq!(target(b"/nonexistent".to_vec(), Vec::new()), Err(Outcome::Failing));
+        assert_eq!(target(path, Vec::new()), None, "not executable");
+        assert_eq!(target(b"/nonexistent".to_vec(), Vec::new()), None);
     }
 
     #[test]
@@ -294,8 +279,8 @@ mod tests {
             interpreter = script.as_os_str().as_bytes().to_vec();
             target(interpreter.clone(), Vec::new()).map(|(path, _)| path)
         });
-        let sh = || Ok(b"/bin/sh".to_vec());
-        let expected = [sh(), sh(), sh(), sh(), sh(), Err(Outcome::Failing)];
+        let sh = || Some(b"/bin/sh".to_vec());
+        let expected = [sh(), sh(), sh(), sh(), sh(), None];
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 }

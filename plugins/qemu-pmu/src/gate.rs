@@ -266,8 +266,8 @@ impl Gate {
         }
     }
 
-    /// Records that an `execve` is about to replace the process by a program that cannot be
-    /// emulated.
+    /// Records that an `execve` replaces the process by a program that cannot be emulated, unless
+    /// it fails.
     pub(crate) fn goes_native(&self, turn: &Turn) {
         if let Some(record) = turn.record {
             record.call.store(NATIVE, Release);
@@ -278,6 +278,8 @@ impl Gate {
     pub(crate) fn leave(&self, turn: &mut Turn, number: i64, result: i64) {
         let Some(record) = turn.record else { return };
         turn.call.restore();
+        // An exec that has failed made nothing native.
+        record.call.store(number as u32, Relaxed);
         // Without the turn nothing changes here, nor below.
         record.change(ThreadState::InCall, ThreadState::Settling);
         if let libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 = number {

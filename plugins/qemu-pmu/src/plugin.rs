@@ -19,7 +19,7 @@ use memweir_abi::softpmu::layout::REGIONS;
 use memweir_abi::softpmu::program::GateOption;
 
 use crate::api::{self, Api, Block, Info, Instruction, PluginId};
-use crate::exec::{Emulator, Outcome};
+use crate::exec::Emulator;
 use crate::gate::{Caches, Gate, Turn};
 use crate::helpers::may_access_memory;
 use crate::model::vcpu::{Room, VcpuCaches};
@@ -143,16 +143,14 @@ fn gate_option(arguments: &[&CStr]) -> Option<(CString, GateOption)> {
 
 /// Registers every callback; also called after a reset, which removes them.
 unsafe extern "C" fn register(id: PluginId) {
-    let Plugin { api, gate, .. } = plugin();
+    let api = &plugin().api;
     // SAFETY: functions of the emulator, with callbacks that live as long as the process.
     unsafe {
         (api.on_vcpu_start)(id, on_vcpu_start);
         (api.on_vcpu_exit)(id, on_vcpu_exit);
         (api.on_translate)(id, on_translate);
         (api.on_syscall)(id, on_syscall);
-        if gate.is_some() {
-            (api.on_syscall_end)(id, on_syscall_end);
-        }
+        (api.on_syscall_end)(id, on_syscall_end);
         (api.on_exit)(id, on_exit, std::ptr::null_mut());
     }
 }
@@ -184,6 +182,7 @@ unsafe extern "C" fn on_vcpu_start(_: PluginId, index: c_uint) {
         instructions: 0,
         batch: if plugin.gate.is_some() { 1 } else { INSTRUCTION_BATCH },
         turn,
+        tries_native: false,
         recorder,
         operand: Operand::default(),
         regions: [0; REGIONS],
@@ -555,7 +554,8 @@ unsafe extern "C" fn on_syscall(
     match number {
         libc::SYS_execve | libc::SYS_execveat => {
             // SAFETY: called on the thread of that vCPU.
-            publish_all(unsafe { vcpu(index) });
+            let vcpu = unsafe { vcpu(index) };
+            publish_all(vcpu);
             plugin.process.finish();
             let (directory, path, argv, env, flags) = if number == libc::SYS_execve {
                 (libc::AT_FDCWD, a1, a2, a3, 0)
@@ -570,16 +570,12 @@ unsafe extern "C" fn on_syscall(
                 (!path.is_null()).then(|| unsafe { CStr::from_ptr(path) }.to_bytes().to_vec())
             };
             // The next emulator takes it back, unless it cannot open the counters.
-            let uncounted = &plugin.process.header().uncounted_programs;
-            uncounted.fetch_add(1, Relaxed);
-            match plugin.emulator.execute(directory, path, argv, env, flags, program) {
-                Outcome::Failing => drop(uncounted.fetch_sub(1, Relaxed)),
-                Outcome::Native => {
-                    if let Some(gate) = &plugin.gate {
-                        // SAFETY: called on the thread of that vCPU.
-                        gate.goes_native(unsafe { &vcpu(index).turn });
-                    }
-                }
+            plugin.process.header().uncounted_programs.fetch_add(1, Relaxed);
+            plugin.emulator.execute(directory, path, argv, env, flags, program);
+            // The program's own call continues, and the kernel alone knows if it will succeed.
+            vcpu.tries_native = true;
+            if let Some(gate) = &plugin.gate {
+                gate.goes_native(&vcpu.turn);
             }
         }
         // SAFETY: called on the thread of that vCPU.
@@ -588,11 +584,16 @@ unsafe extern "C" fn on_syscall(
     }
 }
 
-/// Handles the end of a system call; registered in virtual time only.
+/// Handles the end of a system call.
 unsafe extern "C" fn on_syscall_end(_: PluginId, index: c_uint, number: i64, result: i64) {
-    if let Some(gate) = &plugin().gate {
-        // SAFETY: called on the thread of that vCPU.
-        let vcpu = unsafe { vcpu(index) };
+    let plugin = plugin();
+    // SAFETY: called on the thread of that vCPU.
+    let vcpu = unsafe { vcpu(index) };
+    if std::mem::take(&mut vcpu.tries_native) {
+        // The exec has failed.
+        plugin.process.header().uncounted_programs.fetch_sub(1, Relaxed);
+    }
+    if let Some(gate) = &plugin.gate {
         gate.leave(&mut vcpu.turn, number, result);
         // The rest of the turn is determined at the next block.
         vcpu.batch = 1;

@@ -23,6 +23,9 @@ pub(crate) struct Vcpu {
     /// Instructions at which the vCPU publishes them and checks its turn.
     pub(crate) batch: u32,
     pub(crate) turn: Turn,
+    /// True in an exec that no other emulator has taken over: it fails, or the process becomes a
+    /// native program, which counts as uncounted already.
+    pub(crate) tries_native: bool,
     /// Present if accesses to memory are recorded.
     pub(crate) recorder: Option<Recorder>,
     /// The vector operand that is being accessed.

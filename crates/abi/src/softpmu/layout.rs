@@ -91,7 +91,8 @@ pub struct JobHeader {
     /// Processes that found no free slot and ran uncounted.
     pub uncounted: AtomicU64,
     /// Programs that have not opened this page: who starts one adds it, and its emulator subtracts
-    /// it. Those that remain cannot run in the emulator, or have no access to the page.
+    /// it, or who tried to start it, if the kernel refuses. Those that remain cannot run in the
+    /// emulator, or have no access to the page.
     pub uncounted_programs: AtomicU64,
     /// AVX-512 instructions encountered; the emulator does not support them.
     pub avx512: AtomicU64,

@@ -199,14 +199,24 @@ int main(int argc, char **argv) {
     execve("/nonexistent", child, 0); printf("%d ", errno == ENOENT);
     execve("/etc/passwd", child, 0); printf("%d ", errno == EACCES);
     execve("/tmp", child, 0); printf("%d ", errno == EACCES);
-    execve((char *)(uintptr_t)argc + 7, child, 0); printf("%d\n", errno == EFAULT);
+    execve((char *)(uintptr_t)argc + 7, child, 0); printf("%d ", errno == EFAULT);
+    execve(argv[1], child, 0); printf("%d\n", errno == ENOEXEC);
     return 0;
 }
 "#;
     let Some(program) = compile(source, &[]) else { return };
-    let done = Job::new(&program.path, &[]).run();
+    let directory = tempfile::tempdir().unwrap();
+    let foreign = directory.path().join("vax");
+    // The start of a 32-bit ELF program for machine 75, which no host has.
+    let head = [&b"\x7fELF\x01\x01\x01"[..], &[0; 9], &[2, 0, 75, 0]].concat();
+    std::fs::write(&foreign, head).unwrap();
+    std::fs::set_permissions(&foreign, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let done = Job::new(&program.path, &[foreign.to_str().unwrap()]).run();
     done.succeeded();
-    assert_eq!(done.stdout, "1 1 1 1\n");
+    assert_eq!(done.stdout, "1 1 1 1 1\n");
+    // No program ran natively.
+    assert!(done.recording.notices.is_empty(), "{:?}", done.recording.notices);
 }
 
 #[test]
