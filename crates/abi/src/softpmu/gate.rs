@@ -197,10 +197,10 @@ pub fn blocking(call: u32) -> Blocking {
         7 | 23 | 34 | 43 | 45 | 47 | 61 | 65 | 70 | 128 | 130 | 202 | 208 | 220 | 232 | 243
         | 247 | 270 | 271 | 281 | 288 | 441 | 449 => Blocking::Likely,
         // read, write, open, readv, writev, nanosleep, sendfile, connect, sendto, sendmsg, msgsnd,
-        // fcntl, flock, clock_nanosleep, mq_timedsend, openat, splice, tee, vmsplice, recvmmsg,
-        // sendmmsg, preadv2, pwritev2.
-        NATIVE | 0 | 1 | 2 | 19 | 20 | 35 | 40 | 42 | 44 | 46 | 69 | 72 | 73 | 230 | 242 | 257
-        | 275 | 276 | 278 | 299 | 307 | 327 | 328 => Blocking::Perhaps,
+        // fcntl, flock, creat, clock_nanosleep, mq_timedsend, openat, splice, tee, vmsplice,
+        // recvmmsg, sendmmsg, preadv2, pwritev2, openat2.
+        NATIVE | 0 | 1 | 2 | 19 | 20 | 35 | 40 | 42 | 44 | 46 | 69 | 72 | 73 | 85 | 230 | 242
+        | 257 | 275 | 276 | 278 | 299 | 307 | 327 | 328 | 437 => Blocking::Perhaps,
         _ => Blocking::Never,
     }
 }
@@ -208,9 +208,10 @@ pub fn blocking(call: u32) -> Blocking {
 /// Returns true if the system call with this number can end another thread's wait.
 #[must_use]
 pub fn wakes_others(call: u32) -> bool {
-    // close, dup2, shutdown, kill, semctl, msgctl, tkill, tgkill, dup3, close_range; timers aside.
-    // The end of a flock comes with close.
-    matches!(call, 3 | 33 | 48 | 62 | 66 | 71 | 200 | 234 | 292 | 436)
+    // close, dup2, shutdown, kill, semctl, msgctl, rt_sigqueueinfo, tkill, tgkill, dup3,
+    // rt_tgsigqueueinfo, pidfd_send_signal, close_range; timers aside. The end of a flock comes
+    // with close.
+    matches!(call, 3 | 33 | 48 | 62 | 66 | 71 | 129 | 200 | 234 | 292 | 297 | 424 | 436)
         || blocking(call) != Blocking::Never
 }
 

@@ -70,3 +70,19 @@ fn whatever_closes_the_writing_end_of_a_pipe_wakes_its_reader() {
     let getpid = 39;
     assert!(!wakes_others(getpid));
 }
+
+#[test]
+fn whatever_sends_a_signal_wakes_its_receiver() {
+    let (kill, tkill, tgkill) = (62, 200, 234);
+    let (sigqueueinfo, tgsigqueueinfo, pidfd_send_signal) = (129, 297, 424);
+    let calls = [kill, tkill, tgkill, sigqueueinfo, tgsigqueueinfo, pidfd_send_signal];
+    assert!(calls.into_iter().all(wakes_others));
+}
+
+#[test]
+fn whatever_opens_a_named_pipe_may_wait_for_its_other_end() {
+    let (open, creat, openat, openat2) = (2, 85, 257, 437);
+    for call in [open, creat, openat, openat2] {
+        assert_eq!(blocking(call), Blocking::Perhaps, "{call}");
+    }
+}
