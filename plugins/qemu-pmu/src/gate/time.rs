@@ -61,7 +61,7 @@ impl Gate {
         let now = self.now(turn, record);
         let wakes = match (absolute, clock) {
             (false, _) => now.saturating_add(length),
-            (true, libc::CLOCK_REALTIME) => {
+            (true, libc::CLOCK_REALTIME | libc::CLOCK_TAI) => {
                 length.saturating_sub(self.header().epoch.load(Relaxed))
             }
             (true, _) => length,
@@ -121,6 +121,10 @@ impl Gate {
             libc::SYS_gettimeofday if result == 0 && first != 0 => {
                 let time = self.header().epoch.load(Relaxed) + self.now(turn, record);
                 write(first, &time_bytes(time, 1000));
+            }
+            libc::SYS_time if result > 0 && first != 0 => {
+                let time = self.header().epoch.load(Relaxed) + self.now(turn, record);
+                write(first, &(time / NANOS).to_le_bytes());
             }
             libc::SYS_getrandom if result > 0 => {
                 let mut chance = self.chance(record);
@@ -197,7 +201,62 @@ fn time_bytes(nanos: u64, unit: u64) -> [u8; TIME_BYTES] {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
+
+    use memweir_abi::softpmu::gate::{GatePage, MAGIC, VERSION};
+
     use super::*;
+
+    /// Date at which the batches of the tests begin.
+    const EPOCH: u64 = 1_000_000_000 * NANOS;
+
+    /// Returns a gate at this virtual time in nanoseconds, to which no coordinator attends.
+    fn gate_at(now: u64) -> Gate {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gate");
+        let mut page = vec![0; size_of::<GatePage>()];
+        page[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        page[8..16].copy_from_slice(&VERSION.to_le_bytes());
+        std::fs::write(&path, page).unwrap();
+        let gate = Gate::open(&CString::new(path.as_os_str().as_bytes()).unwrap(), 0).unwrap();
+        gate.header().now.store(now, Relaxed);
+        gate.header().epoch.store(EPOCH, Relaxed);
+        gate
+    }
+
+    /// Returns the turn of thread `number`, which runs, in a call with these arguments.
+    fn turn(gate: &Gate, number: usize, arguments: [u64; 4]) -> (Turn, &'static ThreadRecord) {
+        let record = &gate.page.threads[number];
+        record.state.store(ThreadState::Running as u32, Relaxed);
+        let call = Call { arguments, changed: None };
+        (Turn { record: Some(record), call, ..Turn::default() }, record)
+    }
+
+    #[test]
+    fn time_writes_the_virtual_date() {
+        let gate = gate_at(5 * NANOS);
+        let mut seconds = 0_u64.to_le_bytes();
+        let address = seconds.as_mut_ptr() as u64;
+        let (turn, record) = turn(&gate, 0, [address, 0, 0, 0]);
+        gate.fake(&turn, record, libc::SYS_time, 1_700_000_000);
+        let mut copy = [0; 8];
+        assert!(read(address, &mut copy));
+        assert_eq!(u64::from_le_bytes(copy), EPOCH / NANOS + 5);
+    }
+
+    #[test]
+    fn every_clock_of_the_date_ends_a_sleep_that_is_over() {
+        let gate = gate_at(5 * NANOS);
+        let until = time_bytes(EPOCH + 4 * NANOS, 1);
+        let absolute = libc::TIMER_ABSTIME as u64;
+        for clock in [libc::CLOCK_REALTIME, libc::CLOCK_TAI] {
+            let arguments = [clock as u64, absolute, until.as_ptr() as u64, 0];
+            let (mut turn, record) = turn(&gate, 0, arguments);
+            gate.sleep(&mut turn, record, libc::SYS_clock_nanosleep);
+            assert_eq!(record.state(), ThreadState::Running, "clock {clock}");
+        }
+    }
 
     #[test]
     fn times_are_written_as_they_are_read() {
