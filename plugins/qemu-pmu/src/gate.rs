@@ -15,14 +15,14 @@ pub(crate) mod time;
 
 use std::ffi::CStr;
 use std::io;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use memweir_abi::kernel::stat::HostState;
 use memweir_abi::softpmu::gate::{
-    Blocking, Costs, GateHeader, GatePage, MAGIC, NATIVE, NO_LIMIT, Place, ThreadRecord,
-    ThreadState, VERSION, blocking, wakes_others,
+    Blocking, Costs, FEMTOS_PER_NANO, GateHeader, GatePage, MAGIC, NATIVE, NO_LIMIT, Place,
+    ThreadRecord, ThreadState, VERSION, blocking, wakes_others,
 };
 
 use crate::gate::host::{Woken, host_state, own_numbers, start_of, wait, wake};
@@ -46,6 +46,8 @@ pub(crate) struct Gate {
     page: &'static GatePage,
     job: u32,
     costs: Costs,
+    /// Progress in nanoseconds of the threads of this process that have ended.
+    ended: AtomicU64,
     /// The record of the process or thread that is being created: by one thread at a time, the one
     /// that has the turn.
     newborn: AtomicUsize,
@@ -81,7 +83,8 @@ impl Gate {
         if header.magic.load(Relaxed) != MAGIC || header.version.load(Relaxed) != VERSION {
             return Err(io::Error::other("gate of another version of memweir"));
         }
-        Ok(Self { page, job, costs: header.costs(), newborn: AtomicUsize::new(NOBODY) })
+        let (ended, newborn) = (AtomicU64::new(0), AtomicUsize::new(NOBODY));
+        Ok(Self { page, job, costs: header.costs(), ended, newborn })
     }
 
     fn header(&self) -> &GateHeader {
@@ -142,6 +145,7 @@ impl Gate {
 
     /// Returns the turn of the child's only thread after a fork.
     pub(crate) fn after_fork(&self, slot: u64) -> Turn {
+        self.ended.store(0, Relaxed);
         let record = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed));
         if let Some(record) = record {
             let (pid, tid) = own_numbers();
@@ -186,7 +190,7 @@ impl Gate {
         let stalled = events.reads * read;
         let busy =
             instructions * instruction + events.l1_misses * l1_miss + events.l2_misses * l2_miss;
-        let add = |word: &std::sync::atomic::AtomicU64, more: u64| {
+        let add = |word: &AtomicU64, more: u64| {
             word.store(word.load(Relaxed) + more, Relaxed);
         };
         add(&record.used, busy + stalled);
@@ -257,6 +261,7 @@ impl Gate {
         turn.call = time::Call { arguments, changed: None };
         match number {
             libc::SYS_exit | libc::SYS_exit_group => {
+                self.ended.fetch_add(record.used.load(Relaxed) / FEMTOS_PER_NANO, Relaxed);
                 record.state.store(ThreadState::Leaving as u32, Release);
                 wake(&record.state);
             }

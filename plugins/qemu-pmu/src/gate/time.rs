@@ -150,10 +150,13 @@ impl Gate {
             libc::CLOCK_THREAD_CPUTIME_ID => Some(used(record)),
             libc::CLOCK_PROCESS_CPUTIME_ID => {
                 let pid = record.pid.load(Relaxed);
-                let own = |r: &&ThreadRecord| {
-                    r.pid.load(Relaxed) == pid && r.state() != ThreadState::Free
+                // Threads that end are among those that have ended.
+                let lives = |r: &&ThreadRecord| {
+                    r.pid.load(Relaxed) == pid
+                        && !matches!(r.state(), ThreadState::Free | ThreadState::Leaving)
                 };
-                Some(self.page.used().iter().filter(own).map(used).sum())
+                let living: u64 = self.page.used().iter().filter(lives).map(used).sum();
+                Some(living + self.ended.load(Relaxed))
             }
             _ => None,
         }
@@ -256,6 +259,23 @@ mod tests {
             gate.sleep(&mut turn, record, libc::SYS_clock_nanosleep);
             assert_eq!(record.state(), ThreadState::Running, "clock {clock}");
         }
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_process_keeps_that_of_threads_that_have_ended() {
+        let gate = gate_at(0);
+        let [(caller, record), (mut worker, ended)] =
+            [0, 1].map(|number| turn(&gate, number, [0; 4]));
+        gate.header().threads_used.store(2, Relaxed);
+        record.used.store(3 * FEMTOS_PER_NANO, Relaxed);
+        ended.used.store(4 * FEMTOS_PER_NANO, Relaxed);
+        let cpu_time = || gate.clock(&caller, record, libc::CLOCK_PROCESS_CPUTIME_ID);
+        assert_eq!(cpu_time(), Some(7));
+        gate.enter(&mut worker, libc::SYS_exit, [0; 4]);
+        assert_eq!((ended.state(), cpu_time()), (ThreadState::Leaving, Some(7)));
+        // The kernel has forgotten it.
+        assert!(ended.change(ThreadState::Leaving, ThreadState::Free));
+        assert_eq!(cpu_time(), Some(7));
     }
 
     #[test]
