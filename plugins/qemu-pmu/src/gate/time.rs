@@ -11,7 +11,7 @@ use memweir_abi::softpmu::gate::{FEMTOS_PER_NANO, ThreadRecord, ThreadState};
 
 use super::host::{Woken, wait, wake};
 use super::{Gate, Turn, WATCH};
-use crate::memory::{read, write};
+use crate::memory::{read, write, write_protected};
 
 /// Seconds, then nanoseconds or microseconds.
 const TIME_BYTES: usize = 16;
@@ -31,7 +31,7 @@ impl Call {
     /// Undoes the changes to the program's memory.
     pub(super) fn restore(&mut self) {
         if let Some((address, bytes)) = self.changed.take() {
-            write(address, &bytes);
+            write_protected(address, &bytes);
         }
     }
 }
@@ -66,15 +66,13 @@ impl Gate {
             }
             (true, _) => length,
         };
-        // For an absolute sleep, a clock of the host that is ahead of virtual time ends it anyway.
-        if !absolute {
-            if !write(address, &[0; TIME_BYTES]) {
-                return;
-            }
-            turn.call.changed = Some((address, bytes));
-        }
         if wakes > now && !self.wait_until(turn, record, wakes) {
-            turn.call.restore();
+            return;
+        }
+        // Until now, other threads could read the length, and sleep by it too. For an absolute
+        // sleep, a clock of the host that is ahead of virtual time ends the call anyway.
+        if !absolute && write_protected(address, &[0; TIME_BYTES]) {
+            turn.call.changed = Some((address, bytes));
         }
     }
 
@@ -206,6 +204,7 @@ fn time_bytes(nanos: u64, unit: u64) -> [u8; TIME_BYTES] {
 mod tests {
     use std::ffi::CString;
     use std::os::unix::ffi::OsStrExt;
+    use std::time::Duration;
 
     use memweir_abi::softpmu::gate::{GatePage, MAGIC, VERSION};
 
@@ -259,6 +258,39 @@ mod tests {
             gate.sleep(&mut turn, record, libc::SYS_clock_nanosleep);
             assert_eq!(record.state(), ThreadState::Running, "clock {clock}");
         }
+    }
+
+    #[test]
+    fn the_length_of_a_sleep_changes_for_the_system_call_alone() {
+        const LENGTH: u64 = 5_123_456_789;
+        let gate = gate_at(0);
+        // 5 s and 0x75bcd15 ns, in memory that the program may only read.
+        let length = b"\x05\0\0\0\0\0\0\0\x15\xcd\x5b\x07\0\0\0\0";
+        let address = length.as_ptr() as u64;
+        let (mut turn, record) = turn(&gate, 0, [address, 0, 0, 0]);
+        let length = || {
+            let mut copy = [0; TIME_BYTES];
+            assert!(read(address, &mut copy));
+            nanos_of(&copy)
+        };
+        let during = std::thread::scope(|scope| {
+            let coordinator = scope.spawn(|| {
+                let asleep = (0..2000).any(|_| {
+                    std::thread::sleep(Duration::from_millis(1));
+                    record.state() == ThreadState::Asleep
+                });
+                let during = (asleep, record.wake.load(Relaxed), length());
+                record.change(ThreadState::Asleep, ThreadState::Running);
+                wake(&record.state);
+                during
+            });
+            gate.sleep(&mut turn, record, libc::SYS_nanosleep);
+            coordinator.join().unwrap()
+        });
+        assert_eq!(during, (true, LENGTH, Some(LENGTH)));
+        assert_eq!(length(), Some(0));
+        turn.call.restore();
+        assert_eq!(length(), Some(LENGTH));
     }
 
     #[test]
