@@ -124,9 +124,12 @@ pub fn key_and_value(text: &str) -> (&str, Option<&str>) {
 #[must_use]
 pub fn values(list: &str) -> Vec<&str> {
     let mut parts = Vec::new();
-    let (mut start, mut depth, mut quote) = (0, 0usize, None);
+    let (mut start, mut depth, mut quote, mut escaped) = (0, 0usize, None, false);
     for (at, c) in list.char_indices() {
         match (quote, c) {
+            _ if escaped => escaped = false,
+            // Only between these quotes is a backslash more than itself.
+            (Some('"'), '\\') => escaped = true,
             (Some(open), _) if c == open => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),

@@ -82,6 +82,10 @@ fn lists_of_words_need_no_quotes() {
     assert_eq!((inner[0].string(), inner[1].string()), (Ok("a"), Ok("b,c")));
     assert_eq!(elements[2].integer(), Ok(3));
     assert_eq!(values("1,[a,b],\"c,d\","), ["1", "[a,b]", "\"c,d\"", ""]);
+    // Three values: a string with a quote and a comma, one that ends in a backslash, and a word.
+    let escapes = [r#""a\",b""#, r#""\\""#, "c"];
+    assert_eq!(values(&escapes.join(",")), escapes);
+    assert_eq!(values(r"'a\',b"), [r"'a\'", "b"]);
 }
 
 #[test]
