@@ -42,14 +42,18 @@ fn functions(
 ) -> Result<Vec<XorFunction>, InputError> {
     let Some(value) = value else { return Ok(Vec::new()) };
     let refuse = || {
-        InputError::new(source_name, "must be an array of bits from 0 to 62, or of arrays of them")
-            .key(key)
+        let reason = "must be an array of bits from 0 to 62, or of arrays of different ones";
+        InputError::new(source_name, reason).key(key)
     };
     let bit = |value: &Value| value.as_u64().filter(|bit| *bit < 63).map(|bit| 1u64 << bit);
     let function = |value: &Value| match value.as_array() {
         None => bit(value).map(XorFunction),
         Some(bits) => {
-            bits.iter().map(bit).try_fold(0, |mask, bit| Some(mask ^ bit?)).map(XorFunction)
+            let mask = bits.iter().map(bit).try_fold(0u64, |mask, bit| {
+                let bit = bit?;
+                (mask & bit == 0).then_some(mask | bit)
+            });
+            mask.map(XorFunction)
         }
     };
     let list = value.as_array().ok_or_else(refuse)?;

@@ -84,6 +84,8 @@ fn dramsys_names_the_roles() {
         [XorFunction::of_bits(&[7, 11])]
     );
     assert!(refused(&text.replace("[8, 9]", "[8, -9]"), None).contains("BANK_BIT"));
+    let twice = refused(&text.replace("[7, 11]", "[11, 11, 7]"), None);
+    assert!(twice.contains("BANKGROUP_BIT: must be"), "{twice}");
     assert!(refused("{\"BANK_BIT\": [", None).contains("map.txt:1"));
 }
 
