@@ -89,6 +89,21 @@ fn dramsys_names_the_roles() {
     assert!(refused("{\"BANK_BIT\": [", None).contains("map.txt:1"));
 }
 
+#[test]
+fn dramsys_pairs_bits_before_it_reads_them() {
+    let text = r#"{"addressmapping": {"BYTE_BIT": [0, 1, 2], "COLUMN_BIT": [3, 4, 5, 6, 7],
+        "BANK_BIT": [8, 9], "ROW_BIT": [10, 11],
+        "XOR": [{"FIRST": 8, "SECOND": 11}, {"FIRST": 9, "SECOND": 8}]}}"#;
+    let map = imported(text).map;
+    assert!(map.is_complete());
+    // Bit 8 is the sum of both already when it is added to bit 9.
+    assert_eq!(functions(&map), [vec![8, 11], vec![8, 9, 11]]);
+    for wrong in [r#""SECOND": 8"#, r#""SECOND": 63"#, r#""second": 11"#] {
+        let refusal = refused(&text.replace(r#""SECOND": 11"#, wrong), None);
+        assert!(refusal.contains("XOR: must be an array of pairs"), "{refusal}");
+    }
+}
+
 proptest! {
     #[test]
     fn any_text_is_read_or_refused(
