@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use glob::{MatchOptions, Pattern};
 use memweir_linux::cgroup_tree::Group;
 
-use crate::subject::{Kind, Subject};
+use crate::subject::{self, Kind, Subject};
 
 /// A pattern that is not one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,8 +59,9 @@ impl Selection {
             let reason = "no unit has such a name";
             return Err(WrongPattern { pattern: glob.to_owned(), reason });
         }
-        let has_ending = glob.contains(['.', '*', '?', '[']);
-        let name = if has_ending { glob.to_owned() } else { format!("{glob}.service") };
+        // A dot alone is no ending: `org.cups.cupsd`.
+        let is_whole = glob.contains(['*', '?', '[']) || subject::is_unit(glob);
+        let name = if is_whole { glob.to_owned() } else { format!("{glob}.service") };
         self.units.push(pattern(&name)?);
         Ok(self)
     }
@@ -196,6 +197,19 @@ mod tests {
         let selection = Selection::default().unit("*.slice").unwrap();
         assert_eq!(chosen(&selection), ["/system.slice", "/user.slice/user@0.service/app.slice"]);
         assert!(Selection::default().unit("a[").is_err());
+    }
+
+    #[test]
+    fn a_service_may_have_dots_in_its_name() {
+        let groups = groups(&["system.slice/org.cups.cupsd.service", "system.slice/org.slice"]);
+        for (name, number) in
+            [("org.cups.cupsd", 0), ("org.cups.cupsd.service", 0), ("org.slice", 1)]
+        {
+            let selection = Selection::default().unit(name).unwrap();
+            let chosen: Vec<&Group> =
+                selection.choose(&groups).into_iter().map(|(group, _)| group).collect();
+            assert_eq!(chosen, [&groups[number]], "{name}");
+        }
     }
 
     #[test]

@@ -102,7 +102,8 @@ fn container(group: &str) -> Option<String> {
     Some(format!("{engine}-{}", &id[..SHORT_ID]))
 }
 
-fn is_unit(group: &str) -> bool {
+/// Returns true if a name ends as those of the units do that systemd gives control groups.
+pub(crate) fn is_unit(group: &str) -> bool {
     UNIT_ENDINGS.iter().any(|ending| group.ends_with(ending)) || group.ends_with(".slice")
 }
 
