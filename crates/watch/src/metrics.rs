@@ -62,9 +62,10 @@ impl State {
     pub(crate) fn of(group: Option<GroupState>) -> Self {
         match group {
             None => Self::Ended,
+            // The kernel also calls a group frozen that was told to freeze and has no processes.
+            Some(group) if !group.populated => Self::Empty,
             Some(group) if group.frozen => Self::Blocked,
-            Some(group) if group.populated => Self::Running,
-            Some(_) => Self::Empty,
+            Some(_) => Self::Running,
         }
     }
 }

@@ -117,6 +117,16 @@ fn a_row_has_what_happened_since_the_last_tick() {
 }
 
 #[test]
+fn a_frozen_group_without_processes_is_empty() {
+    let world = World::new(9);
+    world.group("a.service", 0, FROZEN);
+    let mut watch = world.watch();
+    watch.tick(Nanos::ZERO).unwrap();
+    world.group("a.service", 0, "populated 0\nfrozen 1\n");
+    assert_eq!(watch.tick(seconds(1)).unwrap()[0].state, State::Empty);
+}
+
+#[test]
 fn subjects_come_and_go_and_the_last_counts_are_kept() {
     let world = World::new(9);
     let mut watch = world.watch();
