@@ -238,6 +238,9 @@ fn extent(chart: &Chart) -> (f64, f64, f64) {
     (x_end, y_start, above(y_start, or_one(chart.y_end.unwrap_or(y_data * 1.06))))
 }
 
+/// Most decimals of a tick: enough for an axis in seconds that ends at a few nanoseconds.
+const MOST_DECIMALS: usize = 12;
+
 /// Formats a number of an axis that ends at `end`, with enough decimals to tell its ticks apart and
 /// with a metric prefix from one million on.
 pub(super) fn tick(value: f64, end: f64) -> String {
@@ -246,15 +249,10 @@ pub(super) fn tick(value: f64, end: f64) -> String {
             return tick(value / unit, end / unit) + prefix;
         }
     }
-    let decimals = if end >= 20.0 {
-        0
-    } else if end >= 2.0 {
-        1
-    } else if end >= 0.2 {
-        2
-    } else {
-        3
-    };
+    let (mut decimals, mut end) = (0, end);
+    while end < 20.0 && decimals < MOST_DECIMALS {
+        (decimals, end) = (decimals + 1, end * 10.0);
+    }
     format!("{value:.decimals$}")
 }
 
@@ -331,6 +329,9 @@ mod tests {
         assert_eq!(tick(25.0, 60.0), "25");
         assert_eq!(tick(2.5, 10.0), "2.5");
         assert_eq!(tick(0.05, 0.5), "0.05");
+        assert_eq!([2.0, 0.2, 0.02].map(|end| tick(0.0, end)), ["0.0", "0.00", "0.000"]);
+        // A run of 5 ms has a tick at every half of a millisecond.
+        assert_eq!([0.0005, 0.001].map(|value| tick(value, 0.005)), ["0.0005", "0.0010"]);
         assert_eq!(tick(5e9, 8e9), "5.0 G");
         assert_eq!(tick(3e7, 6e7), "30 M");
     }

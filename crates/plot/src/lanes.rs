@@ -116,9 +116,7 @@ fn axis(
     bottom: i32,
     x_of: &impl Fn(f64) -> i32,
 ) -> Drawn {
-    let step = round_step(x_end);
-    for index in 0..=(x_end / step) as u32 {
-        let value = step * f64::from(index);
+    for value in ticks(x_end) {
         let x = x_of(value);
         area.draw(&PathElement::new([(x, TOP), (x, bottom)], FAINT)).map_err(draw_error)?;
         let label = tick(value, x_end);
@@ -128,6 +126,14 @@ fn axis(
     area.draw(&PathElement::new([(left, bottom), (right, bottom)], INK)).map_err(draw_error)?;
     let middle = (left + right) / 2 - text_width(&lanes.x_label, 13) / 2;
     text(area, &lanes.x_label, (middle, bottom + 24), 13, INK)
+}
+
+/// Returns the values that have a tick, the end of the axis among them if it is round.
+fn ticks(x_end: f64) -> impl Iterator<Item = f64> {
+    let step = round_step(x_end);
+    // Rounding must not leave out the last one: 0.7 / 0.1 is a little less than 7.
+    let last = (x_end / step + 1e-6) as u32;
+    (0..=last).map(move |index| step * f64::from(index))
 }
 
 /// Distance of ticks: 1, 2 or 5 times a power of ten, at least a tenth of the axis.
@@ -162,6 +168,9 @@ mod tests {
     fn ticks_lie_on_round_numbers() {
         for (end, step) in [(3.7, 0.5), (10.0, 1.0), (120.0, 20.0), (0.3, 0.05)] {
             assert!((round_step(end) - step).abs() < 1e-9, "{end}: {}", round_step(end));
+        }
+        for (end, count) in [(0.3, 7), (0.6, 7), (0.7, 8), (0.65, 7), (10.0, 11)] {
+            assert_eq!(ticks(end).count(), count, "{end}");
         }
     }
 
