@@ -129,6 +129,8 @@ impl Process {
     /// Takes a slot and starts counting in it, in this process image or in the child of a fork.
     /// Makes only system calls that are safe there.
     pub(crate) fn begin(&self) {
+        let phase = self.phase();
+        let left = self.phase_end.load(Relaxed).saturating_sub(self.totals().instructions());
         let pid = std::process::id();
         let number = claim(&self.page.owners, pid, is_alive).unwrap_or(SLOTS);
         self.ordinal.store(self.page.header.processes.fetch_add(1, Relaxed), Relaxed);
@@ -146,12 +148,17 @@ impl Process {
         }
         // Only the thread of the fork continues in the child, so no thread holds these any more.
         self.keeping.store(false, Relaxed);
-        self.phase.store(Phase::Counted as u8, Relaxed);
+        let (phase, length) = match (phase, self.plan) {
+            // The child has the parent's translated code, which ignores accesses.
+            (Phase::FastForward, _) => (Phase::FastForward, left),
+            (_, Some(plan)) => (Phase::Counted, plan.burst),
+            (_, None) => (Phase::Counted, u64::MAX),
+        };
+        self.phase.store(phase as u8, Relaxed);
         let now = self.totals();
         let instructions = now.instructions();
         self.counted_to.store(instructions, Relaxed);
-        let burst = self.plan.map_or(u64::MAX, |plan| instructions + plan.burst);
-        self.phase_end.store(burst, Relaxed);
+        self.phase_end.store(instructions.saturating_add(length), Relaxed);
         // SAFETY: this process has one thread now.
         unsafe { *self.course.get() = Course { chunk_start: now.clone(), last_look: now } };
     }

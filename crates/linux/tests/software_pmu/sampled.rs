@@ -50,3 +50,41 @@ fn a_quarter_of_the_program_tells_its_traffic() {
         assert!(recording.sampling_error.is_some());
     }
 }
+
+/// Forks in fast-forward, after the code of the children has been translated.
+const FORKS: &str = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static __attribute__((noinline)) void stream(char *from, long lines, int times) {
+    while (times-- > 0) {
+        char *at = from;
+        long n = lines;
+        __asm__ volatile(
+            "1: movq (%1), %%rax\n add $64, %1\n dec %0\n jnz 1b"
+            : "+r"(n), "+r"(at) : : "rax", "memory", "cc");
+    }
+}
+int main(void) {
+    char *memory = calloc(1 << 20, 64);
+    long n = 2700000;
+    __asm__ volatile("1: nop\n nop\n dec %0\n jnz 1b" : "+r"(n) : : "cc");
+    stream(memory, 1000, 1);
+    for (int child = 0; child < 3; child++) {
+        if (!fork()) { stream(memory, 1 << 20, 10); _exit(0); }
+        wait(0);
+    }
+    return 0;
+}
+"#;
+
+#[test]
+fn children_that_are_forked_in_fast_forward_tell_their_traffic() {
+    let Some(program) = compile(FORKS, &[]) else { return };
+    // Each child reads ten million lines by forty million instructions. The parent forks after
+    // eleven million: the first eight are a burst, and eleven at least are skipped.
+    let done = Job::new(&program.path, &[]).record(&options(Sampling::Share(0.25)));
+    done.succeeded();
+    let reads = done.reads() as f64 / 31_457_280.0;
+    assert!((0.8..1.25).contains(&reads), "{reads}");
+}
