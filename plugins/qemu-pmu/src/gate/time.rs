@@ -18,6 +18,11 @@ const TIME_BYTES: usize = 16;
 
 const NANOS: u64 = 1_000_000_000;
 
+/// Lowest bits of the number of a clock that shows the CPU time of a process or thread by its ID,
+/// and the next bit if it is that of a thread (`linux/posix-timers.h`).
+const CPU_TIME: i32 = 0b10;
+const OF_THREAD: i32 = 0b100;
+
 /// A system call in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
@@ -137,6 +142,12 @@ impl Gate {
     fn clock(&self, turn: &Turn, record: &ThreadRecord, clock: i32) -> Option<u64> {
         let now = || self.now(turn, record);
         let used = |r: &ThreadRecord| r.used.load(Relaxed) / FEMTOS_PER_NANO;
+        let pid = record.pid.load(Relaxed);
+        // Threads that end are among those that have ended.
+        let lives = |r: &&ThreadRecord| {
+            r.pid.load(Relaxed) == pid
+                && !matches!(r.state(), ThreadState::Free | ThreadState::Leaving)
+        };
         match clock {
             libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => {
                 Some(self.header().epoch.load(Relaxed) + now())
@@ -147,14 +158,23 @@ impl Gate {
             | libc::CLOCK_BOOTTIME => Some(now()),
             libc::CLOCK_THREAD_CPUTIME_ID => Some(used(record)),
             libc::CLOCK_PROCESS_CPUTIME_ID => {
-                let pid = record.pid.load(Relaxed);
-                // Threads that end are among those that have ended.
-                let lives = |r: &&ThreadRecord| {
-                    r.pid.load(Relaxed) == pid
-                        && !matches!(r.state(), ThreadState::Free | ThreadState::Leaving)
-                };
                 let living: u64 = self.page.used().iter().filter(lives).map(used).sum();
                 Some(living + self.ended.load(Relaxed))
+            }
+            // As `clock_getcpuclockid` and `pthread_getcpuclockid` make them: the complement of an
+            // ID, zero for the caller, above a bit for threads and the number of the clock.
+            of_id if of_id < 0 && of_id & 0b11 == CPU_TIME => {
+                match (of_id & OF_THREAD, !(of_id >> 3) as u32) {
+                    (0, id) if id == 0 || id == pid => {
+                        self.clock(turn, record, libc::CLOCK_PROCESS_CPUTIME_ID)
+                    }
+                    (0, _) => None,
+                    (_, 0) => Some(used(record)),
+                    (_, tid) => {
+                        let mut threads = self.page.used().iter().filter(lives);
+                        threads.find(|r| r.tid.load(Relaxed) == tid).map(used)
+                    }
+                }
             }
             _ => None,
         }
@@ -308,6 +328,23 @@ mod tests {
         // The kernel has forgotten it.
         assert!(ended.change(ThreadState::Leaving, ThreadState::Free));
         assert_eq!(cpu_time(), Some(7));
+    }
+
+    #[test]
+    fn clocks_of_ids_show_the_virtual_cpu_time_of_this_process() {
+        let gate = gate_at(0);
+        let [(caller, record), (_, other)] = [0, 1].map(|number| turn(&gate, number, [0; 4]));
+        gate.header().threads_used.store(2, Relaxed);
+        for (record, tid, nanos) in [(record, 70, 3), (other, 71, 4)] {
+            record.pid.store(70, Relaxed);
+            record.tid.store(tid, Relaxed);
+            record.used.store(nanos * FEMTOS_PER_NANO, Relaxed);
+        }
+        let shown = |id: i32, kind: i32| gate.clock(&caller, record, !id << 3 | kind);
+        // 2 is the CPU time of a process, 6 that of a thread.
+        assert_eq!([0, 70, 71].map(|id| shown(id, 2)), [Some(7), Some(7), None]);
+        assert_eq!([0, 70, 71, 72].map(|id| shown(id, 6)), [Some(3), Some(3), Some(4), None]);
+        assert_eq!(shown(0, 1), None, "user time");
     }
 
     #[test]
