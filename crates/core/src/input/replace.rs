@@ -2,7 +2,7 @@
 //!
 //! They are appended to the file's text below a heading of their own, parsed with it, and moved to
 //! their places. The position of an erroneous value therefore identifies its option, and the error
-//! is reported under the option's name.
+//! is reported under the option's name. A value may have several lines.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,8 +17,6 @@ use super::{InputError, Refusal};
 
 /// The heading; no key of any file of memweir contains a space.
 const HEADING: &str = "values of the command line";
-/// Newlines between a file's own text and the first replacement.
-const LINES_BEFORE: usize = 2;
 
 /// Path of a value in a file: `machine.cores`, `tasks[2].work_s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +35,7 @@ enum Step {
 pub struct Replacement {
     /// Place of the value.
     pub path: KeyPath,
-    /// The value as TOML, on one line.
+    /// The value as TOML; on several lines if it is a string of several.
     value: String,
     /// Name in refusals: `--sweep cores=8`.
     option: String,
@@ -203,6 +201,8 @@ pub struct Replaced {
     /// Length of the file's own text.
     own: usize,
     replacements: Vec<Replacement>,
+    /// Start of each replacement in the text.
+    starts: Vec<usize>,
 }
 
 impl Replaced {
@@ -210,7 +210,9 @@ impl Replaced {
     #[must_use]
     pub fn new(document: Document<'_>, replacements: &[Replacement]) -> Self {
         let mut text = format!("{}\n[\"{HEADING}\"]\n", document.text);
+        let mut starts = Vec::new();
         for (number, replacement) in replacements.iter().enumerate() {
+            starts.push(text.len());
             text.push_str(&format!("{} = {}\n", name_of(number), replacement.value));
         }
         Self {
@@ -218,6 +220,7 @@ impl Replaced {
             text,
             own: document.text.len(),
             replacements: replacements.to_vec(),
+            starts,
         }
     }
 
@@ -237,10 +240,8 @@ impl Replaced {
 
     /// Returns the option whose value is at `span`; `None` for the file's own text.
     pub(super) fn option_at(&self, span: &Range<usize>) -> Option<&str> {
-        let before = self.text.get(self.own..span.start)?;
-        let lines = before.bytes().filter(|byte| *byte == b'\n').count();
-        let replacement = self.replacements.get(lines.checked_sub(LINES_BEFORE)?)?;
-        Some(&replacement.option)
+        let begun = self.starts.partition_point(|start| *start <= span.start);
+        Some(&self.replacements[begun.checked_sub(1)?].option)
     }
 
     /// Moves the replacements at the end of `table` to their places.

@@ -119,6 +119,19 @@ fn refusals_name_the_file_or_the_option() {
 }
 
 #[test]
+fn a_value_of_several_lines_belongs_to_one_option() {
+    let source = replaced(&[("name", "a\n\nb"), ("seed", "x")]);
+    assert_eq!(value_of(&source, "name"), "a\n\nb");
+    let seed = source.parse().expect("correct").take("seed").expect("there");
+    let refused = seed.integer().expect_err("a string").to_string();
+    assert_eq!(refused, "--set seed=x: seed: must be a whole number, not a string");
+    let empty = Document { name: "x.toml", text: "" };
+    let source = Replaced::new(empty, &source.replacements);
+    let missing = source.parse().expect("correct").require("cores").expect_err("missing");
+    assert_eq!(missing.to_string(), "x.toml:1: `cores` is missing");
+}
+
+#[test]
 fn what_is_left_below_a_key_goes_to_another_file() {
     let at = |path: &str| Replacement::new(path.parse().expect("a path"), "1", "--set");
     let below = |path: &str| at(path).below("machine").map(|left| left.path.to_string());
