@@ -71,9 +71,9 @@ tests() {
 user() {
     # `make test` runs them as the user that it has.
     [ "$(id -u)" -eq 0 ] || return 0
+    scripts/setup.sh test && scripts/build-as-tested.sh || return
     home=$(mktemp -d) && chmod 711 "$home" && mkdir "$home/own" && chown 65534:65534 "$home/own"
     as_user="env HOME=$home/own TMPDIR=$home/own setpriv --reuid=65534 --regid=65534 --clear-groups"
-    scripts/setup.sh test && scripts/build-as-tested.sh
     MEMWEIR_SKIPS="$home/own/skips" \
         CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$as_user" \
         scripts/cargo.sh test --workspace --locked --test e2e </dev/null
