@@ -30,6 +30,8 @@ pub struct TaskPages {
     elsewhere: usize,
     /// Traffic of the task since the last decision.
     moved: Traffic,
+    /// True once the task has ended, and its memory is free.
+    over: bool,
 }
 
 impl TaskPages {
@@ -49,6 +51,7 @@ impl TaskPages {
             memory,
             elsewhere,
             moved: Traffic::default(),
+            over: false,
         }
     }
 
@@ -121,18 +124,10 @@ impl Pager {
 
     /// Returns the moves that the policy chooses, by numbers of extents over all tasks.
     fn decide(&mut self) -> Vec<Move> {
-        let of_task = |(task, pages): (usize, &TaskPages)| {
-            (0..EXTENTS)
-                .map(|number| Extent {
-                    job: JobId(task as u32),
-                    number: number as u32,
-                    size: pages.size,
-                    medium: self.medium[pages.memory[number]],
-                    traffic: pages.traffic(number),
-                })
-                .collect::<Vec<_>>()
-        };
-        let extents: Vec<Extent> = self.pages.iter().enumerate().flat_map(of_task).collect();
+        let numbers: Vec<usize> = (0..self.pages.len() * EXTENTS)
+            .filter(|number| !self.pages[number / EXTENTS].over)
+            .collect();
+        let extents: Vec<Extent> = numbers.iter().map(|number| self.extent(*number)).collect();
         let view = MigrationView {
             elapsed: self.since,
             extents: &extents,
@@ -141,7 +136,22 @@ impl Pager {
         };
         let mut moves = Vec::new();
         self.policy.decide(&view, &mut moves);
+        for one in &mut moves {
+            one.extent = numbers[one.extent];
+        }
         moves
+    }
+
+    fn extent(&self, number: usize) -> Extent {
+        let (task, extent) = (number / EXTENTS, number % EXTENTS);
+        let pages = &self.pages[task];
+        Extent {
+            job: JobId(task as u32),
+            number: extent as u32,
+            size: pages.size,
+            medium: self.medium[pages.memory[extent]],
+            traffic: pages.traffic(extent),
+        }
     }
 
     /// Performs the moves and returns the copies to make for each task.
@@ -187,6 +197,12 @@ impl Migrator for Pager {
         self.make(&moves)
     }
 
+    fn ended(&mut self, task: JobId) {
+        if let Some(pages) = self.pages.get_mut(task.index()) {
+            pages.over = true;
+        }
+    }
+
     fn alone(&self, task: JobId) -> Option<Placement> {
         let pages = self.pages.get(task.index())?;
         let inside = self.dram.0 / pages.size.0;
@@ -225,8 +241,8 @@ mod tests {
         assert!(all[0].reads > all[63].reads);
     }
 
-    #[test]
-    fn decisions_come_once_per_interval() {
+    /// A pager of 32 MiB of DRAM beside NVM, which decides every half of a second.
+    fn pager(tasks: Vec<TaskPages>) -> Pager {
         let mut machine = Machine::uniform("m", 1, BytesPerSec::from_gb(10.0));
         let latency = Picos::from_nanos(100);
         machine.memories.push(Memory {
@@ -236,13 +252,15 @@ mod tests {
             write_latency: latency,
             ..machine.memories[0].clone()
         });
-        let coldest: Vec<usize> = (EXTENTS / 2..EXTENTS).collect();
         let policy = HotPages::new(HotPageRules::default());
-        let (dram, interval) = (Bytes(32 << 20), Nanos::from_millis(500));
-        let mut pager = Pager::new(&machine, policy, dram, interval, vec![pages(&coldest)]);
-        let quantum = |lines| TaskQuantum {
+        Pager::new(&machine, policy, Bytes(32 << 20), Nanos::from_millis(500), tasks)
+    }
+
+    /// Record of a task that read `lines` in a quantum of 100 ms.
+    fn quantum(task: u32, lines: u64) -> TaskQuantum {
+        TaskQuantum {
             progress: Nanos::ZERO,
-            task: JobId(0),
+            task: JobId(task),
             chosen: true,
             running: Nanos::from_millis(100),
             cpu_time: Nanos::from_millis(100),
@@ -250,19 +268,36 @@ mod tests {
             predicted: None,
             placement: Placement::default(),
             node: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn decisions_come_once_per_interval() {
+        let coldest: Vec<usize> = (EXTENTS / 2..EXTENTS).collect();
+        let mut pager = pager(vec![pages(&coldest)]);
         let elapsed = Nanos::from_millis(100);
         for _ in 0..4 {
-            assert!(pager.migrate(elapsed, &[quantum(10_000_000)]).is_empty());
+            assert!(pager.migrate(elapsed, &[quantum(0, 10_000_000)]).is_empty());
         }
-        let migrations = pager.migrate(elapsed, &[quantum(10_000_000)]);
+        let migrations = pager.migrate(elapsed, &[quantum(0, 10_000_000)]);
         assert_eq!(migrations.len(), 1, "all moves of a task are one migration");
         let copies = &migrations[0].copies;
         // DRAM is full, so each page that comes in displaces another.
         let to = |memory: usize| copies.iter().filter(|copy| copy.to == memory).count();
         assert!(to(0) > 0 && to(0) == to(1), "{copies:?}");
         assert_eq!(migrations[0].placement, pager.pages[0].placement());
-        assert!(pager.migrate(elapsed, &[quantum(10_000_000)]).is_empty());
+        assert!(pager.migrate(elapsed, &[quantum(0, 10_000_000)]).is_empty());
+    }
+
+    #[test]
+    fn the_memory_of_a_task_that_has_ended_is_free() {
+        let half: Vec<usize> = (0..EXTENTS / 2).collect();
+        let mut pager = pager(vec![pages(&half), pages(&[])]);
+        pager.ended(JobId(0));
+        let migrations = pager.migrate(Nanos::from_millis(1000), &[quantum(1, 100_000_000)]);
+        let tasks: Vec<JobId> = migrations.iter().map(|migration| migration.task).collect();
+        assert_eq!(tasks, [JobId(1)], "nothing is displaced");
+        assert!(migrations[0].copies.iter().all(|copy| copy.to == 0));
     }
 
     #[test]

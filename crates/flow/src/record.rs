@@ -67,6 +67,11 @@ pub trait Migrator {
     /// of it.
     fn migrate(&mut self, elapsed: Nanos, tasks: &[TaskQuantum]) -> Vec<Migration>;
 
+    /// Notes that a task has ended, and that its memory is free.
+    fn ended(&mut self, task: JobId) {
+        let _ = task;
+    }
+
     /// Returns the best placement that a task could have alone on the machine, for which the
     /// outcome says its time alone; `None` for the one with which it starts.
     fn alone(&self, task: JobId) -> Option<Placement> {

@@ -183,6 +183,9 @@ impl<'a> SimulatedBatch<'a> {
     fn ended(&mut self, task: usize) -> Option<Event> {
         let at = self.now();
         (self.slots[task].over, self.slots[task].finish) = (true, at);
+        if let Some(migrator) = &mut self.migrator {
+            migrator.ended(JobId(task as u32));
+        }
         let job = self.jobs.of_task(task);
         let tasks = self.jobs.tasks(job);
         if !self.slots[tasks.clone()].iter().all(|slot| slot.over) {
