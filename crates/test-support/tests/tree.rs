@@ -225,13 +225,16 @@ fn comments_of_all_languages_are_found() {
 
 #[test]
 fn comments_name_their_subject() {
+    let mut unnamed = Vec::new();
     for (path, text) in commented() {
         for words in text.lines().filter_map(|line| comment(&path, line)) {
             let opening = words.split_whitespace().next().unwrap_or_default();
-            let clause = ["What", "Whether", "Who", "How"].contains(&opening);
-            assert!(!clause, "{path}: name the subject of `{words}`");
+            if ["What", "Whether", "Who", "How"].contains(&opening) {
+                unnamed.push(format!("{path}: {words}"));
+            }
         }
     }
+    assert!(unnamed.is_empty(), "name the subject of\n{}", unnamed.join("\n"));
 }
 
 /// The type or trait that a line at the margin defines, behind its visibility.
