@@ -213,8 +213,7 @@ impl MemoryConfig {
 /// Refuses refreshes of single banks that the device does not have, or that would keep it from
 /// anything else. The error is a sentence.
 fn check_bank_refresh(spec: &MemorySpec) -> Result<(), String> {
-    let takes = spec.timing.get("tRFCpb").or_else(|| spec.timing.get("tRFCsb"));
-    match (takes, spec.bank_refresh_interval()) {
+    match (spec.bank_refresh_time(), spec.bank_refresh_interval()) {
         (_, None) => Err(format!("`{}` cannot refresh single banks", spec.family)),
         (None, _) => Err(format!("`{}` does not say how long a bank's refresh takes", spec.name)),
         (Some(takes), Some(interval)) if takes >= interval => {

@@ -176,6 +176,12 @@ impl MemorySpec {
         self.timing.get("tREFI_B").or_else(evenly)
     }
 
+    /// Returns the time that the refresh of a bank takes, if banks are refreshed one by one.
+    #[must_use]
+    pub fn bank_refresh_time(&self) -> Option<Cycles> {
+        self.timing.get("tRFCpb").or_else(|| self.timing.get("tRFCsb"))
+    }
+
     /// Converts `cycles` of its clock into a span of time.
     #[must_use]
     pub fn span(&self, cycles: Cycles) -> Picos {

@@ -101,7 +101,7 @@ impl Rank {
             precharge,
             activate: get("tRCD"),
             refresh: get("tRFC"),
-            bank_refresh: get("tRFCpb").max(get("tRFCsb")),
+            bank_refresh: spec.bank_refresh_time().map_or(0, |cycles| cycles.0),
             spec: Arc::clone(spec),
         }
     }
