@@ -52,27 +52,13 @@ const KEYS: [&str; 15] = [
     "name",
 ];
 
-/// Keys of `[assumed]`, and of an application.
-const ASSUMED_KEYS: [&str; 13] = [
-    "runtime_mib",
-    "per_size",
-    "written_pages",
-    "writes",
-    "hot_pages",
-    "hot_references",
-    "resumed_pages",
-    "allocated_mib",
-    "ring_mib",
-    "references",
-    "lines_per_reference",
-    "resume_ms",
-    "launch_ms",
-];
+/// Keys of `[assumed]` and of an application that say how much memory it has; `footprint_mib` says
+/// so, too.
+const FOOTPRINT_KEYS: &[&str] = &["runtime_mib", "per_size"];
 
-/// Those of them that are of the model of an application, which a recording replaces.
-const MODEL_KEYS: [&str; 10] = [
-    "runtime_mib",
-    "per_size",
+/// Further keys of both that describe the model of an application. A recording replaces the model
+/// and the size of its memory.
+const MODEL_KEYS: &[&str] = &[
     "written_pages",
     "writes",
     "hot_pages",
@@ -83,11 +69,11 @@ const MODEL_KEYS: [&str; 10] = [
     "references",
 ];
 
-/// Those of them that say how much memory an application has, which `footprint_mib` does too.
-const FOOTPRINT_KEYS: [&str; 2] = ["runtime_mib", "per_size"];
+/// Keys of both that hold for recordings, too.
+const COMMON_KEYS: &[&str] = &["lines_per_reference", "resume_ms", "launch_ms"];
 
 /// Keys of an application only.
-const APP_KEYS: [&str; 5] = ["name", "app", "trace", "size_mb", "footprint_mib"];
+const APP_KEYS: &[&str] = &["name", "app", "trace", "size_mb", "footprint_mib"];
 
 /// Largest memory size accepted, in MiB: 4 TiB.
 const MOST_MIB: f64 = 4_194_304.0;
@@ -144,7 +130,7 @@ impl PageScenario {
         let mut assumed = Phone::shipped().assumed.clone();
         if let Some(value) = root.take("assumed") {
             let mut section = value.section()?;
-            section.only(&ASSUMED_KEYS)?;
+            section.only(&[FOOTPRINT_KEYS, MODEL_KEYS, COMMON_KEYS].concat())?;
             change(&mut section, &mut assumed)?;
         }
         let window = root.map("window", |v| v.whole_in(1..=u64::MAX))?.unwrap_or(WINDOW);
@@ -287,12 +273,13 @@ impl Reader<'_> {
 
     /// Reads an application from a table.
     fn one(&self, mut section: Section<'_>) -> Result<AppSpec, InputError> {
-        section.only(&[&APP_KEYS[..], &ASSUMED_KEYS[..]].concat())?;
-        for (key, others) in [("trace", &MODEL_KEYS[..]), ("footprint_mib", &FOOTPRINT_KEYS[..])] {
+        section.only(&[APP_KEYS, FOOTPRINT_KEYS, MODEL_KEYS, COMMON_KEYS].concat())?;
+        let replaced =
+            [("trace", &[FOOTPRINT_KEYS, MODEL_KEYS][..]), ("footprint_mib", &[FOOTPRINT_KEYS])];
+        for (key, others) in replaced.into_iter().filter(|(key, _)| section.has(key)) {
             let reason = format!("`{key}` says it already");
-            let refused =
-                others.iter().find_map(|other| section.refuse_value(other, reason.as_str()));
-            if let (true, Some(refused)) = (section.has(key), refused) {
+            let mut others = others.iter().copied().flatten();
+            if let Some(refused) = others.find_map(|other| section.refuse_value(other, &reason)) {
                 return Err(refused.help("leave out one of them"));
             }
         }
