@@ -1,9 +1,11 @@
 //! Effects of a map on pages: banks per page, colors at each page size, and the overlap of bank
 //! colors and cache colors (bpm Fig. 3). Drawing is done elsewhere.
 
-use memweir_core::Bytes;
-use memweir_core::address_map::{AddressMap, Coloring};
+use std::collections::BTreeSet;
+
+use memweir_core::address_map::{AddressMap, Coloring, Interleave};
 use memweir_core::cache::CacheGeometry;
+use memweir_core::{Bytes, PhysAddr};
 use serde::Serialize;
 
 /// Page sizes of the views: base pages of x86 and ARM64, and a huge page.
@@ -14,7 +16,8 @@ pub const PAGES: [Bytes; 4] = [Bytes(4 << 10), Bytes(16 << 10), Bytes(64 << 10),
 pub struct PageView {
     /// Size of the page in bytes.
     pub page: Bytes,
-    /// Number of banks, over all channels and ranks, that hold the bytes of one page.
+    /// Number of banks, over all channels and ranks, that hold the bytes of one page; the largest,
+    /// if pages differ because the number of channels is no power of two.
     pub banks_touched: u64,
     /// Number of strict colors: classes of pages that share no bank.
     pub colors: u32,
@@ -60,27 +63,31 @@ fn cache_view(banks: &Coloring, cache: &Coloring) -> CacheView {
     }
 }
 
+/// Returns the banks of the page that touches the most. Pages begin at any place of their channels
+/// if the number of channels is no power of two.
 fn banks_touched(map: &AddressMap, page: Bytes) -> u64 {
-    let (channels, inner) = match map.interleave {
+    let (channels, block) = match map.interleave {
         None => (1, page),
-        Some(interleave) => {
-            // A page's part in each channel is a run of blocks, not always aligned to their number:
-            // at most this many bytes, rounded up to a power of two.
-            let blocks = (page.0 / interleave.granule.0).max(1);
-            let each = blocks.div_ceil(u64::from(interleave.channels));
-            let bytes = each.next_power_of_two() * interleave.granule.0.min(page.0);
-            (blocks.min(u64::from(interleave.channels)), Bytes(bytes))
-        }
+        Some(Interleave { channels, granule }) => (channels.into(), granule.min(page)),
     };
     let span = map.span();
-    let above = span.above(inner.0.trailing_zeros());
-    channels << (span.dimension() - above.dimension())
+    let blocks = Coloring::of_span(&span, block.0.trailing_zeros(), 0);
+    let banks_of_block = (1 << span.dimension()) / u64::from(blocks.colors());
+    let colors_of = |page_number: u64| {
+        let start = map.offset.wrapping_add(page_number * page.0);
+        let place = |address| {
+            let (way, inner) = map.enter(PhysAddr(address));
+            (way, blocks.color_of(PhysAddr(inner)))
+        };
+        let addresses = (0..page.0 / block.0).map(|number| start.wrapping_add(number * block.0));
+        addresses.map(place).collect::<BTreeSet<_>>().len() as u64
+    };
+    // Places in the channels repeat after as many pages.
+    banks_of_block * (0..channels).map(colors_of).max().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
-    use memweir_core::address_map::Interleave;
-
     use super::*;
     use crate::synthetic::tests::map;
 
@@ -119,5 +126,19 @@ mod tests {
         // 16 blocks of 256 bytes: six at most in one channel, so bit 8 varies.
         assert_eq!(page_view(&three, PAGES[0], None).banks_touched, 6);
         assert_eq!(page_view(&three, PAGES[0], None).colors, 1);
+    }
+
+    #[test]
+    fn a_page_between_two_banks_of_its_channels_touches_both() {
+        let interleave = Some(Interleave { channels: 3, granule: Bytes(256) });
+        let three = AddressMap { interleave, ..map(&[&[11], &[13]], &[], 34) };
+        let touched = PAGES.map(|page| page_view(&three, page, None).banks_touched);
+        // A channel has bytes 1536 to 2560 of the second page of 4 KiB, where bit 11 changes, and
+        // of the second page of 16 KiB those around 8 KiB, where bit 13 changes, too.
+        assert_eq!(touched, [6, 12, 12, 12]);
+        // Of the first page it has the first 1536 bytes at most, in one bank.
+        let coarse = Interleave { channels: 3, granule: Bytes(4096) };
+        let whole = AddressMap { interleave: Some(coarse), ..three };
+        assert_eq!(page_view(&whole, PAGES[0], None).banks_touched, 2);
     }
 }
