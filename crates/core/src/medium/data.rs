@@ -91,13 +91,14 @@ impl MediumData {
 
 impl Media {
     /// Creates a machine with the shipped DRAM and `others` beside it, all on the node of the
-    /// cores. DRAM among the others is skipped, because it is already there.
+    /// cores. The shipped DRAM among the others is skipped, because it is already there.
     ///
     /// # Errors
     /// If there are too many, or two share a name.
     pub fn with_dram(others: &[MediumData]) -> Result<Self, Refusal> {
         let latency = Self::dram_only().0[0].read_latency;
-        let others = others.iter().filter(|data| data.kind != MediumKind::Dram).map(|data| {
+        let shipped = MediumData::shipped("dram")?;
+        let others = others.iter().filter(|data| **data != shipped).map(|data| {
             let (read, write) = data.latencies_beside(latency);
             Medium::new(&data.name, data.kind, Distance::Local, [read, write])
         });
@@ -158,5 +159,20 @@ mod tests {
         assert_eq!(ratios(2), (2.5, 2.5));
         let twice = Media::with_dram(&[shipped("pram"), shipped("pram")]).unwrap_err();
         assert!(twice.reason.contains("two media are called `pram`"), "{twice:?}");
+    }
+
+    #[test]
+    fn slower_dram_of_ones_own_stays_beside_the_shipped_one() {
+        let far = MediumData {
+            name: "far".to_owned(),
+            read_latency: Picos::from_nanos(50),
+            ..MediumData::shipped("dram").unwrap()
+        };
+        let media = Media::with_dram(std::slice::from_ref(&far)).unwrap();
+        let id = media.find("far").unwrap();
+        assert_eq!((media.len(), media.gamma(id), media.delta(id)), (2, 2.0, 1.0));
+        let other = MediumData { name: "dram".to_owned(), ..far };
+        let twice = Media::with_dram(&[other]).unwrap_err();
+        assert!(twice.reason.contains("two media are called `dram`"), "{twice:?}");
     }
 }
