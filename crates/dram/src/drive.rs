@@ -32,6 +32,7 @@ use crate::hybrid::Hybrid;
 use crate::request::{Completion, Request, Source};
 use crate::stats::Stats;
 use crate::system::MemorySystem;
+use crate::tagged::Tagged;
 
 /// Times at which requests are offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,18 +220,13 @@ struct Tally<'a, O> {
     parts: Vec<Driven>,
     /// The same of the warm-up, once that is over.
     warm_up: Option<DrivenParts>,
-    /// Cycles from which the latencies of the latest requests count, indexed by the low bits of the
-    /// request's number; empty if completions suffice to compute them.
-    starts: Vec<u64>,
+    /// Cycles from which the latencies of the outstanding requests count.
+    starts: Tagged<u64>,
 }
-
-/// More requests than any memory system holds: up to 64 controllers with queues of up to 4,096.
-const MOST_OUTSTANDING: usize = 1 << 20;
 
 impl<'a, O> Tally<'a, O> {
     /// Begins to measure a memory of this many parts, or one memory alone if there are none.
     fn new(plan: DrivePlan, parts: usize, observer: &'a mut O) -> Self {
-        let starts = if plan.mode == Mode::Due || parts > 0 { MOST_OUTSTANDING } else { 0 };
         Self {
             plan,
             observer,
@@ -239,7 +235,7 @@ impl<'a, O> Tally<'a, O> {
             driven: Driven::default(),
             parts: vec![Driven::default(); parts],
             warm_up: None,
-            starts: vec![0; starts],
+            starts: Tagged::new(),
         }
     }
 
@@ -276,13 +272,13 @@ impl<'a, O> Tally<'a, O> {
         }
     }
 
-    /// Builds the next request; its tag is the low 32 bits of its number.
+    /// Builds the next request.
     fn request(&self, offer: Offer) -> Request {
         Request {
             address: offer.address,
             direction: offer.direction,
             source: offer.source,
-            tag: self.offered as u32,
+            tag: self.starts.next_tag(),
         }
     }
 
@@ -291,27 +287,10 @@ impl<'a, O> Tally<'a, O> {
             Mode::Saturate | Mode::Parallel(_) => now,
             Mode::Pace(_) | Mode::Due => self.due(offer),
         };
-        if let Some(known) = self.starts.get_mut(self.offered as usize % MOST_OUTSTANDING) {
-            *known = start;
-        }
+        self.starts.insert(start);
         self.offered += 1;
         self.outstanding_reads += u32::from(offer.direction == Direction::Read);
         self.driven.cycles = self.driven.cycles.max(Cycles(now + 1));
-    }
-
-    /// Returns the cycle from which the latency of `completion` counts.
-    fn start(&self, completion: &Completion) -> Cycles {
-        if let Some(start) = self.starts.get(completion.request.tag as usize % MOST_OUTSTANDING) {
-            return Cycles(*start);
-        }
-        match self.plan.mode {
-            Mode::Pace(pace) => {
-                // Fewer than 2^32 requests are outstanding, so the tag identifies the request.
-                let behind = (self.offered as u32).wrapping_sub(completion.request.tag);
-                Cycles((self.offered - u64::from(behind)) * pace)
-            }
-            Mode::Saturate | Mode::Parallel(_) | Mode::Due => completion.accepted,
-        }
     }
 
     fn outstanding(&self) -> u64 {
@@ -339,10 +318,11 @@ impl<O: PartObserver> Tally<'_, O> {
 
 impl<O: PartObserver> PartObserver for Tally<'_, O> {
     fn completed(&mut self, index: usize, completion: &Completion) {
+        let start = self.starts.remove(completion.request.tag);
         let latency = match completion.request.direction {
             Direction::Read => {
                 self.outstanding_reads -= 1;
-                Some(completion.done.0 - self.start(completion).0)
+                Some(completion.done.0 - start)
             }
             Direction::Write => None,
         };

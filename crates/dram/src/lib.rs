@@ -25,6 +25,7 @@ pub mod request;
 pub mod spec;
 pub mod stats;
 mod system;
+mod tagged;
 mod timer;
 
 pub use config::MemoryConfig;

@@ -9,6 +9,7 @@ use crate::controllers::Controllers;
 use crate::observer::Observer;
 use crate::request::{Completion, Full, Request};
 use crate::spec::Link as LinkSpec;
+use crate::tagged::Tagged;
 use crate::timer::NEVER;
 
 /// One direction of a link; it sends lines one after the other.
@@ -32,9 +33,8 @@ pub(crate) struct Link {
     /// Requests that have not arrived, with the cycles of their arrival and their acceptance.
     requests: VecDeque<(u64, Cycles, Request)>,
     /// Requests that the controllers have not completed, with the cycles of their acceptance. The
-    /// index is the tag that the controllers see in place of the request's own.
-    known: Vec<(Cycles, Request)>,
-    free: Vec<u32>,
+    /// controllers see these tags in place of the requests' own.
+    known: Tagged<(Cycles, Request)>,
     answers: VecDeque<Completion>,
     /// Cycle before which the controllers have no room for the request that has arrived.
     retry: u64,
@@ -53,8 +53,7 @@ impl Link {
             down: Lane::default(),
             up: Lane::default(),
             requests: VecDeque::new(),
-            known: Vec::new(),
-            free: Vec::new(),
+            known: Tagged::new(),
             answers: VecDeque::new(),
             retry: 0,
         }
@@ -122,25 +121,20 @@ impl Link {
                 self.retry = self.room_for_lines();
                 return;
             }
-            let tag = self.free.last().copied().unwrap_or(self.known.len() as u32);
+            let tag = self.known.next_tag();
             if controllers.enqueue(now, Request { tag, ..request }).is_err() {
                 // A command makes room, which can be used in the cycle after it.
                 self.retry = controllers.next_for_requests().max(now) + 1;
                 return;
             }
             self.requests.pop_front();
-            match self.free.pop() {
-                Some(tag) => self.known[tag as usize] = (accepted, request),
-                None => self.known.push((accepted, request)),
-            }
+            self.known.insert((accepted, request));
         }
     }
 
     /// Sends a completion back to the host. That of a write carries no data.
     fn answer(&mut self, completion: &Completion) {
-        let tag = completion.request.tag;
-        let (accepted, request) = self.known[tag as usize];
-        self.free.push(tag);
+        let (accepted, request) = self.known.remove(completion.request.tag);
         let takes = if request.direction == Direction::Read { self.line } else { 0 };
         let sent = self.up.send(completion.done.0 * self.clock, takes);
         let done = Cycles((sent + self.latency).div_ceil(self.clock));
@@ -149,7 +143,7 @@ impl Link {
 
     /// Returns true if no request is in flight, on the link or behind it.
     pub(crate) fn is_idle(&self) -> bool {
-        self.requests.is_empty() && self.answers.is_empty() && self.free.len() == self.known.len()
+        self.requests.is_empty() && self.answers.is_empty() && self.known.is_empty()
     }
 }
 

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{MapLayout, MemoryConfig, PagePolicy, Scheduler};
+use crate::request::RowOutcome;
 use crate::spec::MemorySpec;
 use crate::system::MemorySystem;
 
@@ -86,6 +87,34 @@ fn an_unloaded_read_takes_what_its_bank_asks_for() {
     assert_eq!((faster, hit.cycles, hit.rows.hits), (Some(21), Cycles(1022), 1));
     let conflict = reads(&[0, row]);
     assert_eq!((conflict.latencies.max(), conflict.rows.conflicts), (Some(55), 1));
+}
+
+#[test]
+fn a_read_that_a_million_others_overtake_waits_since_it_was_due() {
+    let mut nobody = ();
+    let mut tally = Tally::new(Mode::Due.into(), 0, &mut nobody);
+    let mut at = |due: u64| {
+        let offer = Offer { due: Cycles(due), ..offer(due * 64, Direction::Read) };
+        let request = tally.request(offer);
+        tally.accepted(&offer, due);
+        request
+    };
+    let first = at(7);
+    let others: Vec<Request> = (8..1_100_000).map(at).collect();
+    let done = Cycles(2_000_000);
+    let completed = |request| Completion {
+        request,
+        accepted: Cycles(request.address.0 / 64),
+        done,
+        outcome: RowOutcome::Hit,
+        blamed: None,
+    };
+    for request in others {
+        tally.completed(0, &completed(request));
+    }
+    assert_eq!(tally.driven.latencies.max(), Some(1_999_992));
+    tally.completed(0, &completed(first));
+    assert_eq!(tally.driven.latencies.max(), Some(1_999_993));
 }
 
 #[test]
