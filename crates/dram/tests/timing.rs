@@ -202,6 +202,23 @@ fn self_refresh_waits_for_automatic_precharges() {
     assert_eq!(seen.kinds(), expected);
 }
 
+/// Where rows close quickly, self-refresh waits for the data of a read: CL + BL/2 + 1.
+#[test]
+fn self_refresh_waits_for_the_data_of_a_read() {
+    let text = include_str!("../data/ddr4-2400.toml").replace("tRP = 17", "tRP = 5");
+    let text = text.replace("tRAS = 39", "tRAS = 19").replace("tRC = 56", "tRC = 24");
+    let spec = MemorySpec::parse("quick", &text.replace("tRTP = 9", "tRTP = 4")).unwrap();
+    let mut config = MemoryConfig::new(spec);
+    config.power.self_refresh_after = Some(Cycles(1));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    memory.enqueue(Cycles(0), read(0)).unwrap();
+    memory.advance(Cycles(1000), &mut seen);
+    let asleep =
+        [(0, C::Activate), (17, C::Read), (21, C::PrechargeAll), (39, C::SelfRefreshEnter)];
+    assert_eq!(seen.kinds(), asleep);
+}
+
 #[test]
 fn adaptive_pages_close_without_further_requests() {
     let mut config = machine_h();
