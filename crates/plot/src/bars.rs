@@ -32,7 +32,7 @@ pub(super) fn draw(bars: &Bars, area: &Area<'_>) -> Drawn {
         .bold_line_style(FAINT)
         .axis_style(INK)
         .y_labels(7)
-        .y_label_formatter(&|y| tick(*y, high - low))
+        .y_label_formatter(&|y| tick(*y, (low, high)))
         .x_desc(&bars.x_label)
         .label_style((FONT, 13).into_font().color(&INK))
         .axis_desc_style((FONT, 13).into_font().color(&INK))

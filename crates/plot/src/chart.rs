@@ -40,8 +40,8 @@ pub(super) fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
         .axis_style(INK)
         .x_labels(11)
         .y_labels(6)
-        .x_label_formatter(&|x| tick(*x, x_end))
-        .y_label_formatter(&|y| tick(*y, y_end.max(-y_start)))
+        .x_label_formatter(&|x| tick(*x, (chart.x_start, x_end)))
+        .y_label_formatter(&|y| tick(*y, (y_start, y_end)))
         .x_desc(&chart.x_label)
         .label_style((FONT, 13).into_font().color(&INK))
         .axis_desc_style((FONT, 13).into_font().color(&INK))
@@ -241,17 +241,17 @@ fn extent(chart: &Chart) -> (f64, f64, f64) {
 /// Most decimals of a tick: enough for an axis in seconds that ends at a few nanoseconds.
 const MOST_DECIMALS: usize = 12;
 
-/// Formats a number of an axis that ends at `end`, with enough decimals to tell its ticks apart and
-/// with a metric prefix from one million on.
-pub(super) fn tick(value: f64, end: f64) -> String {
+/// Formats a number of an axis with these ends, with enough decimals to tell its ticks apart and
+/// with a metric prefix if it reaches one million.
+pub(super) fn tick(value: f64, (start, end): (f64, f64)) -> String {
     for (unit, prefix) in [(1e9, " G"), (1e6, " M")] {
-        if end >= unit {
-            return tick(value / unit, end / unit) + prefix;
+        if end.max(-start) >= unit {
+            return tick(value / unit, (start / unit, end / unit)) + prefix;
         }
     }
-    let (mut decimals, mut end) = (0, end);
-    while end < 20.0 && decimals < MOST_DECIMALS {
-        (decimals, end) = (decimals + 1, end * 10.0);
+    let (mut decimals, mut length) = (0, end - start);
+    while length < 20.0 && decimals < MOST_DECIMALS {
+        (decimals, length) = (decimals + 1, length * 10.0);
     }
     format!("{value:.decimals$}")
 }
@@ -326,6 +326,7 @@ mod tests {
 
     #[test]
     fn ticks_have_the_decimals_that_their_axis_needs() {
+        let tick = |value, end| super::tick(value, (0.0, end));
         assert_eq!(tick(25.0, 60.0), "25");
         assert_eq!(tick(2.5, 10.0), "2.5");
         assert_eq!(tick(0.05, 0.5), "0.05");
@@ -334,5 +335,20 @@ mod tests {
         assert_eq!([0.0005, 0.001].map(|value| tick(value, 0.005)), ["0.0005", "0.0010"]);
         assert_eq!(tick(5e9, 8e9), "5.0 G");
         assert_eq!(tick(3e7, 6e7), "30 M");
+    }
+
+    #[test]
+    fn ticks_of_an_axis_far_from_zero_differ() {
+        assert_eq!([1000.0, 1000.5].map(|x| tick(x, (1000.0, 1003.0))), ["1000.0", "1000.5"]);
+        assert_eq!(tick(1.0002e6, (1e6, 1.001e6)), "1.00020 M");
+        assert_eq!(tick(-5e6, (-8e6, 0.0)), "-5.0 M");
+        for ends in [(1000.0, 1003.0), (59.4, 60.0), (-20.5, -19.5), (1e6, 1.000_03e6)] {
+            for most in [11, 6] {
+                let ticks = RangedCoordf64::from(ends.0..ends.1).key_points(most);
+                let mut labels: Vec<String> = ticks.iter().map(|x| tick(*x, ends)).collect();
+                labels.dedup();
+                assert_eq!(labels.len(), ticks.len(), "{ends:?}: {labels:?} of {ticks:?}");
+            }
+        }
     }
 }

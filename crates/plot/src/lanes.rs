@@ -119,7 +119,7 @@ fn axis(
     for value in ticks(x_end) {
         let x = x_of(value);
         area.draw(&PathElement::new([(x, TOP), (x, bottom)], FAINT)).map_err(draw_error)?;
-        let label = tick(value, x_end);
+        let label = tick(value, (0.0, x_end));
         text(area, &label, (x - text_width(&label, 12) / 2, bottom + 6), 12, INK)?;
     }
     let (left, right) = (x_of(0.0), x_of(x_end));
