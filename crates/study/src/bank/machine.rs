@@ -242,7 +242,7 @@ fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
     let default = Aging::default();
     let of_aging = ["held", "run", "seed"]
         .into_iter()
-        .find_map(|key| section.refuse_value(key, "is of pages that others have used before"));
+        .find_map(|key| section.refuse_value(key, "applies only with `start = \"aged\"`"));
     let aging = Aging {
         held: section
             .map("held", |v| v.number_in(0.0..=0.99, "share of the pages"))?
@@ -253,7 +253,7 @@ fn os(value: Value<'_>) -> Result<OsOptions, InputError> {
     let starts = [("fresh", Start::Fresh), ("aged", Start::Aged(aging))];
     let start = section.map("start", |v| v.choose("start", starts))?.unwrap_or_default();
     if let (Start::Fresh, Some(refused)) = (start, of_aging) {
-        return Err(refused.help("`start = \"aged\"`, or leave it out"));
+        return Err(refused.help("add `start = \"aged\"`, or leave this key out"));
     }
     let exhausted = section.map("exhausted", |v| v.named())?.unwrap_or_default();
     let mut costs = FaultCosts::default();

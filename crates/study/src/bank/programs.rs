@@ -314,13 +314,22 @@ pub(super) fn time(value: &Value<'_>) -> Result<Nanos, InputError> {
 
 /// Refuses keys of a program's behavior that do not count with this source.
 fn check_behavior(section: &Section<'_>, source: &str) -> Result<(), InputError> {
-    let (structure, reason) = match source {
+    let (structure, reason, help) = match source {
         "program" => return Ok(()),
-        "synthetic" => (None, "is a key of `synthetic`"),
-        _ => (Some(&"structure"), "is of synthetic programs, and this one is recorded"),
+        "synthetic" => {
+            (None, "belongs in the table `synthetic`", "such as `synthetic = { mpki = 20 }`")
+        }
+        _ => (
+            Some(&"structure"),
+            "does not apply to a recorded program",
+            "leave it out, or describe the program by `program` or `synthetic`",
+        ),
     };
     let mut keys = SYNTHETIC.iter().chain(structure);
-    keys.find_map(|key| section.refuse_value(key, reason)).map_or(Ok(()), Err)
+    match keys.find_map(|key| section.refuse_value(key, reason)) {
+        Some(refused) => Err(refused.help(help)),
+        None => Ok(()),
+    }
 }
 
 /// Replaces the values of `behavior` that the section gives.

@@ -492,14 +492,14 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
         (format!("{}\npartitions = \"none\"", batch("policies = \"os\"")), "s.toml:5: partitions: a batch is not compared by partitions"),
         (program("structure = { shared_share = 0.5 }"), "s.toml:2: programs[0].structure.shared_share: there is no such data without `shared_mib`"),
         (program("structure = { resident_apki = 5 }"), "s.toml:2: programs[0].structure.resident_apki: there is no such data without `resident_kib`"),
-        (of("programs = [{ synthetic = {}, mpki = 9 }]"), "s.toml:2: programs[0].mpki: is a key of `synthetic`"),
-        (of("programs = [{ misses = \"m\", rbl = 0.5 }]"), "s.toml:2: programs[0].rbl: is of synthetic programs"),
-        (of("programs = [{ trace = \"t\", structure = {} }]"), "s.toml:2: programs[0].structure: is of synthetic programs"),
+        (of("programs = [{ synthetic = {}, mpki = 9 }]"), "s.toml:2: programs[0].mpki: belongs in the table `synthetic`\n  help: such as `synthetic = { mpki = 20 }`"),
+        (of("programs = [{ misses = \"m\", rbl = 0.5 }]"), "s.toml:2: programs[0].rbl: does not apply to a recorded program\n  help: leave it out, or describe the program by `program` or `synthetic`"),
+        (of("programs = [{ trace = \"t\", structure = {} }]"), "s.toml:2: programs[0].structure: does not apply to a recorded program"),
         (synthetic("rbl = 1.5"), "s.toml:2: programs[0].synthetic.rbl: 1.5 is no rbl"),
         (synthetic("blq = 2"), "s.toml:2: programs[0].synthetic.blq: unknown key\n  help: did you mean `blp`"),
         (of("programs = [\"429.mcf\"]\npartitions = \"unifrom\""), "s.toml:3: partitions: unknown partition `unifrom`\n  help: did you mean `uniform`"),
         ("programs = [\"429.mcf\"]\nmachine = { memory = { device = \"ddr4-2401\" } }".to_owned(), "s.toml:2: machine.memory.device: "),
-        ("programs = [\"429.mcf\"]\nmachine = { memory = { device = \"ddr4-2400\" }, os = { held = 0.5 } }".to_owned(), "s.toml:2: machine.os.held: is of pages that others have used before\n  help: `start = \"aged\"`"),
+        ("programs = [\"429.mcf\"]\nmachine = { memory = { device = \"ddr4-2400\" }, os = { held = 0.5 } }".to_owned(), "s.toml:2: machine.os.held: applies only with `start = \"aged\"`\n  help: add `start = \"aged\"`, or leave this key out"),
         ("programs = [\"429.mcf\"]\nmachine = { window = 4, memory = { device = \"ddr4-2400\" } }".to_owned(), "s.toml:2: machine: a window of 4 is too small"),
     ] {
         let error = refused(&scenario);
