@@ -195,11 +195,20 @@ mod tests {
     }
 
     fn caches(l1: Option<u32>, shared: Option<u32>) -> Caches {
+        caches_of(l1, None, shared)
+    }
+
+    fn caches_of(l1: Option<u32>, l2: Option<u32>, shared: Option<u32>) -> Caches {
         let clock = Clock::gigahertz(1.0);
         let mut caches = Caches::new(shared.map(level).as_ref(), clock);
-        let core = CoreConfig { width: 4, window: 128, mshrs: 16, l1: l1.map(level), l2: None };
-        caches.add(&core, clock);
+        let [l1, l2] = [l1, l2].map(|ways| ways.map(level));
+        caches.add(&CoreConfig { width: 4, window: 128, mshrs: 16, l1, l2 }, clock);
         caches
+    }
+
+    /// The dirty lines that have left the private caches.
+    fn overflow(caches: &mut Caches) -> Vec<Line> {
+        std::iter::from_fn(|| caches.overflowing()).map(|gone| gone.line).collect()
     }
 
     #[test]
@@ -238,6 +247,62 @@ mod tests {
             Found::Private,
             "it was filled"
         );
+    }
+
+    #[test]
+    fn each_level_that_is_looked_up_takes_its_time() {
+        let mut caches = caches_of(Some(1), Some(2), Some(4));
+        let mut load = |line| {
+            let (found, delay) = caches.look_up(0, line, Level::Core, AccessKind::Load);
+            if found == Found::Nowhere {
+                assert_eq!(caches.fill_shared(0, line, false), None);
+                caches.fill_private(0, line, AccessKind::Load);
+            }
+            (found, delay.0 / 1_000_000)
+        };
+        assert_eq!([load(7), load(8)], [(Found::Nowhere, 3); 2]);
+        // Line 8 has taken the place of line 7 in the first level, and line 9 in the second.
+        assert_eq!(
+            [load(8), load(7), load(7)],
+            [(Found::Private, 1), (Found::Private, 2), (Found::Private, 1)]
+        );
+        assert_eq!([load(9), load(8)], [(Found::Nowhere, 3), (Found::Shared, 3)]);
+    }
+
+    #[test]
+    fn a_dirty_line_of_the_first_level_leaves_by_the_second() {
+        let mut caches = caches_of(Some(1), Some(2), None);
+        caches.fill_private(0, 7, AccessKind::Store);
+        // It leaves the first level and becomes the latest line of the second.
+        caches.fill_private(0, 8, AccessKind::Load);
+        caches.fill_private(0, 9, AccessKind::Load);
+        assert_eq!(overflow(&mut caches), []);
+        caches.fill_private(0, 10, AccessKind::Load);
+        assert_eq!(overflow(&mut caches), [7]);
+    }
+
+    #[test]
+    fn a_store_makes_its_line_dirty_in_the_first_cache_that_it_meets() {
+        // The first level: the shared cache drops its own copy.
+        let mut all = caches(Some(1), Some(1));
+        assert_eq!(all.fill_shared(0, 7, false), None);
+        assert_eq!(all.look_up(0, 7, Level::Core, AccessKind::Store).0, Found::Shared);
+        assert_eq!(all.fill_shared(0, 8, false), None);
+        all.fill_private(0, 8, AccessKind::Load);
+        assert_eq!(overflow(&mut all), [7]);
+        // The second level, if there is no first.
+        let mut second = caches_of(None, Some(1), None);
+        second.fill_private(0, 7, AccessKind::Load);
+        assert_eq!(second.look_up(0, 7, Level::Core, AccessKind::Store).0, Found::Private);
+        second.fill_private(0, 8, AccessKind::Load);
+        assert_eq!(overflow(&mut second), [7]);
+        // The shared cache, for an access that enters there.
+        let mut shared = caches(Some(1), Some(1));
+        assert_eq!(shared.fill_shared(0, 7, false), None);
+        assert_eq!(shared.look_up(0, 7, Level::Shared, AccessKind::Store).0, Found::Shared);
+        let written = WriteBack { owner: 0, line: 7 };
+        assert_eq!(shared.fill_shared(0, 8, false), Some(written));
+        assert_eq!(overflow(&mut shared), []);
     }
 
     #[test]

@@ -222,6 +222,28 @@ fn caches_answer_in_their_time_and_write_back_what_is_dirty() {
 }
 
 #[test]
+fn threads_find_in_the_shared_cache_what_another_has_fetched() {
+    let mut os = os();
+    let store = Access { kind: AccessKind::Store, ..load(8, 0, 0) };
+    // The second thread reads in cycle 1000 the line that the first has written, and its neighbor.
+    let threads = vec![
+        vec![store, load(99_999, 640, 0)],
+        vec![load(4_000, 0, 0), load(4, 64, 0), load(99_999, 640, 0)],
+    ];
+    let program = program(threads, 4_008, &mut os);
+    let mut machine = machine(vec![core(); 2]);
+    machine.llc = Some(CacheLevel { geometry: CacheGeometry::new(Bytes(256), 4), latency: 10 });
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, vec![program], &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    let counted = |thread: usize| {
+        let tally = &run.threads[thread].tally;
+        (tally.llc_accesses, tally.llc_misses, tally.reads, tally.writes)
+    };
+    assert_eq!([counted(0), counted(1)], [(1, 1, 1, 0), (2, 1, 1, 0)]);
+}
+
+#[test]
 fn registers_bound_what_is_under_way() {
     let accesses: Vec<Access> = (0..8).map(|line| load(4, line * 64, 0)).collect();
     let one = |machine: &mut MachineConfig| machine.cores[0].mshrs = 1;
