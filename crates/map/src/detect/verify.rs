@@ -214,7 +214,42 @@ fn partners(probe: &mut Probe<'_>, model: &Model, base: PhysAddr) -> Vec<PhysAdd
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::address_map::XorFunction;
+
     use super::*;
+    use crate::detect::shape::{Known, Shape};
+
+    #[test]
+    fn a_score_counts_what_was_predicted_and_what_was_missed() {
+        let known = Known { bits: (1 << 20) - 64, foreign: 1 << 20 };
+        let banks = [XorFunction::of_bits(&[13, 17])].into_iter().collect();
+        let model = Model { shape: Shape::PLAIN, known, banks, rows: None };
+        let at = |bits: &[u8]| PhysAddr(XorFunction::of_bits(bits).0);
+        let trial = |bits: &[u8], conflict| Trial { a: PhysAddr(0), b: at(bits), conflict };
+        let trials = [
+            // One bank: three conflicts are right, one is wrong.
+            trial(&[14], true),
+            trial(&[13, 17], true),
+            trial(&[13, 15, 17], true),
+            trial(&[16], false),
+            // Another bank: one conflict is missed.
+            trial(&[13], true),
+            trial(&[17], false),
+            // Nothing is predicted of a foreign bit.
+            trial(&[20], true),
+        ];
+        let held = [[14, 15], [14, 20], [13, 14]].map(|bits| (PhysAddr(0), at(&bits)));
+        let score = Score::of(&model, &trials, &held);
+        // Of three pairs that were held back, the one with a foreign bit counts as predicted.
+        let shares = [score.precision, score.recall].map(|share| share.value);
+        assert_eq!((shares, score.pairs), ([0.75, 0.5], 9));
+        assert!((score.f1.value - 0.6).abs() < 1e-12, "{:?}", score.f1);
+        let tally = Tally::of(&model, &trials);
+        assert_eq!((tally.errors(), tally.pairs), (2, 6));
+        // Two errors among five conflicts, in six pairs.
+        assert!(tally.agrees(0.4, 0.0) && !tally.agrees(0.39, 0.0));
+        assert!(tally.agrees(0.0, 0.34) && !tally.agrees(0.0, 0.33));
+    }
 
     #[test]
     fn wilsons_interval() {
