@@ -58,6 +58,34 @@ pub fn map<I: Sync, T: Send>(
     results.into_iter().flatten().collect()
 }
 
+/// Error of the first piece of work that failed, in the order of the pieces and not in that of
+/// their completion, which depends on the threads.
+#[derive(Debug)]
+pub struct FirstError<E>(Option<(usize, E)>);
+
+impl<E> Default for FirstError<E> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<E> FirstError<E> {
+    /// Notes that the piece `index` failed.
+    pub fn note(&mut self, index: usize, error: E) {
+        if self.0.as_ref().is_none_or(|(first, _)| index < *first) {
+            self.0 = Some((index, error));
+        }
+    }
+
+    /// Returns the error of the first piece that failed.
+    ///
+    /// # Errors
+    /// If a piece failed.
+    pub fn result(self) -> Result<(), E> {
+        self.0.map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,5 +138,15 @@ mod tests {
         let mut done = 0;
         for_each(2, threads(2), |_| barrier.wait(), |_, _| done += 1);
         assert_eq!(done, 2);
+    }
+
+    #[test]
+    fn the_first_error_is_that_of_the_lowest_piece() {
+        let mut errors = FirstError::default();
+        for (index, error) in [(3, "c"), (1, "a"), (2, "b"), (1, "again")] {
+            errors.note(index, error);
+        }
+        assert_eq!(errors.result(), Err("a"));
+        assert_eq!(FirstError::<&str>::default().result(), Ok(()));
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use memweir_core::Stop;
 use memweir_core::input::InputError;
-use memweir_study::parallel::for_each;
+use memweir_study::parallel::{FirstError, for_each};
 
 use crate::partition::{Partition, ShardFile};
 use crate::plan::Plan;
@@ -95,7 +95,7 @@ pub fn simulate(
         true => (NonZeroUsize::MIN, threads),
         false => (threads, NonZeroUsize::MIN),
     };
-    let mut refused = None;
+    let mut refused = FirstError::default();
     for_each(
         points.len(),
         at_a_time,
@@ -106,8 +106,8 @@ pub fn simulate(
         |index, results| match results {
             Ok(Some(results)) => done(points[index], results),
             Ok(None) => {}
-            Err(error) => refused = refused.take().or(Some(error)),
+            Err(error) => refused.note(index, error),
         },
     );
-    refused.map_or(Ok(()), Err)
+    refused.result()
 }

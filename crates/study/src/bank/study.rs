@@ -22,7 +22,7 @@ use super::report::{Alone, BankPoint, BankReport, BatchRun, Fit, PartitionRun};
 use super::{BankScenario, Partition, Wanted, batch};
 use crate::ScenarioText;
 use crate::key::key;
-use crate::parallel::for_each;
+use crate::parallel::{FirstError, for_each};
 use crate::sweep::Grid;
 
 /// Misses over which a structure is measured while it is fitted.
@@ -226,7 +226,7 @@ impl BankStudy {
             .flat_map(|point| (0..count(&self.points[point])).map(move |piece| (point, piece)))
             .collect();
         let mut ended: BTreeMap<usize, BTreeMap<usize, T>> = BTreeMap::new();
-        let mut failed: Option<(usize, Refusal)> = None;
+        let mut refused = FirstError::default();
         for_each(
             pieces.len(),
             threads,
@@ -236,16 +236,13 @@ impl BankStudy {
                 let results = ended.entry(point).or_default();
                 match result {
                     Ok(result) => drop(results.insert(piece, result)),
-                    Err(refusal) if failed.as_ref().is_none_or(|(first, _)| index < *first) => {
-                        failed = Some((index, refusal));
-                    }
-                    Err(_) => {}
+                    Err(refusal) => refused.note(index, refusal),
                 }
                 let is_last = results.len() == count(&self.points[point]);
                 done(point, is_last.then(|| mem::take(results).into_values().collect()));
             },
         );
-        failed.map_or(Ok(()), |(_, refusal)| Err(refusal))
+        refused.result()
     }
 
     /// Returns a point without the runs of its programs together.

@@ -16,7 +16,7 @@ use super::workload::Prepared;
 use super::{Recordings, Scenario};
 use crate::ScenarioText;
 use crate::key::key;
-use crate::parallel::for_each;
+use crate::parallel::{FirstError, for_each};
 use crate::sweep::Grid;
 
 /// Repetitions per thread from which on a piece of work is a whole repetition, whose workload is
@@ -166,7 +166,8 @@ impl Study {
     /// does not depend on the threads.
     ///
     /// # Errors
-    /// If a run is refused, or `stop` is requested; the first refusal is returned.
+    /// If a run is refused, or `stop` is requested. Of several refusals, that of the first run is
+    /// returned, in the order of the report.
     pub fn run_until(
         &self,
         stop: &Stop,
@@ -176,7 +177,7 @@ impl Study {
         let pieces = self.pieces(threads);
         let shared = Shared::default();
         let mut runs: Vec<Vec<(usize, Run)>> = vec![Vec::new(); self.points.len()];
-        let mut refused = None;
+        let mut refused = FirstError::default();
         for_each(
             pieces.len(),
             threads,
@@ -190,14 +191,12 @@ impl Study {
                             done(&finished);
                             runs[point].push((policy, finished.run));
                         }
-                        Err(error) => refused = refused.take().or(Some(error)),
+                        Err(error) => refused.note(index, error),
                     }
                 }
             },
         );
-        if let Some(error) = refused {
-            return Err(error);
-        }
+        refused.result()?;
         let points: Vec<Point> =
             runs.into_iter().enumerate().map(|(at, runs)| self.point(at, runs)).collect();
         let overall = if points.len() > 1 { overall(&points) } else { Vec::new() };
