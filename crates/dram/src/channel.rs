@@ -37,9 +37,9 @@
 //! waiting requests; a bank that waits for its own refresh does not either.
 //!
 //! Three limits keep requests from starving. At its bank, a request beyond the age limit lets no
-//! younger row-buffer hit go before it. While a request whose row was opened for it is beyond the
-//! age limit, no waiting request of the channel gets a command. A drain beyond the age limit ends,
-//! and the reads that wait then are served before the next.
+//! younger row-buffer hit go before it. While a row-buffer hit, or a request whose row was opened
+//! for it, is beyond the age limit, no other waiting request of the channel gets a command. A drain
+//! beyond the age limit ends, and the reads that wait then are served before the next.
 //!
 //! # Effects
 //!

@@ -15,6 +15,7 @@ use crate::timer::{BankId, Shape};
 ///
 /// - `waiting` is the number of requests in all lists of a direction.
 /// - A bank has its bit in `work` if and only if its list holds a request.
+/// - None in the lists of a direction is older than `oldest`.
 /// - The oldest hit and the oldest other request of each list refer to the open row of its bank.
 ///   After that row has changed, [`sort`](Self::sort) finds them again.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub(super) struct Queues {
     work: Vec<[u64; 2]>,
     /// Number of waiting requests by direction.
     waiting: [u32; 2],
+    /// Lower bound of the cycles in which these arrived, by direction.
+    oldest: [u64; 2],
     /// Most requests that may wait, by direction.
     capacity: [u32; 2],
     /// True if each bank has a read queue of its own.
@@ -39,6 +42,7 @@ impl Queues {
             lists: vec![[List::EMPTY; 2]; shape.ranks * shape.banks_of_rank()],
             work: vec![[0; 2]; shape.ranks],
             waiting: [0; 2],
+            oldest: [0; 2],
             capacity: [config.read_queue, config.write_queue],
             by_bank: config.scheduler == Scheduler::PerBank,
         }
@@ -60,6 +64,19 @@ impl Queues {
     #[inline]
     pub(super) fn list(&self, bank: usize, direction: Direction) -> &List {
         &self.lists[bank][direction as usize]
+    }
+
+    /// Returns true if a request of one direction has waited since before `cycle`.
+    #[inline]
+    pub(super) fn any_since_before(&mut self, direction: Direction, cycle: u64) -> bool {
+        // Looking for the oldest is left out while the bound suffices: nearly always.
+        if self.oldest[direction as usize] < cycle {
+            let lists = self.lists.iter().map(|lists| &lists[direction as usize]);
+            let heads = lists.map(List::head).filter(|head| *head != NIL);
+            let arrivals = heads.map(|head| self.slots.get(head).accepted);
+            self.oldest[direction as usize] = arrivals.min().unwrap_or(cycle);
+        }
+        self.oldest[direction as usize] < cycle
     }
 
     /// Returns true if a request that waits at the bank is for its open row.

@@ -138,6 +138,12 @@ impl RowBuffers {
         self.ranks[bank.rank].active |= bank.mask();
     }
 
+    /// Keeps the open row of a bank for a hit, as if it had been opened for it.
+    pub(super) fn keep(&mut self, bank: BankId, slot: u16) {
+        self.banks[bank.index].active = slot;
+        self.ranks[bank.rank].active |= bank.mask();
+    }
+
     /// Records an access to the open row at `now`; returns true if the row was opened for it.
     #[inline]
     pub(super) fn access(&mut self, bank: BankId, slot: u16, now: u64) -> bool {

@@ -6,7 +6,7 @@ use super::Channel;
 use super::candidate::{Candidate, HOUSEKEEPING, WAITING, bits};
 use super::needs::View;
 use super::power::Duty;
-use super::slots::CLOSED;
+use super::slots::{CLOSED, NIL};
 use crate::command::CommandKind;
 use crate::config::Scheduler;
 use crate::timer::BankId;
@@ -17,6 +17,9 @@ impl Channel {
         self.drain.update(self.queues.waiting(), self.bus.floor());
         let mut best = Candidate::NONE;
         let in_order = self.scheduler == Scheduler::Fcfs;
+        if !in_order {
+            self.keep_rows_of_aged_hits();
+        }
         self.in_hurry = false;
         for rank in 0..self.bus.shape().ranks {
             self.in_hurry |= self.offer_active(rank, &mut best);
@@ -71,6 +74,31 @@ impl Channel {
         next.command == CommandKind::Precharge
             && usize::from(next.bank) == bank.index
             && (next.key == HOUSEKEEPING || self.scheduler == Scheduler::FrFcfsHit)
+    }
+
+    /// Treats the oldest row-buffer hit of each bank as if its row had been opened for it, if it
+    /// has exceeded the age limit. Without that, hits in another rank could go before it forever:
+    /// each of them can be sent sooner, as the bus needs more time between ranks.
+    fn keep_rows_of_aged_hits(&mut self) {
+        let direction = self.drain.served();
+        let limit = self.bus.floor().saturating_sub(self.age_limit);
+        if !self.queues.any_since_before(direction, limit) {
+            return;
+        }
+        let shape = self.bus.shape();
+        for rank in (0..shape.ranks).filter(|rank| self.power.is_awake(*rank)) {
+            let inactive = !self.rows.active_banks(rank);
+            for bit in bits(self.queues.work(rank, direction) & inactive) {
+                let bank = shape.bank(shape.first_bank(rank) + bit);
+                let hit = self.queues.list(bank.index, direction).hit;
+                let is_aged = hit != NIL && self.queues.get(hit).accepted < limit;
+                if is_aged && !self.refresh.holds(bank) {
+                    self.queues.take(hit, bank, self.rows.row(bank.index));
+                    self.rows.keep(bank, hit);
+                    self.needs.changed(rank, bank.mask());
+                }
+            }
+        }
     }
 
     /// Offers requests whose rows were opened for them; returns true if one has exceeded the age
