@@ -51,7 +51,8 @@ pub(crate) struct Args {
     /// ramulator1, dramsim3, simple-o3, champsim, lackey, drmemtrace
     #[arg(long, value_name = "FORMAT", value_parser = parsed::<Format>)]
     pub(super) format: Option<Format>,
-    /// Take addresses beyond the memory modulo its size, instead of refusing them
+    /// Take addresses beyond the memory modulo its size, instead of refusing them; each process of
+    /// a trace with virtual addresses has a place of its own
     #[arg(long)]
     pub(super) wrap: bool,
     #[command(flatten)]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::InputError;
+use memweir_core::units::PAGE;
 use memweir_core::{Bytes, Cycles, PhysAddr};
 use memweir_dram::MemoryConfig;
 use memweir_dram::drive::Offer;
@@ -54,6 +55,24 @@ impl Space {
         }
         rest
     }
+
+    /// The distance by which addresses of a process are moved, the first one's by nothing, so that
+    /// equal virtual addresses of two processes do not meet: golden sections of all bytes, which
+    /// lie far from each other, however many there are.
+    fn shift(&self, process: usize) -> u64 {
+        const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_8;
+        let pages = self.size().0 / PAGE.0;
+        let section = (pages as f64 * GOLDEN_SECTION) as u64;
+        (process as u64).wrapping_mul(section) % pages.max(1) * PAGE.0
+    }
+}
+
+/// A thread of a trace as the memory sees it.
+#[derive(Clone, Copy)]
+struct Requester {
+    source: Source,
+    /// Distance by which its virtual addresses are moved.
+    shift: u64,
 }
 
 /// The requests of a trace.
@@ -61,8 +80,10 @@ pub(super) struct Requests {
     trace: CachedTrace,
     space: Space,
     beyond: Beyond,
-    sources: HashMap<ThreadId, Source>,
-    last: Option<(ThreadId, Source)>,
+    requesters: HashMap<ThreadId, Requester>,
+    last: Option<(ThreadId, Requester)>,
+    /// Distance by which the addresses of each process are moved.
+    shifts: HashMap<u32, u64>,
     progress: Progress,
     /// Requests taken so far.
     pub(super) taken: u64,
@@ -71,8 +92,8 @@ pub(super) struct Requests {
 impl Requests {
     pub(super) fn new(trace: CachedTrace, space: Space, beyond: Beyond) -> Self {
         let progress = Progress::new(trace.trace().progress().size);
-        let sources = HashMap::new();
-        Self { trace, space, beyond, sources, last: None, progress, taken: 0 }
+        let (requesters, shifts) = (HashMap::new(), HashMap::new());
+        Self { trace, space, beyond, requesters, last: None, shifts, progress, taken: 0 }
     }
 
     /// Returns the next request; `None` after the last.
@@ -82,26 +103,30 @@ impl Requests {
         if self.taken.is_multiple_of(LOOK_EVERY) {
             self.progress.show(self.trace.trace().progress().taken);
         }
+        let Requester { source, shift } = match self.last {
+            Some((thread, requester)) if thread == access.thread => requester,
+            _ => self.requester(access.thread),
+        };
         let mut address = access.address;
-        if !self.space.holds(address) {
+        if shift > 0 || !self.space.holds(address) {
             match self.beyond {
                 Beyond::Refuse => return Err(self.outside(address)),
-                Beyond::Wrap => address = self.space.wrapped(address),
+                Beyond::Wrap => address = self.space.wrapped(address.wrapping_add(shift)),
             }
         }
-        let source = match self.last {
-            Some((thread, source)) if thread == access.thread => source,
-            _ => self.source(access.thread),
-        };
         let (address, direction) = (PhysAddr(address), access.direction);
         Ok(Some(Offer { address, direction, source, due: Cycles::ZERO }))
     }
 
-    fn source(&mut self, thread: ThreadId) -> Source {
-        let next = Source(self.sources.len() as u16);
-        let source = *self.sources.entry(thread).or_insert(next);
-        self.last = Some((thread, source));
-        source
+    fn requester(&mut self, thread: ThreadId) -> Requester {
+        let source = Source(self.requesters.len() as u16);
+        let is_moved = self.beyond == Beyond::Wrap
+            && self.trace.trace().header().addresses == AddressSpace::Virtual;
+        let next = if is_moved { self.space.shift(self.shifts.len()) } else { 0 };
+        let shift = *self.shifts.entry(thread.process).or_insert(next);
+        let requester = *self.requesters.entry(thread).or_insert(Requester { source, shift });
+        self.last = Some((thread, requester));
+        requester
     }
 
     fn outside(&self, address: u64) -> InputError {
@@ -161,5 +186,48 @@ impl Progress {
 
     pub(super) fn finish(self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use memweir_core::Direction;
+    use memweir_dram::MemorySpec;
+    use memweir_trace::{Access, Format, Header, Trace, Writer};
+
+    use super::*;
+
+    /// Where a memory of 8 GiB is asked for these addresses of these processes.
+    fn asked(addresses: AddressSpace, accesses: &[(u32, u64)]) -> Vec<(u64, u16)> {
+        let header = Header { addresses, ..Header::default() };
+        let mut writer = Writer::start(Vec::new(), Format::Memweir, &header).unwrap();
+        for (process, address) in accesses.iter().copied() {
+            let thread = ThreadId { process, thread: 1 };
+            let access = Access { address, gap: 1, thread, direction: Direction::Read };
+            writer.push(&access).unwrap();
+        }
+        let (bytes, _) = writer.finish().unwrap();
+        let trace = Trace::read("trace", Box::new(Cursor::new(bytes)), None).unwrap();
+        let config = MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap());
+        let space = Space::of(&[(PhysAddr(0), config)]);
+        let mut requests = Requests::new(CachedTrace::new(trace, None), space, Beyond::Wrap);
+        let offers = std::iter::from_fn(|| requests.next_offer().unwrap());
+        offers.map(|offer| (offer.address.0, offer.source.0)).collect()
+    }
+
+    #[test]
+    fn equal_addresses_of_two_processes_are_two_places() {
+        let accesses = [(7, 0x40_0040), (9, 0x40_0040), (7, 0x40_0080), (9, 0x40_0080)];
+        // 0.618 of 2,097,152 pages are 1,296,111.
+        let second = 1_296_111 << 12;
+        let moved =
+            [(0x40_0040, 0), (second + 0x40_0040, 1), (0x40_0080, 0), (second + 0x40_0080, 1)];
+        assert_eq!(asked(AddressSpace::Virtual, &accesses), moved);
+        let stayed = [(0x40_0040, 0), (0x40_0040, 1), (0x40_0080, 0), (0x40_0080, 1)];
+        assert_eq!(asked(AddressSpace::Physical, &accesses), stayed);
+        // Behind the end the first process goes on at the beginning.
+        assert_eq!(asked(AddressSpace::Virtual, &[(7, (3 << 33) + 64)]), [(64, 0)]);
     }
 }
