@@ -147,8 +147,10 @@ impl<'a> QueueBackend<'a> {
             }
         }
         for job in born {
+            // A short program may be over before this process learns that it runs.
+            let now = self.mechanisms.world.now();
             let start = match self.mechanisms.world.exec(job) {
-                Ok(()) => self.started(job),
+                Ok(()) => self.started(job, now),
                 Err(error) => self.failed(job, &error),
             };
             starts.push((job, start));
@@ -206,8 +208,8 @@ impl<'a> QueueBackend<'a> {
         }
     }
 
-    fn started(&mut self, job: JobId) -> Start {
-        let now = self.mechanisms.world.now();
+    /// Records that the supervisor of a job was let run at `now`.
+    fn started(&mut self, job: JobId, now: Nanos) -> Start {
         if let Some(slot) = self.slots.get_mut(&job) {
             slot.stage = Stage::Started;
             slot.started = Some(now);

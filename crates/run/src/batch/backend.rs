@@ -150,8 +150,10 @@ impl<'a> ProcessBackend<'a> {
             }
         }
         for job in born {
+            // A short program may be over before this process learns that it runs.
+            let now = self.mechanisms.world.now();
             let start = match self.mechanisms.world.exec(job) {
-                Ok(()) => self.started(job),
+                Ok(()) => self.started(job, now),
                 Err(error) => self.never_started(job, &Failure::of_exec(error)),
             };
             starts.push((job, start));
@@ -173,8 +175,8 @@ impl<'a> ProcessBackend<'a> {
         Ok(())
     }
 
-    fn started(&mut self, job: JobId) -> Start {
-        let now = self.mechanisms.world.now();
+    /// Records that the job's program was let run at `now`.
+    fn started(&mut self, job: JobId, now: Nanos) -> Start {
         self.slots.started(job);
         self.ledger.started(job, now);
         self.recorder.event(observer::Event::JobStarted { job, name: &self.job(job).name });

@@ -60,6 +60,8 @@ struct Machine {
     fail_wait_at: Option<Nanos>,
     /// Time to create a process.
     labor: Nanos,
+    /// Time for which a program has run when its start is known.
+    head_start: Nanos,
     bound: Bound,
 }
 
@@ -79,6 +81,7 @@ impl Machine {
             late: Nanos::ZERO,
             fail_wait_at: None,
             labor: Nanos::ZERO,
+            head_start: Nanos::ZERO,
             bound: Bound::default(),
         }
     }
@@ -173,6 +176,7 @@ impl World for Machine {
             return Err(LaunchError { what: "executing".to_owned(), source, help: None });
         }
         self.left.insert(job, script.work);
+        self.advance_to(self.now + self.head_start);
         Ok(())
     }
 
@@ -609,6 +613,18 @@ fn starting_the_first_jobs_is_no_part_of_the_first_quantum() {
     // The second birth ends 80 ms after the start, both programs start then.
     assert_eq!((report.turnaround_s, report.quanta), (0.2, 2));
     assert_eq!((report.bandwidth_mean, report.bandwidth_std), (Some(128e6), Some(0.0)));
+}
+
+#[test]
+fn a_job_that_is_over_before_its_start_is_known_has_all_of_its_time() {
+    let mut case = Case::new("round-robin", 1, &[5]);
+    case.world.head_start = ms(4);
+    let report = case.run().0.expect("nothing fails");
+    let job = &report.jobs[0];
+    assert_eq!((report.turnaround_s, job.wall_s, job.running_s), (0.005, 0.005, 0.005));
+    // 5,000 lines in 5 ms, and not in the last of them.
+    assert_eq!((job.bandwidth_mean, job.bandwidth_peak), (Some(64e6), Some(64e6)));
+    assert_eq!(report.bandwidth_mean, Some(64e6));
 }
 
 proptest! {
