@@ -4,7 +4,8 @@
 //! first offers requests ([`MemorySystem::enqueue`]) and then advances through the cycle
 //! ([`MemorySystem::advance`]). A request can be served in the cycle in which it was accepted; a
 //! queue entry that a command frees can be used in the next cycle. Cycles without an offer can be
-//! skipped: [`MemorySystem::next_event`] returns the next one of interest.
+//! skipped: [`MemorySystem::next_event`] returns the next one of interest. An idle system goes on
+//! to refresh and to close rows, so a caller advances to the cycle before an offer, too.
 
 use memweir_core::Cycles;
 use memweir_core::input::Refusal;
@@ -37,7 +38,7 @@ impl MemorySystem {
         Ok(Self { controllers, link })
     }
 
-    /// Offers `request` in cycle `now`, not before the cycle to which the system has advanced.
+    /// Offers `request` in cycle `now`, to a system that has advanced through all cycles before.
     ///
     /// # Errors
     /// If the queue has no room; nothing has changed then.
