@@ -49,23 +49,53 @@ pub struct MergedPoint {
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// Reads all files of the partition in a directory.
+/// Reads all files of the partition in a directory. Shards may write and other merges may replace
+/// files meanwhile.
 ///
 /// # Errors
 /// If a file cannot be read, is of another sweep, or has other rows of a point than another file.
 pub fn read(directory: &Path) -> Result<Merged, InputError> {
     let partition = Partition::at(directory);
+    read_listed(directory, || partition.files())
+}
+
+/// Reads the files that `list` returns, all of them again if another merge replaces some meanwhile.
+fn read_listed(
+    directory: &Path,
+    mut list: impl FnMut() -> Result<Vec<PathBuf>, InputError>,
+) -> Result<Merged, InputError> {
     let manifest = Manifest::read(directory)?.ok_or_else(|| {
         InputError::new(directory.display().to_string(), "there is no manifest of a sweep")
             .help("the directory of `--out`, or a `scenario=...` in it")
     })?;
     let grid = manifest.grid()?;
+    loop {
+        let files = list()?;
+        let merged = read_files(&manifest, &grid, &files);
+        if !are_replaced(&files, &list()?) {
+            return merged;
+        }
+    }
+}
+
+/// Returns true if another merge has replaced files between two lists of them: points may have
+/// moved from a file that was gone when it was read to one that is in neither the list nor the
+/// result.
+fn are_replaced(before: &[PathBuf], after: &[PathBuf]) -> bool {
+    let names = |files: &[PathBuf]| files.iter().cloned().collect::<BTreeSet<PathBuf>>();
+    let (before, after) = (names(before), names(after));
+    let is_merged = |path: &Path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(MERGED))
+    };
+    !before.is_subset(&after) || after.difference(&before).any(|path| is_merged(path))
+}
+
+fn read_files(manifest: &Manifest, grid: &Grid, files: &[PathBuf]) -> Result<Merged, InputError> {
     let mut place = vec![0; grid.len()];
     for point in 0..grid.len() {
         place[grid.number(point)] = point;
     }
     let report = manifest.columns.iter().position(|column| column.name == REPORT);
-    let files = partition.files()?;
     let identities = files.iter().map(|path| Identity::of(path)).collect();
     let mut first: Vec<Option<(usize, MergedPoint)>> = vec![None; grid.len()];
     let mut repeated: BTreeSet<usize> = BTreeSet::new();
@@ -90,6 +120,7 @@ pub fn read(directory: &Path) -> Result<Merged, InputError> {
     let missing = (0..grid.len()).filter(|point| first[*point].is_none()).collect();
     let points = first.into_iter().flatten().map(|(_, point)| point).collect();
     let repeated = repeated.into_iter().collect();
+    let (manifest, grid, files) = (manifest.clone(), grid.clone(), files.to_owned());
     Ok(Merged { manifest, grid, files, identities, points, missing, repeated })
 }
 
@@ -170,11 +201,11 @@ impl Merged {
         let columns = &self.manifest.columns;
         let mut file = ShardFile::new(&Partition::at(directory), MERGED, columns)?;
         file.add(self.points.iter().flat_map(|point| &point.rows).cloned().collect());
-        let merged = file.finish()?;
+        let Some(merged) = file.finish()? else { return Ok(None) };
         for (path, identity) in self.files.iter().zip(&self.identities) {
-            remove(path, identity).map_err(|error| SweepError::write(path, error))?;
+            remove(path, identity, &merged).map_err(|error| SweepError::write(path, error))?;
         }
-        Ok(merged)
+        Ok(Some(merged))
     }
 }
 
@@ -189,12 +220,18 @@ impl Identity {
     }
 }
 
-/// Removes a file unless its process has replaced it by one with more points. It is looked at under
-/// another name, at which nobody replaces it, but which readers take for that of a shard: if the
-/// merge dies meanwhile, no point is lost.
-fn remove(path: &Path, identity: &Identity) -> io::Result<()> {
-    let aside = path.with_extension("aside.parquet");
-    fs::rename(path, &aside)?;
+/// Removes a file whose points are in `merged`, unless its process has replaced it by one with more
+/// points. It is looked at under another name, at which nobody replaces it, but which readers take
+/// for that of a shard: if the merge dies meanwhile, no point is lost. A file that another merge
+/// has removed is left to it.
+fn remove(path: &Path, identity: &Identity, merged: &Path) -> io::Result<()> {
+    // The name of the merged file is of this merge alone.
+    let unique = merged.file_stem().unwrap_or_default().to_string_lossy();
+    let aside = path.with_extension(format!("{unique}.aside.parquet"));
+    match fs::rename(path, &aside) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        renamed => renamed?,
+    }
     match Identity::of(&aside) == *identity {
         true => fs::remove_file(&aside),
         false => put_back(&aside, path),
@@ -213,7 +250,89 @@ fn put_back(aside: &Path, path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use memweir_run::table::Kind;
+
     use super::*;
+    use crate::manifest::FORMAT;
+
+    /// Returns the partition of a sweep of two points, each in a file of its own.
+    fn two_files(directory: &Path) -> Partition {
+        let column = |(name, kind): (&str, _)| Column { name: name.to_owned(), kind };
+        let columns =
+            [(POINT, Kind::String), (NUMBER, Kind::Integer), (REPORT, Kind::String)].map(column);
+        let manifest = Manifest {
+            format: FORMAT,
+            version: String::new(),
+            sources: String::new(),
+            command: "sim".to_owned(),
+            scenario: String::new(),
+            name: String::new(),
+            text: String::new(),
+            set: BTreeMap::new(),
+            sweep: vec![("n".to_owned(), vec!["1".to_owned(), "2".to_owned()])],
+            columns: columns.to_vec(),
+            points: 2,
+        };
+        manifest.write(directory).expect("space");
+        let partition = Partition::at(directory);
+        for number in 0..2u64 {
+            let mut file = ShardFile::new(&partition, "shard", &columns).expect("a name");
+            let cells = [format!("key {number}").as_str().into(), number.into(), "{}".into()];
+            file.add(vec![cells.to_vec()]);
+            file.finish().expect("space");
+        }
+        partition
+    }
+
+    #[test]
+    fn files_that_another_merge_replaces_are_read_in_their_new_place() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path();
+        let partition = two_files(directory);
+        let mut lists = 0;
+        let merged = read_listed(directory, || {
+            lists += 1;
+            let files = partition.files()?;
+            if lists == 1 {
+                let other = read(directory)?;
+                other.replace_files(directory).expect("space").expect("two files");
+            }
+            Ok(files)
+        });
+        let merged = merged.expect("files");
+        assert_eq!((merged.points.len(), merged.files.len(), lists), (2, 1, 4));
+    }
+
+    #[test]
+    fn a_list_that_a_merge_overtakes_is_read_again() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        for (before, after, replaced) in [
+            (&["shard-1", "shard-2"][..], &["shard-1", "shard-2"][..], false),
+            (&["shard-1"], &["shard-1", "shard-2"], false),
+            (&["shard-1", "shard-2"], &["shard-2"], true),
+            // The merge removed `shard-1` before it could be listed, and has yet to remove the
+            // other.
+            (&["shard-2"], &["merged-1", "shard-2"], true),
+        ] {
+            let found = are_replaced(&paths(before), &paths(after));
+            assert_eq!(found, replaced, "{before:?}, then {after:?}");
+        }
+    }
+
+    #[test]
+    fn two_merges_at_a_time_lose_no_point() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path();
+        two_files(directory);
+        let [one, other] = [0, 1].map(|_| read(directory).expect("files"));
+        for merged in [one, other] {
+            merged.replace_files(directory).expect("space").expect("two files");
+        }
+        let both = read(directory).expect("files");
+        assert_eq!((both.points.len(), both.missing.len(), both.files.len()), (2, 0, 2));
+    }
 
     #[test]
     fn a_file_that_grows_again_while_it_is_put_back_stays() {
