@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use memweir_core::input::{self, KeyPath, Refusal, Replacement};
 use serde::{Serialize, Serializer};
@@ -150,9 +151,10 @@ fn decimals(number: &str) -> usize {
 /// fastest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grid {
-    sweeps: Vec<Sweep>,
+    /// Shared by the grids of some of the points: a study makes one for each point.
+    sweeps: Arc<[Sweep]>,
     /// The same sweeps in the order of their keys, whatever the order in which they are given.
-    ordered: Vec<Ordered>,
+    ordered: Arc<[Ordered]>,
     points: usize,
     /// The combinations that are points, by place; all if absent.
     chosen: Option<Vec<usize>>,
@@ -187,7 +189,7 @@ impl Ordered {
 impl Default for Grid {
     /// Returns a grid of one point that changes nothing.
     fn default() -> Self {
-        Self { sweeps: Vec::new(), ordered: Vec::new(), points: 1, chosen: None }
+        Self { sweeps: Arc::default(), ordered: Arc::default(), points: 1, chosen: None }
     }
 }
 
@@ -212,7 +214,7 @@ impl Grid {
         let mut ordered: Vec<Ordered> =
             sweeps.iter().enumerate().map(|(place, sweep)| Ordered::new(place, sweep)).collect();
         ordered.sort_by_cached_key(|sweep| sweeps[sweep.place].path.to_string());
-        Ok(Self { sweeps, ordered, points, chosen: None })
+        Ok(Self { sweeps: sweeps.into(), ordered: ordered.into(), points, chosen: None })
     }
 
     /// Returns the grid of these points alone, in this order.
@@ -237,7 +239,7 @@ impl Grid {
         let center: usize =
             self.ordered.iter().map(|sweep| sweep.first() * steps[sweep.place]).sum();
         let mut chosen = vec![center];
-        for sweep in &self.ordered {
+        for sweep in self.ordered.iter() {
             let step = steps[sweep.place];
             let without = center - sweep.first() * step;
             let others = (0..sweep.numbers.len()).filter(|value| sweep.numbers[*value] > 0);
@@ -248,7 +250,7 @@ impl Grid {
 
     /// Returns the grid of the combinations at these places.
     fn of(&self, chosen: Vec<usize>) -> Self {
-        let (sweeps, ordered) = (self.sweeps.clone(), self.ordered.clone());
+        let (sweeps, ordered) = (Arc::clone(&self.sweeps), Arc::clone(&self.ordered));
         Self { sweeps, ordered, points: chosen.len(), chosen: Some(chosen) }
     }
 
@@ -298,7 +300,7 @@ impl Grid {
     fn indices(&self, point: usize) -> Vec<usize> {
         let mut rest = self.combination(point);
         let mut indices = vec![0; self.sweeps.len()];
-        for (index, sweep) in indices.iter_mut().zip(&self.sweeps).rev() {
+        for (index, sweep) in indices.iter_mut().zip(self.sweeps.iter()).rev() {
             *index = rest % sweep.values.len();
             rest /= sweep.values.len();
         }
@@ -416,6 +418,7 @@ mod tests {
         let grid = Grid::new(vec![sweep("a=1,2"), sweep("b=x,y,z")]).expect("a grid");
         let some = grid.only(&[5, 0, 2]);
         assert_eq!((some.len(), some.sweeps()), (3, grid.sweeps()));
+        assert!(std::ptr::eq(some.sweeps(), grid.sweeps()), "values are not copied");
         assert_eq!(
             (0..3).map(|at| some.at(at)).collect::<Vec<_>>(),
             [5, 0, 2].map(|at| grid.at(at))
