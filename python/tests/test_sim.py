@@ -321,7 +321,23 @@ memweir.sweep({TEXT!r}, {{"repetitions": [1, 100_000]}}, progress=told, points_p
 """
 
 
-@pytest.mark.parametrize("script", [LONG, LONG_AT_BANK_LEVEL, LONG_SWEEP])
+# Policies that never return, on other threads than that of the call. Each writes its line at once,
+# because there may be two.
+ENDLESS = """
+import memweir
+class Endless:
+    def select(self, view):
+        print("started\\n", end="", flush=True)
+        while True:
+            pass
+"""
+ENDLESS_SIM = f"{ENDLESS}memweir.sim({TEXT!r}, policies=[Endless()])"
+ENDLESS_SWEEP = f"{ENDLESS}memweir.sweep({TEXT!r}, {{'cores': [2, 3]}}, policies=[Endless()])"
+
+
+@pytest.mark.parametrize(
+    "script", [LONG, LONG_AT_BANK_LEVEL, LONG_SWEEP, ENDLESS_SIM, ENDLESS_SWEEP]
+)
 def test_a_signal_interrupts_a_long_call(script: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", script],

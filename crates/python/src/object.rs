@@ -21,7 +21,7 @@ impl RunObject {
         supervision: &Supervision,
         start: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>>,
     ) -> Self {
-        let object = Python::attach(|py| {
+        let object = supervision.in_policy(|py| {
             let failed = |cause| supervision.fail(policy_failed(py, name, None, cause));
             start(py).map_err(failed).ok()
         });
@@ -36,7 +36,7 @@ impl RunObject {
         ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> Option<T> {
         let object = self.object.as_ref().filter(|_| !self.supervision.has_stopped())?;
-        Python::attach(|py| {
+        self.supervision.in_policy(|py| {
             let failed =
                 |cause| self.supervision.fail(policy_failed(py, &self.name, quantum, cause));
             ask(object.bind(py)).map_err(failed).ok()

@@ -54,7 +54,7 @@ impl CustomAssignment for PythonPolicy {
         programs: &[ProgramTraits],
         supply: &Supply,
     ) -> Result<Vec<ColorSet>, Refusal> {
-        let assigned = Python::attach(|py| {
+        let assigned = self.supervision.in_policy(|py| {
             let programs: Vec<Program> = programs.iter().copied().map(Program).collect();
             let supply = ColorSupply::new(supply);
             let ask = || -> PyResult<Vec<Vec<u32>>> {

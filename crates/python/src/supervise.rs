@@ -1,9 +1,10 @@
 //! Simulations on a thread of their own, while the calling thread shows progress and looks for
 //! signals.
 
+use std::cell::OnceCell;
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -38,11 +39,18 @@ impl StopRequest {
     }
 }
 
+thread_local! {
+    /// Identity of this thread in Python.
+    static IDENTITY: OnceCell<u64> = const { OnceCell::new() };
+}
+
 /// A simulation as its supervisor and the policies in it see it.
 #[derive(Clone, Default)]
 pub(crate) struct Supervision {
     stop: Stop,
     failure: Arc<Mutex<Option<PyErr>>>,
+    /// Identities of the threads that are in a policy.
+    in_policies: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Supervision {
@@ -53,9 +61,34 @@ impl Supervision {
 
     /// Stops the simulation because of an exception. Of several, the first counts.
     pub(crate) fn fail(&self, error: PyErr) {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.get_or_insert(error);
+        lock(&self.failure).get_or_insert(error);
         self.stop.request();
+    }
+
+    /// Calls a policy on this thread, which is interrupted if the policy does not return although
+    /// the simulation is about to stop.
+    pub(crate) fn in_policy<T>(&self, call: impl FnOnce(Python<'_>) -> T) -> T {
+        Python::attach(|py| {
+            let Ok(identity) = identity(py) else { return call(py) };
+            lock(&self.in_policies).push(identity);
+            let result = call(py);
+            let mut threads = lock(&self.in_policies);
+            if let Some(place) = threads.iter().position(|thread| *thread == identity) {
+                threads.swap_remove(place);
+            }
+            result
+        })
+    }
+
+    /// Interrupts the policies that do not return. As the lock of the interpreter is held, each of
+    /// these threads is in its policy. A policy that waits outside of Python is interrupted when
+    /// that wait ends; without the module `ctypes` none is.
+    fn interrupt_policies(&self, py: Python<'_>) {
+        let threads = lock(&self.in_policies).clone();
+        if !threads.is_empty() {
+            let interrupt = py.import("memweir._interrupt").and_then(|m| m.getattr("interrupt"));
+            let _ = interrupt.and_then(|interrupt| interrupt.call1((threads,)));
+        }
     }
 
     /// Returns true if the simulation is about to stop.
@@ -64,7 +97,8 @@ impl Supervision {
     }
 
     /// Calls `work` on a thread of its own, with the request to stop and a function that reports a
-    /// finished run. Calls `progress` with the finished runs and the `total` meanwhile.
+    /// finished run. Calls `progress` with the finished runs and the `total` meanwhile, until it
+    /// raises. Policies that do not return after a request to stop are interrupted.
     ///
     /// # Errors
     /// The exception of a policy, of `progress`, or of a signal's handler, after `work` has ended.
@@ -84,34 +118,49 @@ impl Supervision {
                     let _ = sender.send(());
                 })
             });
-            if let Err(error) = watch(py, &mut receiver, progress, total) {
+            let mut progress = progress;
+            while let Err(error) = self.watch(py, &mut receiver, progress.take(), total) {
                 self.fail(error);
             }
             let result = py.detach(|| worker.join()).unwrap_or_else(|panic| resume_unwind(panic));
-            let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-            failure.map_or(Ok(result), Err)
+            lock(&self.failure).take().map_or(Ok(result), Err)
         })
+    }
+
+    /// Watches a simulation until it ends.
+    fn watch(
+        &self,
+        py: Python<'_>,
+        receiver: &mut Receiver<()>,
+        progress: Option<&Bound<'_, PyAny>>,
+        total: usize,
+    ) -> PyResult<()> {
+        let mut done = 0;
+        loop {
+            let waiting = &mut *receiver;
+            match py.detach(move || waiting.recv_timeout(LOOK_EVERY)) {
+                Ok(()) => done += 1 + receiver.try_iter().count(),
+                Err(RecvTimeoutError::Timeout) if self.has_stopped() => self.interrupt_policies(py),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            py.check_signals()?;
+            if let Some(progress) = progress {
+                progress.call1((done, total))?;
+            }
+        }
     }
 }
 
-/// Watches a simulation until it ends.
-fn watch(
-    py: Python<'_>,
-    receiver: &mut Receiver<()>,
-    progress: Option<&Bound<'_, PyAny>>,
-    total: usize,
-) -> PyResult<()> {
-    let mut done = 0;
-    loop {
-        let waiting = &mut *receiver;
-        match py.detach(move || waiting.recv_timeout(LOOK_EVERY)) {
-            Ok(()) => done += 1 + receiver.try_iter().count(),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(()),
-        }
-        py.check_signals()?;
-        if let Some(progress) = progress {
-            progress.call1((done, total))?;
-        }
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the identity of this thread in Python.
+fn identity(py: Python<'_>) -> PyResult<u64> {
+    if let Some(known) = IDENTITY.with(|identity| identity.get().copied()) {
+        return Ok(known);
     }
+    let found = py.import("threading")?.call_method0("get_ident")?.extract()?;
+    Ok(IDENTITY.with(|identity| *identity.get_or_init(|| found)))
 }
