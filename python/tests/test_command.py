@@ -26,6 +26,9 @@ def test_profile_counts_the_traffic_of_a_program(tmp_path: Path) -> None:
     assert result.rows and all(row["instructions"] > 0 for row in result.rows)
     assert result.to_arrow().num_rows == len(result.rows)
     assert result.plot().axes[0].get_ylabel() == "bandwidth (GB/s)"
+    result.report["command"] = ["/a/long/path" * 10, "an argument"]
+    title = result.plot().axes[0].get_title().splitlines()
+    assert len(title) == 2 and all(len(line) <= 70 for line in title)
     # A scenario can name what was recorded.
     scenario = {
         "machine": "iabw",

@@ -137,6 +137,30 @@ def test_figures_are_drawn(scenario: dict[str, Any], sweep: Any, tmp_path: Path)
     assert figure.axes[0].get_ylabel() == "turnaround (s)"
 
 
+def test_lines_follow_the_swept_key(scenario: dict[str, Any]) -> None:
+    axes = memweir.sim(scenario, sweep={"cores": [4, 2, 3]}).plot().axes[0]
+    lines: list[Any] = list(axes.lines)
+    assert lines and all(list(line.get_xdata()) == [2, 3, 4] for line in lines)
+
+
+def test_groups_of_bars_stand_over_their_labels(scenario: dict[str, Any]) -> None:
+    swept: dict[str, Any] = {"predictor": ["last", "window:3"], "cores": [2, 4]}
+    axes = memweir.sim(scenario, sweep=swept).plot().axes[0]
+    bars: list[Any] = list(axes.patches)
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+    # Each policy has a bar in each of the four groups.
+    groups = [middles[group::4] for group in range(4)]
+    assert [sum(group) / len(group) for group in groups] == pytest.approx([0, 1, 2, 3], abs=1e-9)
+
+
+def test_many_labels_are_tilted(scenario: dict[str, Any]) -> None:
+    few = memweir.sim(scenario).plot().axes[0]
+    assert {label.get_rotation() for label in few.get_xticklabels()} == {0}
+    policies = ["os", "long-job-first", "peak-bandwidth", "ideal-average", "available-bandwidth"]
+    many = memweir.sim(scenario, policies=policies).plot().axes[0]
+    assert {label.get_rotation() for label in many.get_xticklabels()} == {30}
+
+
 def test_a_bank_level_scenario_gives_rows_of_programs() -> None:
     scenario = {
         "fidelity": "bank",

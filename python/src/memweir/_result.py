@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -198,7 +199,8 @@ class ProfileResult(CommandResult):
         axes.plot(times, rates, drawstyle="steps-post")
         axes.set_xlabel("CPU time (s)")
         axes.set_ylabel("bandwidth (GB/s)")
-        axes.set_title(" ".join(self.report["command"]))
+        command = " ".join(self.report["command"])
+        axes.set_title(textwrap.fill(command, _TITLE_WIDTH), fontsize="medium")
         return figure
 
 
@@ -222,6 +224,10 @@ class ReproductionResult(CommandResult):
     def _rows(self) -> Iterable[Row]:
         return (scalars(comparison) for comparison in self.report["comparisons"])
 
+
+# Characters that fit side by side below the bars of a figure, and in a line above them.
+_LABELS_FIT = 50
+_TITLE_WIDTH = 70
 
 _QUEUEING_KEYS = ("wait", "response", "bounded_slowdown")
 
@@ -289,21 +295,32 @@ def lines_or_bars(
     numbers = len(swept) == 1 and all(isinstance(place[0], (int, float)) for place in places)
     if numbers:
         for name in names:
-            known = [place for place in places if (place, name) in value]
+            known = sorted(place for place in places if (place, name) in value)
             heights = [value[place, name] for place in known]
             axes.plot([place[0] for place in known], heights, marker="o", label=name)
         axes.set_xlabel(swept[0])
     elif places == [()]:
         axes.bar(names, [value[(), name] for name in names])
+        _tilt_if_crowded(axes, names)
     else:
         width = 0.8 / len(names)
         for nth, name in enumerate(names):
             there = [at for at, place in enumerate(places) if (place, name) in value]
             heights = [value[places[at], name] for at in there]
-            axes.bar([at + nth * width - 0.4 for at in there], heights, width, label=name)
-        axes.set_xticks(range(len(places)), [" ".join(map(str, place)) for place in places])
+            middles = [at + (nth + 0.5) * width - 0.4 for at in there]
+            axes.bar(middles, heights, width, label=name)
+        labels = [" ".join(map(str, place)) for place in places]
+        axes.set_xticks(range(len(places)), labels)
+        _tilt_if_crowded(axes, labels)
         axes.set_xlabel(", ".join(swept))
     if places != [()]:
         axes.legend()
     axes.set_ylabel(label)
     return figure
+
+
+def _tilt_if_crowded(axes: Axes, labels: Sequence[str]) -> None:
+    """Tilts the labels below bars if they do not fit side by side."""
+    if sum(map(len, labels)) > _LABELS_FIT:
+        for text in axes.get_xticklabels():
+            text.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
