@@ -173,6 +173,11 @@ fn a_quick_run_says_everything_and_explains_what_differs() {
                 assert!(line.note.len() > 60, "{name} is not explained: {}", line.note);
             }
         }
+        if paper == PaperName::Beyond {
+            let goal = |line: &&Comparison| line.figure == "bank" && line.verdict.is_some();
+            assert!(report.comparisons().filter(goal).all(|line| line.item == "M4"));
+            assert!(report.comparisons().any(|line| line.item == "M4"), "M4 has no statement");
+        }
         check_json(&report);
         check_page(&report);
     }

@@ -103,6 +103,8 @@ pub(super) struct Gains {
 /// Gains in one case.
 pub(super) struct CaseGains {
     pub(super) name: String,
+    /// Items that ask for no loss to the operating system, and to any other policy.
+    items: [&'static str; 2],
     /// Gain over the operating system in percent, of each policy but that, on each mix.
     pub(super) policies: Vec<(String, Vec<f64>)>,
     /// Share of the possible gain of each policy, where a bound is known.
@@ -222,7 +224,7 @@ impl CaseGains {
             points.iter().flat_map(on_point).map(|gain| 100.0 * gain).collect()
         };
         let gains = names.map(|policy| (policy.clone(), gains(policy))).collect();
-        let mut case = Self::from_gains(name, gains);
+        let mut case = Self::from_gains(name, ["M2", "M3"], gains);
         let share = |(policy, _): &(String, Vec<f64>)| {
             let shares = points.iter().map(|point| {
                 point.policies.iter().find(|s| s.policy == *policy)?.share_of_possible
@@ -244,18 +246,18 @@ impl CaseGains {
             .enumerate()
             .map(|(place, run)| (run.policy.clone(), gains(place)))
             .collect();
-        Self::from_gains(name, gains)
+        Self::from_gains(name, ["M4"; 2], gains)
     }
 
     /// The gains of the policies and [`SCHEDULES`] of a case; the baseline has none.
-    fn from_gains(name: &str, gains: Vec<(String, Vec<f64>)>) -> Self {
+    fn from_gains(name: &str, items: [&'static str; 2], gains: Vec<(String, Vec<f64>)>) -> Self {
         let is_schedule = |(name, _): &(String, _)| SCHEDULES.contains(&name.as_str());
         let (schedules, policies): (Vec<_>, Vec<_>) =
             gains.into_iter().filter(|(name, _)| name != BASELINE).partition(is_schedule);
         let shares = vec![None; policies.len()];
         let goal = (!schedules.is_empty()).then_some(SHARE_OF_KNOWN);
         let name = name.to_owned();
-        let mut case = Self { name, policies, shares, best_known: Vec::new(), goal };
+        let mut case = Self { name, items, policies, shares, best_known: Vec::new(), goal };
         schedules.iter().for_each(|(_, gains)| case.add_schedules(gains));
         case
     }
@@ -421,7 +423,8 @@ fn goals(case: &CaseGains) -> Vec<(Statement, f64)> {
         let quantity = format!("{name}: mean gain of the best known schedules");
         shown(quantity, name, mean(&case.best_known))
     });
-    [(goal("M2", worst), lowest(case.gains(OURS))), (goal("M3", lead), behind)]
+    let [no_loss, no_lag] = case.items;
+    [(goal(no_loss, worst), lowest(case.gains(OURS))), (goal(no_lag, lead), behind)]
         .into_iter()
         .chain(known)
         .chain(means)
