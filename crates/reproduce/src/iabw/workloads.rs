@@ -165,13 +165,15 @@ fn named(pool: Vec<Ingredient>) -> impl Iterator<Item = (String, Arc<Program>)> 
     pool.into_iter().map(|part| (part.program.name.clone(), part.program))
 }
 
+/// Returns the shares that are tried; a third of them in a quick run.
 fn shares(tuning: Tuning, effort: Effort) -> Vec<f64> {
-    let step = match effort {
-        Effort::Full => tuning.step,
-        Effort::Quick => 3.0 * tuning.step,
+    let every = match effort {
+        Effort::Full => 1,
+        Effort::Quick => 3,
     };
-    let count = ((tuning.to - tuning.from) / step).round() as u32;
-    (0..=count).map(|number| tuning.from + step * f64::from(number)).collect()
+    let count = ((tuning.to - tuning.from) / tuning.step).round() as u32;
+    let numbers = (0..=count).step_by(every);
+    numbers.map(|number| tuning.from + tuning.step * f64::from(number)).collect()
 }
 
 /// Table 2.
@@ -248,5 +250,21 @@ pub(super) fn title(set: Set) -> &'static str {
         Set::SpecTraining => "SPEC training",
         Set::Spec => "SPEC",
         Set::Npb => "NPB",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quick_run_tries_no_share_beyond_the_last() {
+        let tuning = Tuning { from: 0.5, to: 1.2, step: 0.05 };
+        let tried = |effort| -> Vec<u32> {
+            shares(tuning, effort).iter().map(|share| (1000.0 * share).round() as u32).collect()
+        };
+        assert_eq!(tried(Effort::Quick), [500, 650, 800, 950, 1100]);
+        let full = tried(Effort::Full);
+        assert_eq!((full.len(), full[0], full[14]), (15, 500, 1200));
     }
 }
