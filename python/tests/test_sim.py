@@ -228,6 +228,21 @@ def test_what_is_no_scenario_and_no_sweep_is_refused(scenario: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(
+    ("given", "reason"),
+    [("cores=2", "'cores=2' is no dict"), ([("cores", 2)], "is no dict"), ({1: 2}, "1 is no key")],
+)
+def test_what_is_no_dict_of_keys_is_refused(
+    scenario: dict[str, Any], given: Any, reason: str
+) -> None:
+    with pytest.raises(memweir.InputError, match=f"arguments: set: .*{reason}"):
+        memweir.sim(scenario, given)
+    with pytest.raises(memweir.InputError, match=f"arguments: sweep: .*{reason}"):
+        memweir.sweep(scenario, given)
+    with pytest.raises(memweir.InputError, match=f"arguments: sweep: .*{reason}"):
+        memweir.page_sim({}, sweep=given)
+
+
+@pytest.mark.parametrize(
     ("values", "count"),
     [
         ("1..10001", "10001"),

@@ -52,9 +52,28 @@ def read(
 ) -> Scenario:
     """Reads a scenario of a command with the values in place of its own."""
     name, text, directory = _text(scenario)
-    replacements = [(key, _written(value, f"set {key}")) for key, value in (set or {}).items()]
-    swept = [(key, _values(values, key)) for key, values in (sweep or {}).items()]
+    chosen, given = by_key(set, "set"), by_key(sweep, "sweep")
+    replacements = [(key, _written(value, f"set {key}")) for key, value in chosen.items()]
+    swept = [(key, _values(values, key)) for key, values in given.items()]
     return Scenario(name, text, directory, replacements, swept, command)
+
+
+def by_key(given: Mapping[str, Any] | None, argument: str) -> dict[str, Any]:
+    """Returns the values by key that an argument gives.
+
+    Raises:
+        InputError: it is no dict, or a key of it is no text.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        help = 'a dict of keys and values: `{"cores": ...}`'
+        raise InputError("arguments", f"{given!r} is no dict", key=argument, help=help)
+    for key in given:
+        if not isinstance(key, str):
+            help = "a text such as `cores` or `tasks[0].work_s`"
+            raise InputError("arguments", f"{key!r} is no key", key=argument, help=help)
+    return dict(given)
 
 
 def _text(scenario: ScenarioLike) -> tuple[str, str, str]:

@@ -82,7 +82,7 @@ def swept_victims(
     sweep: Mapping[str, Values] | None, policies: Iterable[Union[str, VictimPolicy]] | None
 ) -> tuple[dict[str, Values], list[tuple[str, object]]]:
     """Returns the sweep with the victim policies among its keys, and the objects by name."""
-    swept = dict(sweep or {})
+    swept: dict[str, Values] = _scenario.by_key(sweep, "sweep")
     if policies is None:
         return swept, []
     if "policy" in swept:
@@ -103,10 +103,11 @@ def chosen_policies(
     if policies is not None and partitions is not None:
         help = "`policies` choose who runs, `partitions` divide the banks among all"
         raise InputError("arguments", "are for different scenarios", key="partitions", help=help)
+    swept = _scenario.by_key(sweep, "sweep")
     for key, given in (("policies", policies), ("partitions", partitions)):
-        if given is not None and key in (sweep or {}):
+        if given is not None and key in swept:
             raise InputError("arguments", "are swept already", key=key, help="one of the two")
-    chosen = dict(set or {})
+    chosen = _scenario.by_key(set, "set")
     if policies is not None:
         chosen["policies"], objects = named(policies, "policies", "select(view)")
     elif partitions is not None:
