@@ -1,6 +1,6 @@
 //! The file of one process in a partition.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -54,13 +54,16 @@ impl ShardFile {
     ) -> Result<(Self, HashSet<usize>), SweepError> {
         let mut file = Self::empty(partition, name, columns);
         let mut done = HashSet::new();
-        if file.path.exists() {
-            for (number, found) in by_point(&file.path, columns)? {
-                done.insert(number);
-                file.rows.extend(found.rows);
-            }
-            file.saved = file.rows.len();
+        let there = match by_point(&file.path, columns) {
+            // There is none yet, or another process has merged it.
+            Err(_) if !file.path.exists() => BTreeMap::new(),
+            read => read?,
+        };
+        for (number, found) in there {
+            done.insert(number);
+            file.rows.extend(found.rows);
         }
+        file.saved = file.rows.len();
         Ok((file, done))
     }
 
