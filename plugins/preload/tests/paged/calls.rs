@@ -128,6 +128,7 @@ pub(crate) fn program() {
     dropping_without_libc();
     moving();
     moving_while_memory_leaves();
+    moving_again_and_again();
     locking();
     locks_outlive_moves_and_advice();
     calling_within_a_page();
@@ -247,6 +248,38 @@ fn moving_while_memory_leaves() {
         kept
     };
     while_memory_leaves(|| (0..30).all(keeps));
+}
+
+/// Moves a block again and again. Parts of it go to the file meanwhile, also between a call of the
+/// program and the helper's answer. In the second round the block is several mappings, which a
+/// kernel since 6.17 moves to a fixed place one by one.
+fn moving_again_and_again() {
+    const LARGE: usize = 800;
+    const BALLAST: usize = 5120;
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let ballast = Block::new(BALLAST);
+    ballast.write(0);
+    for salt in [30, 31] {
+        let mut block = Block::new(LARGE);
+        block.write(salt);
+        if salt == 31 {
+            assert_eq!(block.advise(LARGE / 4..LARGE / 2, libc::MADV_NOHUGEPAGE), 0);
+        }
+        for round in 0..500 {
+            (0..50).for_each(|i| {
+                ballast.at((round * 50 + i) * 2_963 % BALLAST).fetch_add(1, Ordering::Relaxed);
+            });
+            assert!(block.has(round..round + 20, salt));
+            let (length, target) = (LARGE * PAGE, Block::new(LARGE).address(0));
+            // SAFETY: both are the test's, which uses the new place from here on.
+            let start = unsafe { libc::mremap(block.address(0), length, length, flags, target) };
+            assert_eq!(start, target, "move {round}: {}", errno());
+            block = Block(start as usize, LARGE);
+        }
+        assert!(block.has(0..LARGE, salt));
+        block.unmap();
+    }
+    ballast.unmap();
 }
 
 /// The kernel refuses this advice for mappings of a file.

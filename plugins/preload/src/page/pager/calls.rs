@@ -167,7 +167,7 @@ impl Memory {
 
     /// Merges the mappings of plain memory in the range again, as the program made them.
     pub(super) fn settle(&mut self, range: Span) -> Result<(), Errno> {
-        self.monitor.uffd.unregister(range.start, range.length())
+        self.monitor.unwatch_plain(range)
     }
 
     /// Performs `mremap`; see [`Ask::Move`](crate::control::Ask::Move).
@@ -212,8 +212,17 @@ impl Memory {
         let new = plain_at(place, protection, if fixed { libc::MAP_FIXED } else { 0 })?;
         self.monitor.ranges(|ranges| ranges.add(Span::of(new, length)));
         let by = new.wrapping_sub(old.start);
+        // The file first: that can fail, and then all of the memory is still at its old address.
+        let filed = self.each_in_file(kept, |memory, piece| memory.move_piece(piece, by, nvm_room));
+        if let Err(error) = filed {
+            self.each_in_file(kept, |memory, piece| {
+                memory.monitor.unprotect(piece);
+                Ok(())
+            })?;
+            self.remove(Span::of(new, length))?;
+            return Err(error);
+        }
         self.move_plain(kept, by)?;
-        self.each_in_file(kept, |memory, piece| memory.move_piece(piece, by, nvm_room))?;
         self.remove(old)?;
         Ok(new)
     }
@@ -250,9 +259,9 @@ impl Memory {
         Ok(())
     }
 
-    /// Moves a piece that is in the file to the slots of its new address, or to plain memory if a
-    /// forked child needs the content of those slots, or if the helper, which reads the piece as
-    /// the program does, would wait for itself to copy a page.
+    /// Copies a piece that is in the file to the slots of its new address. Makes it plain memory
+    /// instead, still at its old address, if a forked child needs the content of those slots, or if
+    /// the helper, which reads the piece as the program does, would wait for itself to copy a page.
     fn move_piece(&mut self, piece: Span, by: usize, nvm_room: usize) -> Result<(), Errno> {
         let mapping = self.mapping(piece.start);
         let mapping = mapping.ok_or(Errno(libc::EFAULT))?;
@@ -263,12 +272,7 @@ impl Memory {
         let room = nvm_room >= piece.length();
         let readable = mapping.readable && !self.copies;
         if self.monitor.is_shared() || !within || !clean || !room || !readable {
-            self.restore_piece(piece)?;
-            let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            let (from, length) = (piece.start, piece.length());
-            // SAFETY: the target is memory that was just created for it.
-            unsafe { sys!(libc::SYS_mremap, from, length, length, fixed, target.start) }?;
-            return Ok(());
+            return self.restore_piece(piece);
         }
         self.watch_chunks(piece);
         if !self.monitor.ranges(|ranges| ranges.converted.insert(target)) {

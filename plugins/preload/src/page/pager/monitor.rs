@@ -33,6 +33,8 @@ pub(super) trait Userfaultfd {
     fn protect(&self, range: Span) -> Result<(), Errno>;
     /// Lets writes to the range continue.
     fn unprotect(&self, range: Span) -> Result<(), Errno>;
+    /// Stops watching the range.
+    fn unwatch(&self, range: Span) -> Result<(), Errno>;
     /// Wakes the threads that wait for the range, so that they retry.
     fn wake(&self, range: Span);
     /// Reads pending messages; returns their number.
@@ -48,6 +50,10 @@ impl Userfaultfd for Uffd {
 
     fn unprotect(&self, range: Span) -> Result<(), Errno> {
         Uffd::unprotect(*self, range.start, range.length())
+    }
+
+    fn unwatch(&self, range: Span) -> Result<(), Errno> {
+        self.unregister(range.start, range.length())
     }
 
     fn wake(&self, range: Span) {
@@ -300,6 +306,21 @@ impl<U: Userfaultfd> Monitor<U> {
         while let Some(span) = self.tables.protection.first_moving() {
             self.unprotect(span);
         }
+    }
+
+    /// Stops watching the plain memory in the range. What has gone to the file since the program
+    /// looked stays watched: it could not be protected otherwise.
+    pub(super) fn unwatch_plain(&mut self, range: Span) -> Result<(), Errno> {
+        let mut rest = range;
+        while !rest.is_empty() {
+            let plain = self.ranges(|ranges| ranges.converted.first_out(rest));
+            if plain.is_empty() {
+                break;
+            }
+            self.uffd.unwatch(plain)?;
+            rest.start = plain.end;
+        }
+        Ok(())
     }
 
     /// Ends the protection of a range that new memory has replaced.

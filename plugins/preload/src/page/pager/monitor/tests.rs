@@ -12,6 +12,7 @@ use super::*;
 enum Request {
     Protect(Span),
     Unprotect(Span),
+    Unwatch(Span),
     Wake(Span),
 }
 
@@ -37,6 +38,10 @@ impl Userfaultfd for Fake {
 
     fn unprotect(&self, range: Span) -> Result<(), Errno> {
         self.refused(Request::Unprotect(range))
+    }
+
+    fn unwatch(&self, range: Span) -> Result<(), Errno> {
+        self.refused(Request::Unwatch(range))
     }
 
     fn wake(&self, range: Span) {
@@ -99,6 +104,17 @@ fn a_request_is_repeated_until_the_fork_is_noticed() {
     assert!(monitor.protect(pages(0, 2)));
     assert_eq!(requests(&monitor), [Request::Protect(pages(0, 2)); 3]);
     assert!(monitor.children().any() && monitor.children().paused_since().is_some());
+}
+
+#[test]
+fn memory_in_the_file_stays_watched_when_that_around_it_no_longer_is() {
+    let mut monitor = faulty(&[], &[]);
+    assert!(monitor.ranges(|ranges| ranges.converted.insert(pages(2, 3))));
+    assert_eq!(monitor.unwatch_plain(pages(0, 5)), Ok(()));
+    let around = [pages(0, 2), pages(3, 5)].map(Request::Unwatch);
+    assert_eq!(requests(&monitor), around);
+    assert_eq!(monitor.unwatch_plain(pages(2, 3)), Ok(()));
+    assert_eq!(requests(&monitor), []);
 }
 
 #[test]
