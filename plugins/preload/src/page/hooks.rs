@@ -208,13 +208,16 @@ fn remapped(old: usize, old_length: usize, length: usize, flags: c_int, to: usiz
     if !usual || !plain {
         return address_of(changing(|| moved(old, old_length, length, flags, to)));
     }
-    if pieces && has_helper() && !in_file(range) {
+    // Since Linux 6.17, the kernel moves several mappings to a fixed place one by one, and leaves
+    // one that is watched, and all behind it, where they are.
+    let one_by_one = pieces && has_helper() && flags & libc::MREMAP_FIXED != 0;
+    if pieces && has_helper() && !in_file(range) && !one_by_one {
         ask(Ask::Settle, range, [0; 3]);
     }
     let result = changing(|| {
         // Until now, the helper may have put the range into the file. The kernel would move the
         // mapping with the slots of its old address, which the helper would take for unused.
-        if in_file(range) {
+        if in_file(range) || one_by_one {
             return Err(Errno(libc::EFAULT));
         }
         moved(old, old_length, length, flags, to)
