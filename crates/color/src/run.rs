@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use memweir_abi::preload::page::PAGE_ORDER_VARIABLE;
 use memweir_abi::preload::{Delivery, ORDER_VARIABLE, Order};
+use memweir_core::input::Refusal;
 use memweir_linux::host::{CAP_SYS_ADMIN, has_capability, kernel_release};
 use memweir_linux::{guardian, memories, preload};
 
@@ -31,11 +33,19 @@ impl Colored {
     /// killed; without one the setting is not changed.
     ///
     /// # Errors
-    /// Refuses invalid requests, and machines that lack a requirement.
+    /// Refuses invalid requests, programs inside `memweir page run`, and machines that lack a
+    /// requirement.
     pub fn prepare(
         request: &Request,
         guardian: Option<&guardian::Command>,
     ) -> Result<Self, ColorError> {
+        if std::env::var_os(PAGE_ORDER_VARIABLE).is_some() {
+            return Err(Refusal::new(
+                "a paged program cannot be colored: both would answer its page faults",
+                "start it outside `memweir page run`",
+            )
+            .into());
+        }
         let mut counters = CountersFile::create()
             .map_err(|e| machine(format!("no place for counters: {e}"), RUNTIME_DIRECTORY))?;
         let order = request.order(counters.path().display().to_string())?;

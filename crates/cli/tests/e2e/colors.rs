@@ -269,6 +269,10 @@ fn refuses_before_anything_starts() {
     if let Some(program) = compile(&world, "int main(void) { return 0; }", "static", &["-static"]) {
         refused(&["map.toml", "--colors", "0", "--", &program], "it is a static program");
     }
+    let mut paged = world.memweir();
+    paged.env("MEMWEIR_PAGE", "x");
+    paged.args(["color", "run", "--map", "map.toml", "--colors", "0", "--", "true"]);
+    assert!(refusal(&mut paged, 2).contains("a paged program cannot be colored"));
 }
 
 #[test]

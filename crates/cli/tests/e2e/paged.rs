@@ -325,6 +325,10 @@ fn programs_that_cannot_be_paged_are_refused() {
     colored.env("MEMWEIR_COLOR", "x");
     colored.args(["page", "run", "--dram", "64M", "--nvm", "memfd:64M", "--", "true"]);
     assert!(refusal(&mut colored, 2).contains("a colored program cannot be paged"));
+    let mut paged = world.memweir();
+    paged.env("MEMWEIR_PAGE", "x");
+    paged.args(["page", "run", "--dram", "64M", "--nvm", "memfd:64M", "--", "true"]);
+    assert!(refusal(&mut paged, 2).contains("a paged program cannot be paged again"));
     if !possible() {
         return;
     }

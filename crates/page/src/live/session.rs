@@ -152,6 +152,14 @@ impl Paged {
             )
             .into());
         }
+        // The outer run takes every program with the library for its own, and would not count it.
+        if std::env::var_os(PAGE_ORDER_VARIABLE).is_some() {
+            return Err(Refusal::new(
+                "a paged program cannot be paged again: it would leave the first budget unseen",
+                "start it outside the other `memweir page run`",
+            )
+            .into());
+        }
         let counters = CountersFile::new().map_err(|e| {
             MissingFeature::new(format!("no memory for counters: {e}"), "free memory")
         })?;
