@@ -10,7 +10,7 @@ use memweir_daemon::queue::Retention;
 use memweir_daemon::uptime::DAY_MS;
 use memweir_daemon::{places, supervisor};
 use memweir_linux::peer::UserGroup;
-use memweir_linux::tell;
+use memweir_linux::{MeterChoice, MeterKind, tell};
 use memweir_run::observer::{Observer, Silent};
 use memweir_run::options::{self, RunOptions};
 use memweir_watch::Metrics;
@@ -88,6 +88,11 @@ impl Args {
         if run.policy == options::PINNED {
             let refusal = InputError::new("daemon", "jobs of a queue have no `cpus` to bind to");
             return Err(refusal.key("policy").help("choose another policy").into());
+        }
+        if let MeterChoice::Only(kind @ (MeterKind::Declared | MeterKind::Software)) = run.meter {
+            let reason = format!("`{kind}` does not count jobs of a queue");
+            let refusal = InputError::new("daemon", reason).key("meter");
+            return Err(refusal.help("choose auto, perf or resctrl").into());
         }
         Ok(DaemonOptions {
             socket: socket.map_err(no_place("--socket"))?,

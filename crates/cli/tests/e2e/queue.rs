@@ -369,6 +369,20 @@ fn a_state_directory_has_one_daemon() {
 }
 
 #[test]
+fn a_daemon_takes_no_meter_that_counts_no_jobs_of_a_queue() {
+    for meter in ["declared", "software"] {
+        let world = World::new();
+        let mut command = Command::from_std(daemon(&world, &["--meter", meter]));
+        let message = refusal(&mut command, 2);
+        assert!(
+            message.contains(&format!("`{meter}` does not count jobs of a queue")),
+            "{message}"
+        );
+        assert!(message.contains("auto, perf or resctrl"), "{message}");
+    }
+}
+
+#[test]
 fn a_queue_minimizes_the_largest_slowdown_unless_told_otherwise() {
     for (options, policy) in [
         (&[][..], "max-weight:slowdown"),
