@@ -271,7 +271,7 @@ impl Setup {
         let policy = policies::with_core_use(policy, run.core_use);
         let meter = meter(run, &policy, told)?;
         let turns = if meter.is_some() { TURNS } else { 1 };
-        let admit = options.admit.unwrap_or(cores.saturating_mul(turns)).max(cores);
+        let admit = admit(options.admit, cores, turns, told);
         let platform = Platform::find(run.platform.as_deref(), told)?;
         let config = SchedulerConfig {
             policy,
@@ -296,6 +296,18 @@ fn cores(run: &RunOptions, told: &mut Vec<String>) -> Result<u32, RunError> {
     checked.map_err(|error| error.written_in("daemon").key("cores").into())
 }
 
+/// Returns the cores' worth of jobs that start: as `asked`, or enough for so many turns.
+fn admit(asked: Option<u32>, cores: u32, turns: u32, told: &mut Vec<String>) -> u32 {
+    let wanted = asked.unwrap_or(cores.saturating_mul(turns));
+    if wanted < cores {
+        told.push(format!(
+            "jobs start on all {cores} cores, although --admit is {wanted}; `--cores {wanted}` \
+             limits them"
+        ));
+    }
+    wanted.max(cores)
+}
+
 /// Opens the meter, if one works here. Without one, a policy knows of the jobs what is expected.
 fn meter(
     run: &RunOptions,
@@ -318,4 +330,20 @@ fn meter(
         passed.join("; ")
     ));
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_core_is_left_without_a_job_that_could_start_and_a_notice_says_so() {
+        let mut told = Vec::new();
+        assert_eq!(admit(None, 2, 1, &mut told), 2);
+        assert_eq!(admit(None, 2, TURNS, &mut told), 4);
+        assert_eq!(admit(Some(3), 2, 1, &mut told), 3);
+        assert_eq!(told, [""; 0]);
+        assert_eq!(admit(Some(1), 2, TURNS, &mut told), 2);
+        assert!(told[0].contains("--admit is 1") && told[0].contains("`--cores 1`"), "{told:?}");
+    }
 }
