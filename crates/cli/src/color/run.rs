@@ -243,10 +243,12 @@ fn tell(colored: &Colored, ran: &Ran, totals: &Totals) {
     }
     let unmoved = totals.get(Counter::UnmovedMicros) as f64 / 1e6 / ran.seconds;
     if unmoved >= 0.5 {
-        tell!(
-            "{} on average could not be moved from other colors (pinned, or shared after a fork)",
-            text::counted(unmoved.round() as u64, "page")
-        );
+        let why = match totals.get(Counter::Spilled) {
+            0 => "pinned, or shared after a fork",
+            _ => "for want of pages of these colors, or pinned, or shared after a fork",
+        };
+        let pages = text::counted(unmoved.round() as u64, "page");
+        tell!("{pages} on average could not be moved from other colors ({why})");
     }
     if colored.delivery() == Delivery::Recycle {
         let (placed, missed) = (totals.get(Counter::Placed), totals.get(Counter::Missed));
