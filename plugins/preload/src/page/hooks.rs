@@ -146,13 +146,42 @@ fn releasing(range: Span, call: impl FnOnce() -> Result<usize, Errno>) -> Result
 }
 
 extern "C" fn mprotect(address: usize, length: usize, protection: c_int) -> c_int {
+    // SAFETY: the program's own call.
+    protecting(length, protection, || unsafe {
+        sys!(libc::SYS_mprotect, address, length, protection)
+    })
+}
+
+/// The mapping of a file would have no protection key, and the helper has no right to read memory
+/// with one.
+extern "C" fn pkey_mprotect(address: usize, length: usize, protection: c_int, key: c_int) -> c_int {
+    const NO_KEY: c_int = -1;
+    const DEFAULT_KEY: c_int = 0;
+    if key == NO_KEY {
+        return mprotect(address, length, protection);
+    }
+    // The kernel refuses other addresses.
+    if key != DEFAULT_KEY && address.is_multiple_of(PAGE) {
+        keep_plain(pages(address, length));
+    }
+    // SAFETY: the program's own call.
+    protecting(length, protection, || unsafe {
+        sys!(libc::SYS_pkey_mprotect, address, length, protection, key)
+    })
+}
+
+/// Performs a call that sets the protection of as many bytes, and counts them.
+fn protecting(
+    length: usize,
+    protection: c_int,
+    call: impl FnOnce() -> Result<usize, Errno>,
+) -> c_int {
     let writable = protection & libc::PROT_WRITE != 0;
     if !writable {
         // Before the call, so that the range always counts as one or the other.
         tell(|space| space.shut(length));
     }
-    // SAFETY: the program's own call.
-    let result = changing(|| unsafe { sys!(libc::SYS_mprotect, address, length, protection) });
+    let result = changing(call);
     if result.is_ok() && writable {
         grown(length);
     }
@@ -307,21 +336,26 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
         | libc::MADV_MERGEABLE
         | libc::MADV_DONTDUMP
         | sys::MADV_GUARD_INSTALL => {
-            // While the helper puts nothing into the file that it found free.
-            changing(|| {
-                with_ranges(|ranges| {
-                    if ranges.known.touches(range) {
-                        ranges.exclude(range);
-                    }
-                });
-            });
-            if in_file(range) {
-                ask(Ask::Restore, range, [0; 3]);
-                lock_again(range);
-            }
+            keep_plain(range);
             done(changing(|| call(advice)))
         }
         _ => done(call(advice)),
+    }
+}
+
+/// Brings the range back to plain memory, which stays in DRAM.
+fn keep_plain(range: Span) {
+    // While the helper puts nothing into the file that it found free.
+    changing(|| {
+        with_ranges(|ranges| {
+            if ranges.known.touches(range) {
+                ranges.exclude(range);
+            }
+        });
+    });
+    if in_file(range) {
+        ask(Ask::Restore, range, [0; 3]);
+        lock_again(range);
     }
 }
 
@@ -471,10 +505,11 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
 
 /// Installs the hooks. To be called once, before the program has threads.
 pub(crate) fn install() {
-    let hooks: [(&CStr, usize); 13] = [
+    let hooks: [(&CStr, usize); 14] = [
         (c"mmap", mmap as *const () as usize),
         (c"munmap", munmap as *const () as usize),
         (c"mprotect", mprotect as *const () as usize),
+        (c"pkey_mprotect", pkey_mprotect as *const () as usize),
         (c"mremap", mremap as *const () as usize),
         (c"madvise", madvise as *const () as usize),
         (c"brk", brk as *const () as usize),

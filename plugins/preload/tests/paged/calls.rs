@@ -136,6 +136,7 @@ pub(crate) fn program() {
     advising_while_memory_leaves();
     advice_outlives_locks_and_moves();
     guarding();
+    asking_for_a_protection_key();
     keeping_from_children();
     staying_beside_what_changes();
     reusing();
@@ -463,11 +464,35 @@ fn advice_outlives_locks_and_moves() {
         libc::munlock(block.address(0), 8 * PAGE);
     }
     let block = Block(block.resized(2 * PAGES).0, PAGES);
+    stays(&block, 61);
+}
+
+/// Asserts that all pages stay in DRAM while other memory comes to it.
+fn stays(block: &Block, salt: u64) {
     let ballast = Block::new(9000);
     (0..3).for_each(|round| ballast.write(round));
     ballast.unmap();
-    assert_eq!(block.in_dram(), PAGES);
-    assert!(block.has(0..PAGES, 61));
+    assert_eq!(block.in_dram(), block.1);
+    assert!(block.has(0..block.1, salt));
+}
+
+/// The helper has no right to read memory with a key. The answer of the kernel does not matter, so
+/// a machine without keys shows it, too.
+fn asking_for_a_protection_key() {
+    let block = evicted(62);
+    let (start, length) = (block.address(0) as usize, 8 * PAGE);
+    // SAFETY: libc has the function, and the memory is the test's.
+    let set = |key: i32| unsafe { pkey_mprotect(start, length, BOTH, key) };
+    assert_eq!((set(-1), block.in_dram()), (0, 0), "another name of `mprotect`");
+    // SAFETY: makes a key, if the machine has any.
+    let key = unsafe { libc::syscall(libc::SYS_pkey_alloc, 0, 0) } as i32;
+    assert_eq!(set(if key < 0 { 1 } else { key }), if key < 0 { -1 } else { 0 });
+    assert_eq!(block.in_dram(), 8);
+    assert!(block.has(0..PAGES, 62));
+}
+
+unsafe extern "C" {
+    fn pkey_mprotect(address: usize, length: usize, protection: i32, key: i32) -> i32;
 }
 
 /// Pages that were guarded are empty, wherever their content was.
