@@ -222,6 +222,16 @@ pub(crate) fn set_memory_policy(mode: i32, node: Option<u32>) -> Result<(), Errn
     unsafe { sys!(libc::SYS_set_mempolicy, mode, nodes.as_ptr(), bits) }.map(drop)
 }
 
+/// Returns true if the mapping that holds `address` has a memory policy of its own (`mbind`) that
+/// does not merely prefer the node of the thread.
+pub(crate) fn is_bound(address: usize) -> bool {
+    const MPOL_F_ADDR: usize = 2;
+    let mut mode = libc::MPOL_DEFAULT;
+    // SAFETY: the kernel writes the mode.
+    let asked = unsafe { sys!(libc::SYS_get_mempolicy, &raw mut mode, 0, 0, address, MPOL_F_ADDR) };
+    asked.is_ok() && mode != libc::MPOL_DEFAULT && mode != libc::MPOL_LOCAL
+}
+
 pub(crate) fn process_id() -> i32 {
     // SAFETY: only returns a number.
     unsafe { sys!(libc::SYS_getpid) }.map_or(0, |id| id as i32)

@@ -137,6 +137,7 @@ pub(crate) fn program() {
     advice_outlives_locks_and_moves();
     guarding();
     asking_for_a_protection_key();
+    binding_to_nodes();
     keeping_from_children();
     staying_beside_what_changes();
     reusing();
@@ -493,6 +494,26 @@ fn asking_for_a_protection_key() {
 
 unsafe extern "C" {
     fn pkey_mprotect(address: usize, length: usize, protection: i32, key: i32) -> i32;
+}
+
+/// Memory that the program places on nodes of its choice is not placed on others.
+fn binding_to_nodes() {
+    let bound = |mode: i32, nodes: &[u64]| {
+        let block = Block::new(PAGES);
+        let (start, length, nodes) = (block.address(0), PAGES * PAGE, nodes.as_ptr());
+        // SAFETY: the memory is the test's, and the kernel reads as many nodes as there are.
+        let done = unsafe { libc::syscall(libc::SYS_mbind, start, length, mode, nodes, 64, 0) };
+        (done == 0).then(|| block.write(63))?;
+        Some(block)
+    };
+    let (Some(fixed), Some(local)) = (bound(libc::MPOL_BIND, &[1]), bound(libc::MPOL_LOCAL, &[0]))
+    else {
+        return memweir_test_support::skip!(Kernel, "mbind: {}", errno());
+    };
+    stays(&fixed, 63);
+    fixed.unmap();
+    local.evict();
+    assert!(local.has(0..PAGES, 63));
 }
 
 /// Pages that were guarded are empty, wherever their content was.

@@ -171,6 +171,11 @@ impl Converter {
         if range.is_empty() {
             return None;
         }
+        if fit && sys::is_bound(range.start) {
+            // A mapping of the file would lie on other nodes.
+            leave_plain(mapping, memory);
+            return Some(Tried { pages: 0, up_to: range.end });
+        }
         let fitting = if fit { what_fits(range, extent, pressure, memory) } else { None };
         let pages = fitting.and_then(|(range, populated)| {
             self.convert_mapping(range, &populated, mapping, pressure, memory)
@@ -256,6 +261,11 @@ impl Converter {
         }
         Some(pages.count())
     }
+}
+
+/// Leaves a mapping alone for as long as the program has it.
+fn leave_plain(mapping: Mapping, memory: &mut Memory) {
+    memory.monitor.ranges(|ranges| ranges.exclude(vmas::span(mapping)));
 }
 
 /// Returns the part of the range to convert and its pages with content: all of them if they fit
