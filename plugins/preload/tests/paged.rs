@@ -268,7 +268,10 @@ fn a_slow_medium_takes_time() {
 
 #[test]
 fn calls_mean_what_they_mean() {
-    evicted("calls", order(16));
+    let Some(counters) = evicted("calls", order(16)) else { return };
+    // The helper tries once to put sealed memory into the file.
+    let failures = counters.get(PageCounter::Failures);
+    assert!(failures < 20, "{failures}");
 }
 
 #[test]

@@ -138,6 +138,7 @@ pub(crate) fn program() {
     guarding();
     asking_for_a_protection_key();
     binding_to_nodes();
+    sealing();
     keeping_from_children();
     staying_beside_what_changes();
     reusing();
@@ -514,6 +515,17 @@ fn binding_to_nodes() {
     fixed.unmap();
     local.evict();
     assert!(local.has(0..PAGES, 63));
+}
+
+/// Sealed memory cannot be replaced.
+fn sealing() {
+    let block = Block::new(PAGES);
+    // SAFETY: the memory is the test's.
+    if unsafe { libc::syscall(libc::SYS_mseal, block.address(0), PAGES * PAGE, 0) } != 0 {
+        return memweir_test_support::skip!(Kernel, "mseal is of Linux 6.10");
+    }
+    block.write(65);
+    stays(&block, 65);
 }
 
 /// Pages that were guarded are empty, wherever their content was.

@@ -300,7 +300,7 @@ impl Memory {
         let written = self.write_elsewhere(piece, &before, target);
         self.store.bind(Source::Anywhere);
         written?;
-        self.map_file(target, like).ok_or(Errno(libc::ENOMEM))
+        self.map_file(target, like)
     }
 
     /// Writes the content of a piece to the slots of its new address. For `before` see

@@ -13,7 +13,7 @@ use super::store::{CHUNK, Source};
 use crate::maps::Mapping;
 use crate::page::spans::Span;
 use crate::page::vmas;
-use crate::sys;
+use crate::sys::{self, Errno};
 use crate::uffd::{MISSING, PAGE, WRITES};
 use pace::Pace;
 
@@ -223,11 +223,15 @@ impl Converter {
             return None;
         }
         let pages = self.copy_out(range, before, memory);
-        let replaced = pages.filter(|_| memory.map_file(range, like).is_some());
-        if replaced.is_none() {
+        let replaced = pages.map(|_| memory.map_file(range, like));
+        if replaced != Some(Ok(())) {
             // The memory stays plain, whatever was written.
             memory.clear(range);
             memory.monitor.unprotect(range);
+            // A sealed mapping (`mseal`) can never be replaced.
+            if replaced == Some(Err(Errno(libc::EPERM))) {
+                leave_plain(like, memory);
+            }
             return None;
         }
         memory.monitor.replaced(range);

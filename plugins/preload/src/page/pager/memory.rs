@@ -183,25 +183,26 @@ impl Memory {
     }
 
     /// Maps the slots of the range in place of its memory. The range is among the converted ones.
-    pub(super) fn map_file(&mut self, range: Span, like: Mapping) -> Option<()> {
+    pub(super) fn map_file(&mut self, range: Span, like: Mapping) -> Result<(), Errno> {
         let how = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
         let protection = like.protection();
         let mut rest = range;
         while !rest.is_empty() {
             let (part, slots) = self.store.slots_of(rest);
-            let (file, offset) = slots?;
+            let (file, offset) = slots.ok_or(Errno(libc::ENOMEM))?;
             self.monitor.space.filed.store(true, Ordering::Release);
             // SAFETY: the content of the range is in the slots, and no write to it is in progress.
             let mapped = unsafe {
                 sys!(libc::SYS_mmap, part.start, part.length(), protection, how, file, offset)
             };
-            self.tally.check(mapped)?;
+            self.tally.check(mapped);
+            mapped?;
             if !self.store.is_unwatched(part.start) {
                 self.watch_file(part);
             }
             rest.start = part.end;
         }
-        Some(())
+        Ok(())
     }
 
     fn watch_file(&mut self, range: Span) {
