@@ -20,7 +20,7 @@ use crate::uffd::{MISSING, Message, PAGE, Uffd};
 use children::Children;
 use protection::Protection;
 
-/// Faults that can wait for an answer: one for each thread.
+/// Faults that can wait for an answer, one for each thread; further threads ask again.
 const PENDING: usize = 4096;
 /// Attempts to lock the ranges after which other threads get time to run.
 const AWHILE: u32 = 32;
@@ -73,7 +73,7 @@ impl Userfaultfd for Uffd {
 ///
 /// They are answered in passes: each of them, also those that come meanwhile, is returned once by
 /// [`next`](Self::next), and is either answered then or [put back](Self::put_back) for the next
-/// pass.
+/// pass. For those without room, the threads are woken after the pass, and fault again.
 #[repr(C)]
 struct Pending {
     used: usize,
@@ -81,16 +81,24 @@ struct Pending {
     returned: usize,
     kept: usize,
     pages: [usize; PENDING],
+    /// From the first to the last page without room.
+    beyond: Span,
 }
 
 impl Pending {
-    const fn has_room(&self, count: usize) -> bool {
-        self.used + count <= PENDING
-    }
-
     fn push(&mut self, page: usize) {
-        self.pages[self.used] = page;
-        self.used += 1;
+        let page = Span::of(page, PAGE);
+        match self.pages.get_mut(self.used) {
+            Some(free) => {
+                *free = page.start;
+                self.used += 1;
+            }
+            None if self.beyond.is_empty() => self.beyond = page,
+            None => {
+                let Span { start, end } = self.beyond;
+                self.beyond = Span::new(start.min(page.start), end.max(page.end));
+            }
+        }
     }
 
     /// Returns the next page; `None` at the end of a pass.
@@ -182,11 +190,11 @@ impl<U: Userfaultfd> Monitor<U> {
         files[0].revents != 0
     }
 
-    /// Reads the messages of the kernel. Reading answers forks; faults wait for
-    /// [`next_fault`](Self::next_fault).
+    /// Reads all messages of the kernel, which reports a fork behind the faults. Reading answers
+    /// forks; faults wait for [`next_fault`](Self::next_fault).
     pub(super) fn drain(&mut self) {
         let mut messages = [Message::default(); 16];
-        while self.tables.pending.has_room(messages.len()) {
+        loop {
             let read = self.uffd.read(&mut messages);
             for message in &messages[..read] {
                 let page = message.address as usize & !(PAGE - 1);
@@ -214,7 +222,14 @@ impl<U: Userfaultfd> Monitor<U> {
 
     /// Returns the page of the next fault that waits for an answer; `None` after all of them.
     pub(super) fn next_fault(&mut self) -> Option<usize> {
-        self.tables.pending.next()
+        let next = self.tables.pending.next();
+        if next.is_none() {
+            let beyond = std::mem::take(&mut self.tables.pending.beyond);
+            if !beyond.is_empty() {
+                self.uffd.wake(beyond);
+            }
+        }
+        next
     }
 
     /// Lets the fault that was returned last wait for longer.

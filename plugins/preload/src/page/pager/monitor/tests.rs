@@ -204,12 +204,14 @@ fn faults_wait_until_they_are_answered() {
 }
 
 #[test]
-fn messages_wait_in_the_kernel_while_there_is_no_room() {
-    let missing = vec![message(Message::FAULT, 0, 1); PENDING + 1];
-    let mut monitor = faulty(&[], &missing);
-    monitor.drain();
-    assert_eq!(monitor.uffd.messages.borrow().len(), 1);
-    while monitor.next_fault().is_some() {}
-    monitor.drain();
-    assert_eq!((monitor.next_fault(), monitor.next_fault()), (Some(PAGE), None));
+fn threads_without_room_fault_again_and_keep_no_fork_waiting() {
+    let faults = (0..PENDING + 2).map(|page| message(Message::FAULT, 0, page));
+    let mut monitor = faulty(&[libc::EAGAIN], &faults.chain([fork()]).collect::<Vec<_>>());
+    assert!(monitor.is_shared());
+    requests(&monitor);
+    assert!((0..PENDING).all(|page| monitor.next_fault() == Some(page * PAGE)));
+    assert_eq!(requests(&monitor), []);
+    assert_eq!(monitor.next_fault(), None);
+    assert_eq!(requests(&monitor), [Request::Wake(pages(PENDING, PENDING + 2))]);
+    assert_eq!((monitor.next_fault(), requests(&monitor)), (None, vec![]), "once");
 }
