@@ -7,6 +7,7 @@ mod program;
 mod unreached;
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use memweir_core::input::Refusal;
@@ -41,14 +42,27 @@ pub enum NotStarted {
 /// comes before the entries of this process's own.
 ///
 /// # Errors
-/// If the library is not found; the message has the places searched and the way to name it.
+/// If the library is not found, or lies at a path that the variable cannot hold; the message has
+/// the places searched and the way to name it.
 pub fn variable() -> Result<(OsString, OsString), MissingFeature> {
-    let mut value = library()?.into_os_string();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+    Ok(("LD_PRELOAD".into(), preloaded(library()?, std::env::var_os("LD_PRELOAD"))?))
+}
+
+/// Returns the value of the variable, with the library before the `others`.
+fn preloaded(library: PathBuf, others: Option<OsString>) -> Result<OsString, MissingFeature> {
+    if library.as_os_str().as_bytes().iter().any(|byte| b" :".contains(byte)) {
+        let path = library.display();
+        return Err(MissingFeature::new(
+            format!("{path}: `LD_PRELOAD` has no place for a path with a space or a colon"),
+            format!("name a copy of the library at another path by {}", LIBRARY.variable),
+        ));
+    }
+    let mut value = library.into_os_string();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
         value.push(":");
         value.push(others);
     }
-    Ok(("LD_PRELOAD".into(), value))
+    Ok(value)
 }
 
 /// Returns the file of the preload library.
@@ -57,4 +71,23 @@ pub fn variable() -> Result<(OsString, OsString), MissingFeature> {
 /// If it is not found; the message has the places searched and the way to name it.
 pub fn library() -> Result<PathBuf, MissingFeature> {
     LIBRARY.find(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_the_loader_would_split_is_refused() {
+        let with = |path: &str, others: &str| {
+            let value = preloaded(path.into(), Some(others.into()));
+            value.map_err(|missing| missing.to_string())
+        };
+        assert_eq!(with("/a/library.so", ""), Ok("/a/library.so".into()));
+        assert_eq!(with("/a/library.so", "b.so c.so"), Ok("/a/library.so:b.so c.so".into()));
+        for path in ["/my programs/library.so", "/a:b/library.so"] {
+            let refused = with(path, "").unwrap_err();
+            assert!(refused.starts_with(path) && refused.ends_with("MEMWEIR_PRELOAD"), "{refused}");
+        }
+    }
 }
