@@ -1,6 +1,7 @@
 //! The emulator under the software PMU: finding it and the plugin, and checking programs for it.
 
 pub mod program;
+mod trial;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -102,14 +103,16 @@ impl Qemu {
 
     /// Loads the plugin once. Without shared files it counts nothing and lets the program run.
     fn try_plugin(&self) -> Result<(), QemuError> {
+        let program = trial::program()
+            .map_err(|e| missing(format!("no file in memory: {e}"), "see vm.memfd_noexec"))?;
         let line = self.command(Path::new("/nonexistent"), Path::new("/nonexistent")).line(
-            b"/bin/true",
-            &[b"true".to_vec()],
+            b"/proc/self/fd/0",
+            &[b"trial".to_vec()],
             Vec::new(),
         );
         let output = Command::new(&self.emulator)
             .args(line.argv[1..].iter().map(|word| OsStr::from_bytes(word)))
-            .stdin(Stdio::null())
+            .stdin(program)
             .output()
             .map_err(|e| missing(format!("{}: {e}", self.emulator.display()), "check the file"))?;
         if output.status.success() {
