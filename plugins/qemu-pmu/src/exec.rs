@@ -3,18 +3,18 @@
 //!
 //! Before the emulator performs `execve`, this replaces the process by another emulator with the
 //! same plugin, provided that the target can run there. Otherwise nothing happens here and the
-//! program's own system call continues, with its own result. This includes set-user-ID and
-//! set-group-ID targets, because an emulator would not get those rights, and programs that could
-//! not open the job's counters.
+//! program's own system call continues, with its own result. This includes targets that get rights
+//! by their file (set-user-ID, set-group-ID, capabilities), because an emulator would not get them,
+//! and programs that could not open the job's counters.
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int};
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
+use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH, changes_user};
 use memweir_abi::softpmu::program::{EmulatorCommand, GateOption, script_argv};
 
 use crate::memory::{read, read_part};
@@ -136,9 +136,10 @@ fn open_file(number: c_int) -> Option<Vec<u8>> {
 /// Follows scripts to the program that finally runs; `None` if it cannot run in the emulator.
 fn target(mut path: Vec<u8>, mut argv: Vec<Vec<u8>>) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     for _ in 0..SCRIPT_DEPTH {
-        let head = head(Path::new(OsStr::from_bytes(&path)))?;
+        let file = Path::new(OsStr::from_bytes(&path));
+        let head = head(file)?;
         match Image::of(&head) {
-            Image::X86_64 => return Some((path, argv)),
+            Image::X86_64 => return (!gains_rights(file)).then_some((path, argv)),
             Image::Script { interpreter, argument } => {
                 argv = script_argv(interpreter, argument, &path, &argv);
                 path = interpreter.to_vec();
@@ -155,20 +156,29 @@ fn head(path: &Path) -> Option<Vec<u8>> {
     // SAFETY: a C string, and a call that changes nothing.
     let allowed =
         unsafe { libc::faccessat(libc::AT_FDCWD, c_path.as_ptr(), libc::X_OK, libc::AT_EACCESS) };
-    let status = std::fs::metadata(path).ok()?;
-    if allowed != 0 || !status.is_file() {
-        return None;
-    }
-    let gains_rights = status.permissions().mode() & (libc::S_ISUID | libc::S_ISGID) != 0
-        // SAFETY: always succeed.
-        && (status.uid(), status.gid()) != unsafe { (libc::geteuid(), libc::getegid()) };
-    if gains_rights {
+    if allowed != 0 || !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
     // A program that may be executed but not read cannot be emulated either.
     let mut head = Vec::with_capacity(HEAD);
     File::open(path).ok()?.take(HEAD as u64).read_to_end(&mut head).ok()?;
     Some(head)
+}
+
+/// Returns true if the program has other rights than this process once the kernel has started it.
+fn gains_rights(program: &Path) -> bool {
+    let Ok(status) = std::fs::metadata(program) else { return false };
+    // SAFETY: both always succeed.
+    let effective = unsafe { (libc::geteuid(), libc::getegid()) };
+    changes_user(status.mode(), (status.uid(), status.gid()), effective)
+        || effective.0 != 0 && has_capabilities(program)
+}
+
+fn has_capabilities(program: &Path) -> bool {
+    let Ok(path) = CString::new(program.as_os_str().as_bytes()) else { return false };
+    let (name, nothing) = (c"security.capability".as_ptr(), std::ptr::null_mut());
+    // SAFETY: both are C strings, and of the value only the length is asked for.
+    unsafe { libc::getxattr(path.as_ptr(), name, nothing, 0) > 0 }
 }
 
 fn c_strings(strings: Vec<Vec<u8>>) -> Option<Vec<CString>> {
@@ -236,7 +246,7 @@ fn strings(mut address: u64) -> Option<Vec<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::OpenOptionsExt;
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
 
     #[test]
     fn strings_are_copied_and_wild_pointers_refused() {
@@ -266,6 +276,32 @@ mod tests {
         std::fs::set_permissions(&script, PermissionsExt::from_mode(0o644)).unwrap();
         assert_eq!(target(path, Vec::new()), None, "not executable");
         assert_eq!(target(b"/nonexistent".to_vec(), Vec::new()), None);
+    }
+
+    /// The kernel starts a script with the rights of its interpreter.
+    #[test]
+    fn only_a_program_gets_rights_by_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, mode: u32, owner: (u32, u32)| {
+            let path = directory.path().join(name);
+            match name {
+                "script" => std::fs::write(&path, "#!/bin/sh\n").unwrap(),
+                _ => std::fs::copy("/bin/sh", &path).map(drop).unwrap(),
+            }
+            chown(&path, Some(owner.0), Some(owner.1))?;
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
+            Ok::<_, io::Error>(target(path.as_os_str().as_bytes().to_vec(), Vec::new()))
+        };
+        // SAFETY: both always succeed.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let Ok(script) = file("script", 0o6755, (user + 1, group + 1)) else {
+            return memweir_test_support::skip!(Privilege, "only root gives files away");
+        };
+        assert!(script.is_some());
+        let is_emulated = |mode, owner| file("sh", mode, owner).unwrap().is_some();
+        assert!(!is_emulated(0o4755, (user + 1, group)));
+        assert!(!is_emulated(0o2755, (user, group + 1)));
+        assert!(is_emulated(0o4755, (user, group + 1)) && is_emulated(0o2755, (user + 1, group)));
     }
 
     #[test]

@@ -8,6 +8,18 @@ pub const HEAD: usize = 256;
 /// interpreter of the one before, and the program that interprets the last.
 pub const SCRIPT_DEPTH: usize = 6;
 
+/// Returns true if the kernel would start a program of this mode, user and group as another user or
+/// group than the effective ones of the calling process. This holds for programs only: of a script
+/// the kernel ignores the mode, and takes that of its interpreter.
+#[must_use]
+pub const fn changes_user(mode: u32, owner: (u32, u32), effective: (u32, u32)) -> bool {
+    const SET_USER: u32 = 0o4000;
+    // Without the right of the group to execute, the bit means something else.
+    const SET_GROUP: u32 = 0o2010;
+    mode & SET_USER != 0 && owner.0 != effective.0
+        || mode & SET_GROUP == SET_GROUP && owner.1 != effective.1
+}
+
 /// Kind of a file, by its first [`HEAD`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Image<'a> {
@@ -104,6 +116,15 @@ mod tests {
         assert_eq!(Image::of(&elf(2, 1, 3, 183)), Image::Foreign("a program for another machine"));
         assert_eq!(Image::of(&elf(2, 1, 1, 62)), Image::Unfit("an ELF file that is no program"));
         assert_eq!(Image::of(b"\x7fELF\x02\x01"), Image::Unfit("a truncated ELF file"));
+    }
+
+    #[test]
+    fn a_bit_changes_the_user_or_the_group_that_it_names() {
+        let of = |mode, owner| changes_user(mode, owner, (7, 70));
+        assert!(of(0o4755, (0, 70)) && !of(0o4755, (7, 0)));
+        assert!(of(0o2755, (7, 0)) && !of(0o2755, (0, 70)));
+        assert!(of(0o6755, (7, 0)) && of(0o6755, (0, 70)) && !of(0o6755, (7, 70)));
+        assert!(!of(0o2745, (7, 0)) && !of(0o755, (0, 0)));
     }
 
     #[test]

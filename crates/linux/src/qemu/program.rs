@@ -1,11 +1,12 @@
 //! Checks, by its file, that a program can run in the emulator.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use memweir_abi::kernel::image::{Image, SCRIPT_DEPTH};
+use memweir_abi::kernel::image::{Image, SCRIPT_DEPTH, changes_user};
 use memweir_abi::softpmu::program::script_argv;
 use object::elf::{FileHeader64, GNU_PROPERTY_X86_ISA_1_NEEDED, GNU_PROPERTY_X86_ISA_1_V4};
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -44,7 +45,7 @@ impl Program {
             };
             match Image::of(&head) {
                 Image::X86_64 => {
-                    return match fits(&at) {
+                    return match has_our_rights(&at).and_then(|()| fits(&at)) {
                         Ok(()) => Ok(Self { path: at.as_os_str().as_bytes().to_vec(), argv }),
                         Err(reason) => refuse(of_interpreter(reason)),
                     };
@@ -63,16 +64,30 @@ impl Program {
 }
 
 fn head(path: &Path) -> Result<Vec<u8>, String> {
-    let status = path.metadata().map_err(|e| e.to_string())?;
-    if !status.is_file() {
+    if !path.metadata().map_err(|e| e.to_string())?.is_file() {
         return Err("it is not a regular file".to_owned());
     }
+    image::head(path).map_err(|e| e.to_string())
+}
+
+/// Checks that the kernel would start the program with the rights of this process.
+fn has_our_rights(path: &Path) -> Result<(), String> {
+    let status = path.metadata().map_err(|e| e.to_string())?;
     let user = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
-    let changes_user = status.permissions().mode() & 0o6000 != 0;
-    if changes_user && (status.uid(), status.gid()) != user {
+    if changes_user(status.mode(), (status.uid(), status.gid()), user) {
         return Err("it is set-user-ID or set-group-ID, which an emulator cannot honor".to_owned());
     }
-    image::head(path).map_err(|e| e.to_string())
+    if user.0 != 0 && has_capabilities(path) {
+        return Err("its file has capabilities, which an emulator cannot honor".to_owned());
+    }
+    Ok(())
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let (name, nothing) = (c"security.capability".as_ptr(), std::ptr::null_mut());
+    // SAFETY: both are C strings, and of the value only the length is asked for.
+    unsafe { libc::getxattr(path.as_ptr(), name, nothing, 0) > 0 }
 }
 
 /// Checks that an x86-64 file asks for nothing that the emulator lacks.

@@ -8,7 +8,7 @@
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
-use memweir_abi::kernel::image::{HEAD, Image, SCRIPT_DEPTH};
+use memweir_abi::kernel::image::{self, HEAD, Image, SCRIPT_DEPTH};
 use memweir_abi::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, UnpagedPrograms};
 
 use crate::page::tally::Tally;
@@ -100,8 +100,8 @@ fn loads_library(path: *const c_char) -> bool {
         let changes_user = changes_user(file as i32);
         sys::close(file as i32);
         match start {
-            _ if changes_user => return false,
-            StartMode::Loads | StartMode::Unknown => return true,
+            StartMode::Loads => return !changes_user,
+            StartMode::Unknown => return true,
             StartMode::Misses => return false,
             StartMode::Script(interpreter) => {
                 name.fill(0);
@@ -160,9 +160,8 @@ fn changes_user(file: i32) -> bool {
     let Some(status) = sys::status(file) else { return false };
     // SAFETY: both only return numbers.
     let (user, group) = unsafe { (sys!(libc::SYS_geteuid), sys!(libc::SYS_getegid)) };
-    let bit = |bit: u32| status.st_mode & bit != 0;
-    bit(libc::S_ISUID) && user != Ok(status.st_uid as usize)
-        || bit(libc::S_ISGID) && bit(libc::S_IXGRP) && group != Ok(status.st_gid as usize)
+    let effective = (user.unwrap_or(0) as u32, group.unwrap_or(0) as u32);
+    image::changes_user(status.st_mode, (status.st_uid, status.st_gid), effective)
 }
 
 #[cfg(test)]
