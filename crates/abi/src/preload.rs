@@ -31,7 +31,7 @@ pub use counters::{
     COUNTER_WORDS, COUNTERS, Counter, ENTRY, MAX_PRELOAD_COLORS, POOLS, color_word,
 };
 pub use delivery::{Delivery, release_numbers};
-pub use order::{Order, Shortage};
+pub use order::{MAX_POOL_PAGES, Order, Shortage};
 
 /// Name of the file in memory that a program maps if it has loaded the library and the library
 /// could not do its work.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memweir_abi::preload::{Delivery, MAX_PRELOAD_COLORS, Order, Shortage};
+use memweir_abi::preload::{Delivery, MAX_POOL_PAGES, MAX_PRELOAD_COLORS, Order, Shortage};
 use memweir_core::Bytes;
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring, Span};
 use memweir_core::cache::CacheGeometry;
@@ -66,14 +66,15 @@ impl Request {
         })
     }
 
-    /// Refuses a pool that no search can fill with `available` memory: a search holds half of that,
-    /// in which all bank colors have equal shares, and so have all pairs of a bank and a cache
-    /// color that some pages have.
+    /// Refuses a pool for which the library has no room, and one that no search can fill with
+    /// `available` memory: a search holds half of that, in which all bank colors have equal shares,
+    /// and so have all pairs of a bank and a cache color that some pages have.
     ///
     /// # Errors
     /// The largest pool.
     pub(crate) fn pool_fits(&self, order: &Order, available: Bytes) -> Result<(), Refusal> {
         let page = 1 << BASE_PAGE_BITS;
+        let pool = Bytes(self.pool_pages.saturating_mul(page));
         let (banks, colors) = (&order.coloring, &order.colors);
         let (share, all) = match &order.cache {
             Some((cache, caches)) => {
@@ -84,18 +85,23 @@ impl Request {
             None => (colors.iter().count() as u64, u64::from(banks.colors())),
         };
         let most = available.0 / page / 2 * share / all;
-        if self.pool_pages <= most {
+        let help = |most: u64| format!("`--pool {}M` is the most", (most * page) >> 20);
+        if self.pool_pages <= most.min(MAX_POOL_PAGES) {
             return Ok(());
+        }
+        if most >= MAX_POOL_PAGES {
+            let largest = Bytes(MAX_POOL_PAGES * page);
+            let reason = format!("a pool of {pool} is asked for, and one has at most {largest}");
+            return Err(Refusal::new(reason, help(MAX_POOL_PAGES)));
         }
         Err(Refusal::new(
             format!(
-                "a pool of {} cannot be gathered: of the {available} of memory that are available, \
+                "a pool of {pool} cannot be gathered: of the {available} of memory that are available, \
                  half can be searched, and the colors {} have {} of that",
-                Bytes(self.pool_pages * page),
                 self.colors,
                 Bytes(most * page),
             ),
-            format!("`--pool {}M` is the most", (most * page) >> 20),
+            help(most),
         ))
     }
 }
@@ -248,6 +254,17 @@ mod tests {
         };
         assert_eq!(with_cache(2048), Ok(()));
         assert_eq!(with_cache(2049), Err(Some("`--pool 8M` is the most".into())));
+    }
+
+    #[test]
+    fn a_pool_without_room_in_the_library_is_refused() {
+        let fits = |pool_pages| {
+            let request = Request { pool_pages, ..request("0-31") };
+            let order = request.order(String::new()).unwrap();
+            request.pool_fits(&order, Bytes(64 << 30)).map_err(|refusal| refusal.help)
+        };
+        assert_eq!(fits(1 << 22), Ok(()));
+        assert_eq!(fits((1 << 22) + 1), Err(Some("`--pool 16384M` is the most".into())));
     }
 
     #[test]

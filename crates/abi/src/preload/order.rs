@@ -27,6 +27,9 @@ memweir_core::named! {
     Wait = "wait",
 }
 
+/// Highest number of pages that the library gathers before the program starts: 16 GiB.
+pub const MAX_POOL_PAGES: u64 = 1 << 22;
+
 /// Request for pages of certain colors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -40,7 +43,7 @@ pub struct Order {
     pub shortage: Shortage,
     /// Delivery of pages to the program.
     pub delivery: Delivery,
-    /// Pages gathered before the program starts.
+    /// Pages gathered before the program starts, at most [`MAX_POOL_PAGES`].
     pub pool_pages: u64,
     /// Highest number of pages of the requested colors that a process may have; zero for no limit.
     pub limit_pages: u64,

@@ -7,7 +7,7 @@
 
 mod recycle;
 
-use memweir_abi::preload::{Counter, Delivery};
+use memweir_abi::preload::{Counter, Delivery, MAX_POOL_PAGES};
 
 use crate::color::choice::{Set, has, next_common};
 use crate::color::counters::Counters;
@@ -45,7 +45,7 @@ pub(crate) struct Pool {
     segment: usize,
     used_in_segment: usize,
     /// Slots in use of each segment.
-    in_use: [u32; 4096],
+    in_use: [u32; MAX_POOL_PAGES as usize / SEGMENT],
     /// Colors of which the pool has pages.
     stocked: Set,
     head: [u32; COLORS],
