@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Share of the program that the software meter simulates: all, or a share such as 10%
     #[arg(long, value_name = "SHARE", default_value = "all")]
     sample: Sampling,
-    /// Hold a sampled profile against a full one, which takes one more run
+    /// Hold a sampled profile (--sample) against a full one, which takes one more run
     #[arg(long)]
     check: bool,
     /// Media beside DRAM, by name or file, with commas: pram, stt-ram, cxl, FILE.toml

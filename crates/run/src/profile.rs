@@ -21,6 +21,7 @@ mod workspace;
 
 use std::fs::File;
 
+use memweir_abi::softpmu::Sampling;
 use memweir_core::input::InputError;
 use memweir_core::{Media, Nanos};
 use memweir_linux::launch::Signals;
@@ -63,6 +64,12 @@ pub fn profile(
     if options.interval < SHORTEST_INTERVAL {
         return Err(InputError::new("profile", "an interval lasts a millisecond or more")
             .key("interval")
+            .into());
+    }
+    if options.check == Check::FullRun && options.sampling == Sampling::All {
+        return Err(InputError::new("profile", "a full profile has nothing to be held against")
+            .key("check")
+            .help("add a sample, such as `--sample 10%`, or leave `--check` out")
             .into());
     }
     let meter = choose_meter(options)?;

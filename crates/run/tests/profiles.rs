@@ -242,6 +242,8 @@ fn wrong_requests_are_refused_before_anything_runs() {
     assert!(refuse(&declared).contains("counts nothing"));
     let short = ProfileOptions { interval: Nanos(10), ..options() };
     assert!(refuse(&short).contains("a millisecond or more"));
+    let full = ProfileOptions { check: Check::FullRun, ..options() };
+    assert!(refuse(&full).contains("check: a full profile has nothing to be held against"));
     let missing = ProfileOptions {
         meter: None,
         perf_events: Some("/nonexistent/events.toml".into()),
