@@ -14,6 +14,7 @@
  * begin_period() makes idle CPUs look for them.
  */
 #include "kernel.h"
+#include "periods.h"
 
 /* Slots; SLOTS in src/selection.rs. */
 #define MAX_SLOTS 4096
@@ -193,21 +194,6 @@ static __always_inline s32 slot_of(struct task_struct *p)
 static __always_inline u32 this_period(void)
 {
 	return bpf_ktime_get_ns() / PERIOD_NS;
-}
-
-/*
- * Returns what counts of `used` in a period. Each period since then has paid `limit` of it. A CPU
- * whose clock is late counts in the newer period.
- */
-static __always_inline u32 used_in(u64 used, u32 limit, u32 period)
-{
-	s32 elapsed = period - (u32)(used >> 32);
-	u64 lines = (u32)used, paid;
-
-	if (elapsed <= 0)
-		return lines;
-	paid = (u64)elapsed * limit;
-	return lines > paid ? lines - paid : 0;
 }
 
 /* Returns true if a job's budget is used up, and has begin_period() wake the CPU that asks. */
@@ -423,11 +409,10 @@ static __always_inline u32 add_lines(struct budget *budget, u32 limit, u32 lines
 
 	for (attempt = 0; attempt < CHARGE_ATTEMPTS; attempt++) {
 		u64 before = READ_ONCE(budget->used);
-		u32 start = before >> 32, used = used_in(before, limit, period);
+		u32 start = (before >> 32) + elapsed_since(before, period);
+		u32 used = used_in(before, limit, period);
 		u64 sum = (u64)used + lines, most = (u64)limit * MAX_DEBT;
 
-		if ((s32)(period - start) > 0)
-			start = period;
 		if (sum > most)
 			sum = most;
 		if (sum > 0xffffffff)
