@@ -9,6 +9,7 @@
 
 mod inputs;
 mod key;
+mod path_text;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -545,8 +546,11 @@ fn input_state(row: &Row<'_>) -> rusqlite::Result<Result<InputState, StoreError>
         let key: String = row.get("key")?;
         return Ok(Err(StoreError::Damaged(format!("entry {key}: its inputs are unreadable"))));
     };
-    let changed: Vec<String> =
-        inputs.into_iter().filter(InputFile::has_changed).map(|input| input.path).collect();
+    let changed: Vec<String> = inputs
+        .iter()
+        .filter(|input| input.has_changed())
+        .map(|input| input.path.display().to_string())
+        .collect();
     Ok(Ok(if changed.is_empty() { InputState::Unchanged } else { InputState::Changed(changed) }))
 }
 

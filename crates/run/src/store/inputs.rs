@@ -16,8 +16,9 @@ const SEPARATORS: &[u8] = b" \t\n=,:;|&<>()\"'`";
 /// A file that a command line names, as it was before the program ran.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
-    /// Its absolute path.
-    pub path: String,
+    /// Its absolute path; an array of bytes in JSON where it is not UTF-8.
+    #[serde(with = "super::path_text")]
+    pub path: PathBuf,
     /// Its size in bytes.
     pub size: i64,
     /// Its modification time, in nanoseconds since 1970.
@@ -27,13 +28,13 @@ pub struct InputFile {
 impl InputFile {
     fn of(path: &Path) -> Option<Self> {
         let (size, mtime_ns) = path.is_file().then(|| fingerprint(path).ok()).flatten()?;
-        Some(Self { path: path.to_string_lossy().into_owned(), size, mtime_ns })
+        Some(Self { path: path.to_owned(), size, mtime_ns })
     }
 
     /// Returns true if the file has another size or time now, or is gone.
     #[must_use]
     pub fn has_changed(&self) -> bool {
-        fingerprint(Path::new(&self.path)).ok() != Some((self.size, self.mtime_ns))
+        fingerprint(&self.path).ok() != Some((self.size, self.mtime_ns))
     }
 }
 
@@ -49,9 +50,8 @@ pub fn inputs(invocation: &Invocation) -> Vec<InputFile> {
 #[must_use]
 pub fn not_written(inputs: Vec<InputFile>, inside: impl Fn(&Path) -> PathBuf) -> Vec<InputFile> {
     let untouched = |input: &InputFile| {
-        let path = Path::new(&input.path);
-        let real = fs::canonicalize(path);
-        let now = fingerprint(&inside(real.as_deref().unwrap_or(path)));
+        let real = fs::canonicalize(&input.path);
+        let now = fingerprint(&inside(real.as_deref().unwrap_or(&input.path)));
         now.is_err() || now.ok() == Some((input.size, input.mtime_ns))
     };
     inputs.into_iter().filter(untouched).collect()
@@ -95,9 +95,8 @@ mod tests {
 
     fn names(directory: &Path, arguments: &[&str]) -> Vec<String> {
         let found = inputs(&invocation(directory, arguments));
-        let name = |input: &InputFile| {
-            Path::new(&input.path).strip_prefix(directory).unwrap().display().to_string()
-        };
+        let name =
+            |input: &InputFile| input.path.strip_prefix(directory).unwrap().display().to_string();
         found.iter().map(name).collect()
     }
 
@@ -151,7 +150,7 @@ mod tests {
         fs::write(after.join("read"), "x").unwrap();
         File::options().write(true).open(after.join("read")).unwrap().set_modified(read).unwrap();
         let kept = not_written(before, |name| after.join(name.file_name().unwrap()));
-        let kept: Vec<_> = kept.iter().map(|input| Path::new(&input.path).file_name()).collect();
+        let kept: Vec<_> = kept.iter().map(|input| input.path.file_name()).collect();
         assert_eq!(kept, [Some("read".as_ref()), Some("removed".as_ref())]);
     }
 }

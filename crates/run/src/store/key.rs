@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// A way to run a program, which identifies its behavior.
@@ -29,9 +30,10 @@ pub struct Invocation {
 
 /// The identity of an [`Invocation`] in a store, and the state of the program's file when this was
 /// made.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProgramKey {
     digest: String,
+    #[serde(with = "super::path_text")]
     program: PathBuf,
     /// Its [`fingerprint`].
     file: (i64, i64),

@@ -112,6 +112,27 @@ fn a_replaced_program_is_noticed_and_a_new_profile_replaces_the_old() {
 }
 
 #[test]
+fn an_input_whose_name_is_not_utf_8_is_not_taken_for_another() {
+    let bench = Bench::new();
+    let store = bench.store();
+    let path = |name: &OsStr| bench.dir.path().join(name);
+    let (name, similar) = (OsStr::from_bytes(b"in\xff"), OsStr::new("in\u{fffd}"));
+    fs::write(path(name), "old").unwrap();
+    let mut invocation = bench.invocation(&[]);
+    invocation.argv.push(name.to_owned());
+    let key = ProgramKey::of(&invocation).unwrap();
+    let provenance = Provenance { exit_code: 0, inputs: inputs(&invocation) };
+    store.put(&key, &recording(&["program"], 1), &provenance).unwrap();
+    fs::write(path(similar), "another file").unwrap();
+    let state = || store.get(&key).unwrap().unwrap().inputs;
+    assert_eq!(state(), InputState::Unchanged);
+    fs::write(path(name), "new data").unwrap();
+    assert!(matches!(state(), InputState::Changed(_)));
+    let stored = serde_json::to_string(&key).unwrap();
+    assert_eq!(serde_json::from_str::<ProgramKey>(&stored).unwrap(), key);
+}
+
+#[test]
 fn new_content_of_an_input_is_noticed_and_other_files_are_not() {
     let bench = Bench::new();
     let store = bench.store();
