@@ -85,8 +85,10 @@ impl Profiles {
         let program = work.program.to_path();
         let key = ProgramKey::of(&invocation(&job, &program)).ok();
         let batch = Batch { jobs: vec![job] };
+        let store = lock(&self.store);
         let mut knowledge =
-            Knowledge::gather(&batch, &[program], Some(&lock(&self.store))).unwrap_or_default();
+            Knowledge::gather(&batch, &[program], Some(&store), cores).unwrap_or_default();
+        drop(store);
         let known = knowledge.jobs.pop().unwrap_or_default();
         Foreknowledge {
             time: known.time.or(time),

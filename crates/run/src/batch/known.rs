@@ -69,19 +69,22 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Gathers the knowledge of a batch from its jobs file and the profile store.
+    /// Gathers the knowledge of a batch from its jobs file and the profile store, for a machine
+    /// that has as many cores as each job keeps busy.
     ///
     /// # Errors
     /// If a program cannot be found, or a recording that the jobs file names cannot be used.
     pub fn of_batch(batch: &Batch, store: Option<&Store>) -> Result<Self, InputError> {
-        Self::gather(batch, &find_programs(batch)?, store)
+        Self::gather(batch, &find_programs(batch)?, store, u32::MAX)
     }
 
-    /// Gathers the knowledge of jobs whose programs have been found already.
+    /// Gathers the knowledge of jobs whose programs have been found already, and which can use this
+    /// many `cores` at most.
     pub fn gather(
         batch: &Batch,
         programs: &[PathBuf],
         store: Option<&Store>,
+        cores: u32,
     ) -> Result<Self, InputError> {
         let mut knowledge = Self::default();
         for (job, program) in batch.jobs.iter().zip(programs) {
@@ -111,7 +114,7 @@ impl Knowledge {
                 source,
                 outdated,
                 replaced,
-                ..Known::of(job, recorded)
+                ..Known::of(job, recorded, job.cores.min(cores))
             });
         }
         Ok(knowledge)
@@ -190,10 +193,10 @@ impl Knowledge {
 }
 
 impl Known {
-    /// Combines the jobs file with `recorded`, which fills in what the file does not say.
-    fn of(job: &Job, recorded: Option<Profile>) -> Self {
-        let cores = u64::from(job.cores.max(1));
-        let alone = recorded.as_ref().map(|profile| Alone::of(profile, job.cores));
+    /// Combines the jobs file with `recorded`, which fills in what the file does not say of the job
+    /// on this many cores.
+    fn of(job: &Job, recorded: Option<Profile>, cores: u32) -> Self {
+        let alone = recorded.as_ref().map(|profile| Alone::of(profile, cores));
         let declared = job.expected_time.filter(|_| job.declares_traffic());
         let steady = declared.map(|time| {
             let lines = |rate: Option<BytesPerSec>| {
@@ -205,7 +208,7 @@ impl Known {
                 writes: lines(job.expected_writes),
                 ..Counts::default()
             };
-            Profile::steady(Nanos(time.0 * cores), total)
+            Profile::steady(Nanos(time.0 * u64::from(job.cores.max(1))), total)
         });
         // A recording that the jobs file names knows more than the figures beside it.
         let profile = steady.or(recorded);
@@ -223,7 +226,7 @@ impl Known {
 pub fn unknown_jobs(batch: &Batch, store: Option<&Path>) -> Result<Vec<usize>, super::RunError> {
     let programs = find_programs(batch)?;
     let store = Store::open(store)?;
-    let knowledge = Knowledge::gather(batch, &programs, Some(&store))?;
+    let knowledge = Knowledge::gather(batch, &programs, Some(&store), u32::MAX)?;
     let unknown = |(index, known): (usize, &Known)| known.profile.is_none().then_some(index);
     Ok(knowledge.jobs.iter().enumerate().filter_map(unknown).collect())
 }
@@ -323,7 +326,7 @@ mod tests {
             cores: 2,
             ..job()
         };
-        let known = Known::of(&job, None);
+        let known = Known::of(&job, None, 2);
         assert_eq!(known.bandwidth, Some(BytesPerSec(9.6e9)));
         let profile = known.profile.expect("declared");
         // Two cores for half a second.
@@ -334,11 +337,11 @@ mod tests {
 
     #[test]
     fn a_recording_gives_what_the_file_does_not() {
-        let known = Known::of(&job(), Some(recorded()));
+        let known = Known::of(&job(), Some(recorded()), 1);
         assert_eq!(known.time, Some(Nanos::from_millis(2_000)));
         assert_eq!(known.bandwidth, Some(BytesPerSec(5e8)));
         // On two cores it takes half the time, at twice the rate.
-        let wide = Known::of(&Job { cores: 2, ..job() }, Some(recorded()));
+        let wide = Known::of(&Job { cores: 2, ..job() }, Some(recorded()), 2);
         assert_eq!(wide.time, Some(Nanos::from_millis(1_000)));
         assert_eq!(wide.bandwidth, Some(BytesPerSec(1e9)));
     }
@@ -350,10 +353,10 @@ mod tests {
             expected_reads: Some(BytesPerSec(6.4e9)),
             ..job()
         };
-        let known = Known::of(&figures, Some(recorded()));
+        let known = Known::of(&figures, Some(recorded()), 1);
         assert_eq!(known.profile.expect("declared").cpu_time, Nanos::from_millis(100));
         let named = Job { profile: Some("x.parquet".into()), ..figures };
-        let known = Known::of(&named, Some(recorded()));
+        let known = Known::of(&named, Some(recorded()), 1);
         assert_eq!(known.profile, Some(recorded()));
         assert_eq!(known.time, Some(Nanos::from_millis(100)), "the file's own figure");
     }
@@ -371,7 +374,7 @@ mod tests {
         let key = ProgramKey::of(&invocation(&job, &programs[0])).expect("it exists");
         store.put(&key, &recording(), &Provenance::default()).expect("space");
         assert_eq!(unknown_jobs(&batch, Some(&path)).expect("a store"), [0usize; 0]);
-        let knowledge = Knowledge::gather(&batch, &programs, Some(&store)).expect("readable");
+        let knowledge = Knowledge::gather(&batch, &programs, Some(&store), 1).expect("readable");
         assert_eq!(knowledge.specs(&batch)[0].expected_bandwidth, Some(BytesPerSec(5e8)));
         assert_eq!(knowledge.declarations(&batch).expect("known").len(), 1);
 
@@ -394,7 +397,7 @@ mod tests {
         store.put(&key, &recording, &provenance).expect("space");
         let batch = Batch { jobs: vec![job] };
         let gather =
-            || Knowledge::gather(&batch, &["/bin/true".into()], Some(&store)).expect("readable");
+            || Knowledge::gather(&batch, &["/bin/true".into()], Some(&store), 1).expect("readable");
         let source = gather().jobs[0].source.clone().expect("it is used");
         assert_eq!((source.key.as_deref(), source.recorded), (Some(key.as_str()), recording.date));
         assert!((0.0..60.0).contains(&source.age_s), "{source:?}");
@@ -411,8 +414,22 @@ mod tests {
             ..batch.jobs[0].clone()
         };
         let figures = Batch { jobs: vec![figures] };
-        let declared = Knowledge::gather(&figures, &["/bin/true".into()], Some(&store));
+        let declared = Knowledge::gather(&figures, &["/bin/true".into()], Some(&store), 1);
         assert_eq!(declared.expect("readable").notices, [""; 0], "they leave it no use");
+    }
+
+    #[test]
+    fn a_job_is_expected_to_run_on_no_more_cores_than_it_can_have() {
+        let recording = recording();
+        let file = tempfile::NamedTempFile::with_suffix(".parquet").expect("a file");
+        recording.save(file.path()).expect("written");
+        let profile = Some(file.path().to_owned());
+        let batch = Batch { jobs: vec![Job { cores: 4, profile, ..job() }] };
+        let knowledge = Knowledge::gather(&batch, &["/bin/true".into()], None, 2);
+        let known = &knowledge.expect("readable").jobs[0];
+        // 2 s of CPU time and 1 GB on two cores.
+        assert_eq!(known.time, Some(Nanos::from_millis(1_000)));
+        assert_eq!(known.bandwidth, Some(BytesPerSec(1e9)));
     }
 
     #[test]
@@ -484,7 +501,7 @@ mod tests {
     fn a_recording_that_is_none_is_refused_with_its_job() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         let batch = Batch { jobs: vec![Job { profile: Some(file.path().into()), ..job() }] };
-        let error = Knowledge::gather(&batch, &["/bin/true".into()], None).expect_err("refused");
+        let error = Knowledge::gather(&batch, &["/bin/true".into()], None, 1).expect_err("refused");
         assert!(error.to_string().contains("job: "), "{error}");
     }
 }

@@ -170,7 +170,8 @@ impl<'a> Plan<'a> {
         check_pinning(batch, pinning, &frame.cpus)?;
         let programs = find_programs(batch)?;
         let store = Store::find(options.store.as_deref(), &mut notices)?;
-        let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref())?;
+        let cores = frame.cpus.len() as u32;
+        let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref(), cores)?;
         knowledge.place(&options.media, &placements);
         notices.append(&mut knowledge.notices);
         notices.extend(without_effect(&policy, &frame, &knowledge));
