@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use memweir_core::medium::MediumKind;
 use memweir_linux::blocker::LimitUse;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::policy_program::FailedPolicy;
 use crate::recording::Recording;
@@ -25,7 +25,8 @@ pub struct BatchReport {
     /// Cores that the batch could use.
     pub cores: u32,
     /// Length of a quantum in milliseconds.
-    pub quantum_ms: u64,
+    #[serde(serialize_with = "whole_if_it_is")]
+    pub quantum_ms: f64,
     /// From the first exec to the end of the last job, in seconds.
     pub turnaround_s: f64,
     /// CPU time that memweir itself used while the batch ran, in seconds. Its guardian sleeps.
@@ -266,5 +267,31 @@ impl BatchReport {
     #[must_use]
     pub fn succeeded(&self) -> bool {
         self.outcome == Outcome::Finished && self.jobs.iter().all(|job| job.exit_code == Some(0))
+    }
+}
+
+/// Writes a number that is whole as an integer, which it was in every report before quanta had
+/// fractions of a millisecond.
+fn whole_if_it_is<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    match *value as u64 {
+        whole if whole as f64 == *value => serializer.serialize_u64(whole),
+        _ => serializer.serialize_f64(*value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantum_keeps_its_fraction_and_a_whole_one_has_none() {
+        let written = |quantum_ms| {
+            let report = BatchReport { quantum_ms, ..BatchReport::default() };
+            let json = serde_json::to_value(&report).expect("JSON");
+            let read: BatchReport = serde_json::from_value(json.clone()).expect("a report");
+            assert_eq!(read.quantum_ms, quantum_ms);
+            json["quantum_ms"].to_string()
+        };
+        assert_eq!([12.5, 100.0].map(written), ["12.5", "100"]);
     }
 }

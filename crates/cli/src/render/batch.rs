@@ -263,7 +263,7 @@ mod tests {
             meter: "declared".into(),
             mechanism: "cgroup-v2".into(),
             cores: 2,
-            quantum_ms: 100,
+            quantum_ms: 100.0,
             turnaround_s: 15.7,
             scheduler_s: 0.01,
             foreign_cores: Some(0.01),

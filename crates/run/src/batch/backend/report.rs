@@ -34,7 +34,7 @@ impl ProcessBackend<'_> {
             meter: meter.map_or("none", |meter| MeterKind::name(meter.kind())).to_owned(),
             mechanism: self.mechanisms.mechanism.clone(),
             cores: plan.cores(),
-            quantum_ms: plan.options.quantum.0 / 1_000_000,
+            quantum_ms: plan.options.quantum.as_millis_f64(),
             turnaround_s: ledger
                 .turnaround(self.outcome, self.mechanisms.world.now())
                 .as_secs_f64(),
