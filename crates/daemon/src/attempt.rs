@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `runs/ID.N.order` | the daemon | command, environment and user of attempt N |
 //! | `runs/ID.N.claim` | supervisor or successor | the first to make it decides whether N begins |
+//! | `runs/ID.N.begin` | the supervisor | the job's files as they were before a first run |
 //! | `runs/ID.N.exit` | the supervisor | the end of attempt N |
 //! | `logs/ID.out`, `logs/ID.err` | the job | its output in the last attempt |
 //!
@@ -25,6 +26,7 @@ use memweir_linux::private;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::profiles::Begin;
 use crate::protocol::Work;
 use crate::queue::{End, Loss};
 
@@ -63,6 +65,8 @@ pub(crate) struct Order {
     pub(crate) work: Work,
     /// User to become; absent if that is the daemon's.
     pub(crate) user: Option<Credentials>,
+    /// True for the first run of a program.
+    pub(crate) is_first_run: bool,
 }
 
 /// The decision about an attempt.
@@ -186,13 +190,13 @@ impl Attempt {
     /// later costs no exit code. Neither need survive a crash of the machine: the attempt would not
     /// either.
     pub(crate) fn order(&self, order: &Order) -> io::Result<()> {
-        fs::write(self.file("order"), serde_json::to_vec(order)?)?;
-        fs::set_permissions(self.file("order"), Permissions::from_mode(0o600))?;
-        for draft in [CLAIM_DRAFT, EXIT_DRAFT] {
-            fs::write(self.file(draft), [b' '; ROOM])?;
-            fs::set_permissions(self.file(draft), Permissions::from_mode(0o600))?;
-        }
-        Ok(())
+        self.write("order", &serde_json::to_vec(order)?)?;
+        [CLAIM_DRAFT, EXIT_DRAFT].iter().try_for_each(|draft| self.write(draft, &[b' '; ROOM]))
+    }
+
+    fn write(&self, ending: &str, contents: &[u8]) -> io::Result<()> {
+        fs::write(self.file(ending), contents)?;
+        fs::set_permissions(self.file(ending), Permissions::from_mode(0o600))
     }
 
     /// Reads the order.
@@ -223,6 +227,16 @@ impl Attempt {
         read_if_there(&self.file("claim"))
     }
 
+    /// Writes the beginning of a first run.
+    pub(crate) fn begin(&self, begin: &Begin) -> io::Result<()> {
+        self.write("begin", &serde_json::to_vec(begin)?)
+    }
+
+    /// Reads the beginning of a first run.
+    pub(crate) fn read_begin(&self) -> io::Result<Begin> {
+        read(&self.file("begin"))
+    }
+
     /// Writes the end.
     pub(crate) fn end(&self, exit: Exit) -> io::Result<()> {
         let (path, draft) = (self.file("exit"), self.file(EXIT_DRAFT));
@@ -247,7 +261,7 @@ impl Attempt {
 
     /// Removes the files. Those that stay take room and do no harm: no attempt has their number.
     pub(crate) fn remove(&self) {
-        for ending in ["order", EXIT_DRAFT, "exit", CLAIM_DRAFT, "claim"] {
+        for ending in ["order", "begin", EXIT_DRAFT, "exit", CLAIM_DRAFT, "claim"] {
             let _ = fs::remove_file(self.file(ending));
         }
     }

@@ -183,14 +183,12 @@ impl<'a> QueueBackend<'a> {
     }
 
     fn spawn(&mut self, begun: &Begun) -> Result<Option<MeterError>, Box<dyn Error>> {
-        let launch = launcher::launch(&self.service, begun);
+        let slot = self.slots.get(&begun.job.id);
+        let first_run = slot.and_then(|slot| slot.first_run.as_deref());
+        let launch = launcher::launch(&self.service, begun, first_run);
         let mut launch =
             launch.map_err(|error| format!("the files of its start cannot be made: {error}"))?;
         self.limit(&begun.job);
-        let slot = self.slots.get_mut(&begun.job.id);
-        if let Some(first_run) = slot.and_then(|slot| slot.first_run.as_mut()) {
-            first_run.begin(&begun.job.name, &begun.work);
-        }
         self.mechanisms.spawn(begun.job.id, &mut launch)
     }
 

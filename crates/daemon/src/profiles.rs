@@ -7,9 +7,9 @@
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use memweir_core::profile::Profile;
@@ -22,9 +22,10 @@ use memweir_run::platform::Machine;
 use memweir_run::profile::Observed;
 use memweir_run::recording::Recording;
 use memweir_run::store::{
-    InputFile, InputState, Invocation, ProgramKey, ProgramState, Provenance, Store, StoreError,
-    inputs, not_written,
+    InputFile, InputState, ProgramKey, ProgramState, Provenance, Store, StoreError, inputs,
+    not_written,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::protocol::Work;
 use crate::queue::Source;
@@ -33,7 +34,9 @@ use crate::service::{Service, lock};
 /// The profile store as submissions see it.
 #[derive(Debug)]
 pub struct Profiles {
-    store: Mutex<Store>,
+    /// The store, opened as often as submissions have asked at once, without those that ask now.
+    /// None waits for another: a look at the files of its job may take forever.
+    idle: Mutex<Vec<Store>>,
     path: PathBuf,
 }
 
@@ -58,7 +61,7 @@ impl Profiles {
     pub fn open(path: Option<&Path>) -> Result<Self, StoreError> {
         let store = Store::open(path)?;
         let path = store.path().to_owned();
-        Ok(Self { store: Mutex::new(store), path })
+        Ok(Self { idle: Mutex::new(vec![store]), path })
     }
 
     /// The store's file.
@@ -85,10 +88,11 @@ impl Profiles {
         let program = work.program.to_path();
         let key = ProgramKey::of(&invocation(&job, &program)).ok();
         let batch = Batch { jobs: vec![job] };
-        let store = lock(&self.store);
+        let idle = lock(&self.idle).pop();
+        let store = idle.or_else(|| Store::open(Some(&self.path)).ok());
         let mut knowledge =
-            Knowledge::gather(&batch, &[program], Some(&store), cores).unwrap_or_default();
-        drop(store);
+            Knowledge::gather(&batch, &[program], store.as_ref(), cores).unwrap_or_default();
+        lock(&self.idle).extend(store);
         let known = knowledge.jobs.pop().unwrap_or_default();
         Foreknowledge {
             time: known.time.or(time),
@@ -119,9 +123,9 @@ fn job(name: String, work: &Work) -> Job {
 }
 
 /// The beginning of a first run.
-#[derive(Clone, Debug)]
-struct Begin {
-    invocation: Invocation,
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Begin {
+    command: Vec<String>,
     /// With the program's file as it was then.
     key: ProgramKey,
     /// The files that it names, as they were then.
@@ -129,22 +133,22 @@ struct Begin {
 }
 
 impl Begin {
-    /// Notes the files of a job that is about to start.
+    /// Looks at the files of a job that is about to start, which may take as long as the slowest
+    /// file server.
     ///
     /// # Errors
     /// If the program or the working directory is not there.
-    fn of(name: &str, work: &Work) -> io::Result<Self> {
-        let invocation = invocation(&job(name.to_owned(), work), &work.program.to_path());
+    pub(crate) fn of(work: &Work) -> io::Result<Self> {
+        let invocation = invocation(&job("job".to_owned(), work), &work.program.to_path());
+        let command = invocation.argv.iter().map(|word| word.to_string_lossy().into_owned());
         let (key, inputs) = (ProgramKey::of(&invocation)?, inputs(&invocation));
-        Ok(Self { invocation, key, inputs })
+        Ok(Self { command: command.collect(), key, inputs })
     }
 }
 
 /// A first run that is being watched.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// Its files at its start; absent before that, and if it cannot start.
-    begin: Option<Begin>,
     readings: Observed,
     /// Time for which it had cores, up to the last reading.
     ran: Nanos,
@@ -153,11 +157,6 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Notes the files of the job, which is about to start.
-    pub(crate) fn begin(&mut self, name: &str, work: &Work) {
-        self.begin = Begin::of(name, work).ok();
-    }
-
     /// Notes that the job has cores from now on.
     pub(crate) fn resume(&mut self, now: Nanos) {
         self.resumed.get_or_insert(now);
@@ -171,10 +170,10 @@ impl Watch {
         }
     }
 
-    /// Returns the run of a job that has ended; `None` if nothing was counted.
-    pub(crate) fn first_run(self, job: JobId, meter: MeterKind) -> Option<FirstRun> {
+    /// Returns the run of a job that began so and has ended; `None` if nothing was counted.
+    pub(crate) fn first_run(self, job: JobId, begin: Begin, meter: MeterKind) -> Option<FirstRun> {
         let profile = self.readings.profile(self.ran)?;
-        Some(FirstRun { job, begin: self.begin?, profile, meter })
+        Some(FirstRun { job, begin, profile, meter })
     }
 }
 
@@ -187,11 +186,17 @@ pub(crate) struct FirstRun {
     pub(crate) meter: MeterKind,
 }
 
+/// Longest time for which the end of a daemon waits for its first runs to be written: longer than a
+/// writer of the store waits for another. A file server that does not answer may hold up any look
+/// at their files.
+const KEEP_TIMEOUT: Duration = Duration::from_secs(15);
+
 /// The thread that writes first runs. It writes those that it has when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     runs: Option<Sender<FirstRun>>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected at the end of the thread; nothing is sent.
+    ended: Receiver<()>,
 }
 
 impl Keeper {
@@ -202,8 +207,10 @@ impl Keeper {
     pub(crate) fn start(path: &Path, service: Arc<Service>) -> Result<Self, StoreError> {
         let store = Store::open(Some(path))?;
         let (runs, incoming) = channel::<FirstRun>();
+        let (end, ended) = channel();
         let builder = std::thread::Builder::new().name("profiles".to_owned());
         let keep = move || {
+            let _end = end;
             for run in incoming {
                 let job = run.job;
                 match keep(&store, &run) {
@@ -214,8 +221,8 @@ impl Keeper {
             }
         };
         let started = builder.spawn(keep);
-        let thread = started.map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
-        Ok(Self { runs: Some(runs), thread: Some(thread) })
+        started.map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
+        Ok(Self { runs: Some(runs), ended })
     }
 
     /// Keeps a first run.
@@ -230,16 +237,14 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.runs = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        let _ = self.ended.recv_timeout(KEEP_TIMEOUT);
     }
 }
 
 /// Keeps a run, and returns the key that it has in the store; `None` if the store knew the program:
 /// another run of it was first.
 fn keep(store: &Store, run: &FirstRun) -> Result<Option<String>, StoreError> {
-    let Begin { invocation, key, inputs } = &run.begin;
+    let Begin { command, key, inputs } = &run.begin;
     // An unreadable entry is replaced.
     if let Ok(Some(stored)) = store.get(key)
         && stored.program == ProgramState::Unchanged
@@ -247,9 +252,8 @@ fn keep(store: &Store, run: &FirstRun) -> Result<Option<String>, StoreError> {
     {
         return Ok(None);
     }
-    let command = invocation.argv.iter().map(|word| word.to_string_lossy().into_owned());
     let recording = Recording {
-        command: command.collect(),
+        command: command.clone(),
         meter: run.meter.name().to_owned(),
         machine: Machine::here().name(),
         date: Timestamp::now(),

@@ -13,6 +13,7 @@ use memweir_linux::supervise::{self, Supervised};
 use memweir_linux::tell;
 
 use crate::attempt::{Attempt, Claim, Exit, Order};
+use crate::profiles::Begin;
 
 /// Argument with which the command becomes a supervisor; the path of the attempt follows it.
 pub const ARGUMENT: &str = "daemon-exec";
@@ -35,6 +36,11 @@ pub fn run(base: PathBuf) -> io::Result<()> {
     if attempt.claim(&claim)? != claim {
         // A successor of the daemon was first, and starts the job anew.
         return Ok(());
+    }
+    if order.is_first_run {
+        // Here, since a file server that does not answer must hold up this job alone. A job whose
+        // files cannot be noted is not profiled.
+        let _ = Begin::of(&order.work).and_then(|begin| attempt.begin(&begin));
     }
     let kills = OomWatch::start();
     let ran = execute(&order);

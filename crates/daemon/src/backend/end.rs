@@ -169,8 +169,14 @@ impl QueueBackend<'_> {
         let slot = self.slots.get_mut(&job);
         let Some(watch) = slot.and_then(|slot| slot.first_run.take()) else { return };
         let (Some(keeper), Some(meter)) = (&self.keeper, &self.mechanisms.meter) else { return };
-        if self.ending(job, end) == Ending::Completed {
-            watch.first_run(job, meter.kind()).into_iter().for_each(|run| keeper.keep(run));
+        if self.ending(job, end) != Ending::Completed {
+            return;
+        }
+        let begin = self.service.job(job).map(|found| self.service.attempt(&found).read_begin());
+        if let Some(Ok(begin)) = begin
+            && let Some(run) = watch.first_run(job, begin, meter.kind())
+        {
+            keeper.keep(run);
         }
     }
 }

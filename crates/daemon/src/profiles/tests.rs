@@ -1,6 +1,7 @@
 use memweir_core::{Counts, Lines};
 
 use super::*;
+use crate::attempt::Attempts;
 
 fn work(directory: &Path) -> Work {
     Work {
@@ -15,7 +16,7 @@ fn first_run(directory: &Path) -> FirstRun {
     let reads = Counts::new(0, Lines(2_000_000), Lines(0));
     FirstRun {
         job: JobId(1),
-        begin: Begin::of("true", &work(directory)).unwrap(),
+        begin: Begin::of(&work(directory)).unwrap(),
         profile: Profile::steady(Nanos::from_millis(2_000), reads),
         meter: MeterKind::Perf,
     }
@@ -42,6 +43,39 @@ fn a_first_run_is_found_by_the_next_submission_on_any_number_of_cores() {
 }
 
 #[test]
+fn the_files_of_a_first_run_pass_from_its_supervisor_to_the_daemon() {
+    let directory = tempfile::tempdir().unwrap();
+    let attempts = Attempts::new(directory.path());
+    attempts.create().unwrap();
+    std::fs::write(directory.path().join("input"), "x").unwrap();
+    let argv = vec!["true".into(), "input".into()];
+    let begin = Begin::of(&Work { argv, ..work(directory.path()) }).unwrap();
+    let attempt = attempts.of(JobId(1), 1);
+    assert!(attempt.read_begin().is_err());
+    attempt.begin(&begin).unwrap();
+    let read = attempt.read_begin().unwrap();
+    assert_eq!(
+        (&read.command, &read.key, &read.inputs),
+        (&begin.command, &begin.key, &begin.inputs)
+    );
+    assert_eq!(read.inputs.len(), 1);
+    attempt.remove();
+    assert!(attempt.read_begin().is_err());
+}
+
+#[test]
+fn no_submission_waits_for_another_that_looks_at_its_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let profiles = Profiles::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();
+    let store = lock(&profiles.idle).pop().unwrap();
+    keep(&store, &first_run(directory.path())).unwrap();
+    let known = profiles.look_up("true", &work(directory.path()), 1, None, None);
+    assert_eq!(known.source, Some(Source::Store));
+    lock(&profiles.idle).push(store);
+    assert_eq!(lock(&profiles.idle).len(), 2);
+}
+
+#[test]
 fn of_two_first_runs_the_first_to_end_counts() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();
@@ -59,7 +93,7 @@ fn a_program_that_is_replaced_during_its_first_run_is_profiled_again() {
     let program = directory.path().join("program");
     std::fs::write(&program, "one").unwrap();
     let work = Work { program: program.as_path().into(), ..work(directory.path()) };
-    let begin = Begin::of("program", &work).unwrap();
+    let begin = Begin::of(&work).unwrap();
     let run = FirstRun { begin, ..first_run(directory.path()) };
     std::fs::write(&program, "another").unwrap();
     let store = Store::open(Some(profiles.path())).unwrap();
@@ -74,14 +108,15 @@ fn a_first_run_ran_while_it_had_cores() {
     let counts = Counts::new(0, Lines(1_000), Lines(0));
     let reading = Observation::new(JobId(1), Nanos::from_millis(100), Some(counts));
     let mut watch = Watch::default();
-    watch.begin("true", &work(directory.path()));
     // The second resumption is that of a job which kept its core.
     for (resumed, read) in [(0, 100), (300, 350)] {
         watch.resume(Nanos::from_millis(resumed));
         watch.resume(Nanos::from_millis(resumed + 20));
         watch.read(&reading, Nanos::from_millis(read));
     }
-    let run = watch.first_run(JobId(1), MeterKind::Perf).unwrap();
+    let begin = || Begin::of(&work(directory.path())).unwrap();
+    let run = watch.first_run(JobId(1), begin(), MeterKind::Perf).unwrap();
     assert_eq!(run.profile.wall_time, Nanos::from_millis(150));
-    assert!(Watch::default().first_run(JobId(1), MeterKind::Perf).is_none(), "nothing was read");
+    let unread = Watch::default().first_run(JobId(1), begin(), MeterKind::Perf);
+    assert!(unread.is_none(), "nothing was read");
 }
