@@ -14,7 +14,7 @@ mod stored;
 mod submit;
 mod upkeep;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -32,8 +32,8 @@ use stored::{StoredQueue, unheld};
 use crate::attempt::Attempts;
 use crate::profiles::Profiles;
 use crate::protocol::{
-    Drain, Ids, Listing, MAX_WAIT_MS, Refusal, RefusalKind, Reply, Request, Sources, Status,
-    Submission, Text,
+    Drain, Ids, Initial, JobView, Listing, MAX_WAIT_MS, Refusal, RefusalKind, Reply, Request,
+    Sources, Status, Submission, Text,
 };
 use crate::queue::{Capacity, Job, Moment, Queue, Retention, Source, State, WrongState};
 use crate::store::{Store, StoreError};
@@ -130,7 +130,6 @@ impl Service {
 
     /// Carries out a request of a peer.
     pub fn handle(&self, peer: &Peer, request: Request) -> Reply {
-        let user = peer.credentials.user;
         let done = match request {
             Request::Submit(submission) => self.submit(peer.credentials, *submission),
             Request::Queue { which } => self.show(|queue| Ok(listed(queue, which))),
@@ -139,7 +138,10 @@ impl Service {
                 self.wait(&ids, timeout_ms);
                 self.show(|queue| find(queue, &ids))
             }
-            Request::Hold { ids } => self.change(peer, &ids, |job| job.held(&user_name(user))),
+            Request::Hold { ids } => {
+                let name = user_name(peer.credentials.user);
+                self.change(peer, &ids, |job| job.held(&name))
+            }
             Request::Release { ids } => self.change(peer, &ids, Job::released),
             Request::Cancel { ids } => self.change(peer, &ids, |job| job.canceled(self.now())),
             Request::Requeue { ids } => self.change(peer, &ids, Job::requeued),
@@ -181,12 +183,14 @@ impl Service {
         let cores = self.lock().queue().capacity().cores;
         submit::check(&self.access, peer, &submission, cores)?;
         submit::check_limit(&submission, self.no_limits())?;
-        // Without the lock, which the jobs need: a look at files may take long.
+        // Without the lock, which the jobs need: a look at files or at users may take long.
         let known = submit::known(self.profiles.as_ref(), &submission);
+        let holder = (submission.initial == Initial::Held).then(|| user_name(peer.user));
         let mut stored = self.lock();
         let after = find(stored.queue(), &submission.after)?.iter().map(|job| job.id).collect();
         self.check_number(stored.queue(), peer, submit::number(submission.array))?;
-        let jobs = submit::jobs(peer, &submission, stored.queue().next_id(), after, known)?;
+        let first = stored.queue().next_id();
+        let jobs = submit::jobs(peer, &submission, first, after, known, holder)?;
         let (first, last) = (jobs[0].id, jobs[jobs.len() - 1].id);
         stored.add(jobs, peer.group, &submission.work).map_err(unwritten)?;
         self.changed(stored);
@@ -200,9 +204,11 @@ impl Service {
     ) -> Result<Reply, Refusal> {
         let on_cores = lock(&self.on_cores).clone();
         let stored = self.lock();
-        let mut viewer = Viewer::new(stored.queue(), &self.attempts, on_cores);
-        let jobs = choose(stored.queue())?;
-        Ok(Reply::Jobs(jobs.into_iter().map(|job| viewer.view(job)).collect()))
+        let viewer = Viewer::new(stored.queue(), &self.attempts, on_cores);
+        let jobs = choose(stored.queue())?.into_iter().map(|job| (job.user, viewer.view(job)));
+        let jobs: Vec<(u32, JobView)> = jobs.collect();
+        drop(stored);
+        Ok(Reply::Jobs(named(jobs)))
     }
 
     /// Waits until all of the jobs have ended, one is unknown, or the time is over.
@@ -229,14 +235,14 @@ impl Service {
     ) -> Result<Reply, Refusal> {
         let mut stored = self.lock();
         let jobs = find(stored.queue(), ids)?;
-        for job in &jobs {
-            if job.user != peer.credentials.user && !self.access.is_operator(peer) {
-                let owner = user_name(job.user);
-                let may = self.access.named_operators(&[&owner]);
-                let message =
-                    format!("job {} belongs to {owner}: only {may} may change it", job.id);
-                return Err(Refusal::new(RefusalKind::NotYours, message));
-            }
+        let is_foreign = |job: &&&Job| job.user != peer.credentials.user;
+        let foreign = jobs.iter().find(is_foreign).map(|job| (job.id, job.user));
+        if let Some((id, user)) = foreign.filter(|_| !self.access.is_operator(peer)) {
+            drop(stored);
+            let owner = user_name(user);
+            let may = self.access.named_operators(&[&owner]);
+            let message = format!("job {id} belongs to {owner}: only {may} may change it");
+            return Err(Refusal::new(RefusalKind::NotYours, message));
         }
         let changed: Result<Vec<Job>, WrongState> = jobs.iter().map(|job| change(job)).collect();
         let changed =
@@ -314,6 +320,17 @@ impl Service {
     fn lock(&self) -> MutexGuard<'_, StoredQueue> {
         lock(&self.stored)
     }
+}
+
+/// Returns jobs with the names of their users. The user database, which may be on another machine
+/// and take long, is read once for each; not to be called with the lock of the queue.
+fn named(jobs: Vec<(u32, JobView)>) -> Vec<JobView> {
+    let mut names: BTreeMap<u32, String> = BTreeMap::new();
+    let name = |(user, job): (u32, JobView)| {
+        let user = names.entry(user).or_insert_with(|| user_name(user)).clone();
+        JobView { user, ..job }
+    };
+    jobs.into_iter().map(name).collect()
 }
 
 /// Counts the unfinished jobs by the source of what is expected of them.

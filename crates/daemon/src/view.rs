@@ -1,9 +1,8 @@
 //! Jobs and quanta as clients see them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use memweir_core::JobId;
-use memweir_linux::peer::user_name;
 use memweir_policy::quantum_loop::Quantum;
 use memweir_run::batch::bandwidth;
 
@@ -18,18 +17,15 @@ pub(crate) struct Viewer<'a> {
     attempts: &'a Attempts,
     /// Running jobs that have a core now.
     on_cores: BTreeSet<JobId>,
-    /// Names of users; the user database is read once for each.
-    users: BTreeMap<u32, String>,
 }
 
 impl<'a> Viewer<'a> {
     pub(crate) fn new(queue: &'a Queue, attempts: &'a Attempts, on_cores: BTreeSet<JobId>) -> Self {
-        Self { queue, front: queue.front(), attempts, on_cores, users: BTreeMap::new() }
+        Self { queue, front: queue.front(), attempts, on_cores }
     }
 
-    /// Returns a job as clients see it.
-    pub(crate) fn view(&mut self, job: &Job) -> JobView {
-        let user = self.users.entry(job.user).or_insert_with(|| user_name(job.user));
+    /// Returns a job as clients see it, without the name of its user.
+    pub(crate) fn view(&self, job: &Job) -> JobView {
         let reason = match job.end() {
             Some(End::Lost(loss)) => Some(loss.to_string()),
             Some(End::OutOfMemory) => Some("killed for want of memory".to_owned()),
@@ -39,7 +35,7 @@ impl<'a> Viewer<'a> {
         JobView {
             id: job.id,
             name: job.name.clone(),
-            user: user.clone(),
+            user: String::new(),
             state: state(job.state),
             reason,
             exit_code: job.end().map(End::exit_code),

@@ -1,15 +1,13 @@
 //! Submissions: their limits, and the jobs that they become.
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
-use memweir_linux::peer::{Credentials, user_name};
+use memweir_linux::peer::Credentials;
 use memweir_run::options;
 
 use super::access::Access;
 use super::wall_ms;
 use crate::profiles::{Foreknowledge, Profiles};
-use crate::protocol::{
-    Array, Initial, MAX_ARRAY, MAX_NAME, Refusal, RefusalKind, Submission, Text, Work,
-};
+use crate::protocol::{Array, MAX_ARRAY, MAX_NAME, Refusal, RefusalKind, Submission, Text, Work};
 use crate::queue::{Job, Membership, Source};
 
 /// Most characters of a command that a listing shows.
@@ -104,13 +102,15 @@ pub(super) fn check_number(unfinished: u32, more: u32, most: u32) -> Result<(), 
     Err(Refusal::new(RefusalKind::Busy, message))
 }
 
-/// Returns the jobs of a submission, which start after others. The first has the number `first`.
+/// Returns the jobs of a submission, which start after others. The first has the number `first`;
+/// `holder` is the name of the user who holds them.
 pub(super) fn jobs(
     peer: Credentials,
     submission: &Submission,
     first: JobId,
     after: Vec<JobId>,
     known: Foreknowledge,
+    holder: Option<String>,
 ) -> Result<Vec<Job>, Refusal> {
     let Submission { name, cores, priority, work, .. } = submission;
     let program = work.program.to_path();
@@ -120,7 +120,7 @@ pub(super) fn jobs(
         cores: *cores,
         priority: *priority,
         after,
-        held_by: (submission.initial == Initial::Held).then(|| user_name(peer.user)),
+        held_by: holder,
         expected_time: known.time,
         expected_bandwidth: known.bandwidth,
         expected_from: known.source,
