@@ -40,8 +40,8 @@ const TURNS: u32 = 2;
 /// their submitters waits for one.
 const DEFAULT_OBJECTIVE: Objective = Objective::Slowdown;
 
-/// Time for which a state directory may stay locked after the death of a daemon: a process that it
-/// was about to start has the lock, too, until it notices.
+/// Longest wait for a lock. A state directory may stay locked after the death of a daemon: a
+/// process that it was about to start has the lock, too, until it notices.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 const LOCK_POLL: Duration = Duration::from_millis(10);
 
@@ -239,17 +239,32 @@ fn lock(state: &Path) -> Result<File, DaemonError> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = file.map_err(DaemonError::at(&path))?;
+    match lock_patiently(&file).map_err(DaemonError::at(&path))? {
+        Lock::Taken => Ok(file),
+        Lock::Busy => Err(DaemonError::InUse { state: state.to_owned() }),
+    }
+}
+
+/// End of an attempt to lock a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// The lock is held until the file is closed.
+    Taken,
+    /// Another process has had it for the whole time.
+    Busy,
+}
+
+/// Locks a file, for which it waits up to [`LOCK_TIMEOUT`].
+pub(crate) fn lock_patiently(file: &File) -> io::Result<Lock> {
     let deadline = Instant::now() + LOCK_TIMEOUT;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::Error(error)) => return Err(DaemonError::at(&path)(error)),
+            Ok(()) => return Ok(Lock::Taken),
+            Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
                 std::thread::sleep(LOCK_POLL);
             }
-            Err(TryLockError::WouldBlock) => {
-                return Err(DaemonError::InUse { state: state.to_owned() });
-            }
+            Err(TryLockError::WouldBlock) => return Ok(Lock::Busy),
         }
     }
 }

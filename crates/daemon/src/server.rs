@@ -5,7 +5,7 @@
 
 mod guests;
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use memweir_linux::peer::{Peer, is_listening};
 
+use crate::daemon::{Lock, lock_patiently};
 use crate::protocol::{
     self, MAX_LINE, Refusal, RefusalKind, Reply, Request, parse_request, write_reply,
 };
@@ -44,6 +45,7 @@ impl Server {
     /// # Errors
     /// If another daemon listens there, or the socket cannot be made.
     pub(crate) fn bind(path: &Path, owner: u32) -> io::Result<Self> {
+        let _lock = lock_directory(path);
         let listener = match UnixListener::bind(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 remove_stale(path)?;
@@ -80,6 +82,16 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Keeps other daemons from `path` until the returned file is closed: of two that find the socket
+/// of a dead one, the second would remove that of the first. The directory is locked, and a lock
+/// that others hold on is done without: `/run` can be locked by every user.
+fn lock_directory(path: &Path) -> Option<File> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = File::open(directory.unwrap_or(Path::new("."))).ok()?;
+    let locked = lock_patiently(&directory);
+    locked.is_ok_and(|lock| lock == Lock::Taken).then_some(directory)
 }
 
 /// Removes a socket on which nobody listens.

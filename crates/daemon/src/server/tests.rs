@@ -132,3 +132,22 @@ fn the_socket_of_root_is_open_to_all_and_that_of_a_user_is_not() {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode);
     }
 }
+
+#[test]
+fn of_two_daemons_that_find_a_dead_ones_socket_the_first_keeps_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    drop(UnixListener::bind(&path).unwrap());
+    let lock = File::open(directory.path()).unwrap();
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| Server::bind(&path, 0).map(drop));
+        // As the first one does while it has the lock.
+        fs::remove_file(&path).unwrap();
+        let _first = UnixListener::bind(&path).unwrap();
+        drop(lock);
+        let refusal = second.join().unwrap().unwrap_err().to_string();
+        assert!(refusal.contains("another daemon listens"), "{refusal}");
+        UnixStream::connect(&path).unwrap();
+    });
+}
