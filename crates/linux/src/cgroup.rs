@@ -234,11 +234,13 @@ pub(crate) fn kill_all(files: &dyn Files, version: Version, group: &Path) -> io:
 
 /// Sends a signal to the processes that are in a group now.
 pub(crate) fn signal_all(files: &dyn Files, group: &Path, signal: i32) -> io::Result<()> {
-    let mut result = Ok(());
-    for pid in pids(files, group)? {
-        result = result.and(unless_gone(files.signal(pid, signal)));
-    }
-    result
+    signal_pids(files, &pids(files, group)?, signal)
+}
+
+/// Sends a signal to processes; those that are gone need none.
+pub(crate) fn signal_pids(files: &dyn Files, pids: &[i32], signal: i32) -> io::Result<()> {
+    let sent = pids.iter().map(|pid| unless_gone(files.signal(*pid, signal)));
+    sent.fold(Ok(()), io::Result::and)
 }
 
 /// Returns the groups below `directory`, however deep, that a memweir made, with their owners. A

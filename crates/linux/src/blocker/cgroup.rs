@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use memweir_core::{JobId, Nanos};
 
-use super::processes::{self, Members};
+use super::processes::{self, Identity, Members};
 use super::share::Share;
 use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
 use crate::cgroup::{self, Version, names};
@@ -45,6 +45,9 @@ struct Leaf {
     frozen: bool,
     /// True if SIGKILL was sent under v1, where it takes effect only in thawed groups.
     dying: bool,
+    /// First process of an adopted job that the kernel has not let into the group, or not all of
+    /// it. The job runs freely; signals find it by its session.
+    outside: Option<Identity>,
     /// Current change of its processes' nice values.
     raise: i32,
     /// Source of the CPU time under v1, which accounts none.
@@ -159,7 +162,7 @@ impl CgroupBlocker {
     fn set_leaves(&mut self, frozen: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
         let mut result = Ok(());
         for (job, leaf) in &mut self.leaves {
-            let want = frozen(*job) && !leaf.dying;
+            let want = frozen(*job) && !leaf.dying && leaf.outside.is_none();
             if want != leaf.frozen {
                 let freeze = if want { Freeze::On } else { Freeze::Off };
                 result = result.and(leaf.set(&*self.files, self.version, freeze));
@@ -185,6 +188,13 @@ impl CgroupBlocker {
         let files = &*self.files;
         self.left_behind.retain(|group| cgroup::remove_tree(files, group).is_err());
     }
+}
+
+/// Returns the processes of the session that `leader` began, and their descendants.
+fn session(leader: &Identity) -> std::io::Result<Vec<i32>> {
+    let all = processes::all()?;
+    let related = processes::related(&all, &processes::sessions(&all, [leader]), &BTreeSet::new());
+    Ok(related.iter().map(|stat| stat.pid).collect())
 }
 
 /// The state that a group's switch asks for.
@@ -259,7 +269,8 @@ impl Blocker for CgroupBlocker {
             .flatten();
         self.spare_handles -= usize::from(switch.is_some());
         let members = Members::default();
-        let leaf = Leaf { path, switch, frozen: false, dying: false, raise: 0, members };
+        let (frozen, dying, outside) = (false, false, None);
+        let leaf = Leaf { path, switch, frozen, dying, outside, raise: 0, members };
         self.leaves.insert(job, leaf);
         Ok(target)
     }
@@ -274,18 +285,18 @@ impl Blocker for CgroupBlocker {
     fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
         let failed = |source| BlockError::new(format!("adopting job {job}"), source);
         let from = cgroup::group_of(self.version, pid).map_err(failed)?;
+        let leader = Identity { pid, start: processes::start_time(pid).map_err(failed)? };
         self.prepare(job)?;
         let to = &self.leaf(job)?.path.clone();
         let moved = match from.filter(|from| names::is_leaf(from)) {
             Some(from) => cgroup::move_all(&*self.files, &from, to),
             // A memweir that blocked by signals left it in a group of others.
-            None => processes::all().and_then(|all| {
-                let related = processes::related(&all, &[pid].into(), &BTreeSet::new());
-                let pids: Vec<i32> = related.iter().map(|stat| stat.pid).collect();
-                cgroup::move_pids(&*self.files, &pids, to)
-            }),
+            None => session(&leader).and_then(|pids| cgroup::move_pids(&*self.files, &pids, to)),
         };
-        moved.map_err(failed)?;
+        if let Err(error) = moved {
+            self.leaf(job)?.outside = Some(leader);
+            return Err(failed(error));
+        }
         self.spawned(job, pid)
     }
 
@@ -361,6 +372,8 @@ impl Blocker for CgroupBlocker {
         } else {
             cgroup::signal_all(&*files, &leaf.path, signal)
         };
+        let outside = leaf.outside.map_or(Ok(Vec::new()), |leader| session(&leader));
+        let sent = sent.and(outside).and_then(|pids| cgroup::signal_pids(&*files, &pids, signal));
         sent.map_err(|source| BlockError::new(format!("signalling job {job}"), source))?;
         if version == Version::V1 && signal == libc::SIGKILL {
             leaf.dying = true;
@@ -518,6 +531,31 @@ mod tests {
         assert_eq!(error.source.raw_os_error(), Some(libc::EBUSY));
         assert!(blocker.prepare(JobId(0)).is_err());
         assert!(blocker.cpu_time(JobId(9)).is_err());
+    }
+
+    #[test]
+    fn an_adopted_job_that_stays_outside_is_not_blocked_and_gets_signals() {
+        let tree = FakeTree::new();
+        let (mut blocker, _) = blocker(&tree, Version::V2, 100);
+        // It has begun a session when it says so.
+        let mut command = std::process::Command::new("setsid");
+        command.args(["sh", "-c", "echo; read end"]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        std::io::Read::read(process.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+        let pid = process.id().cast_signed();
+        tree.fail("write", "job-0/cgroup.procs", libc::EACCES, 1);
+        let error = blocker.adopt(JobId(0), pid).unwrap_err();
+        assert_eq!(error.source.raw_os_error(), Some(libc::EACCES));
+        blocker.run_only(&[]).unwrap();
+        assert_eq!(tree.value("p/job-0/cgroup.freeze"), "0");
+        blocker.signal(JobId(0), libc::SIGTERM).unwrap();
+        blocker.signal(JobId(0), libc::SIGKILL).unwrap();
+        assert_eq!(tree.signals(), [(pid, libc::SIGTERM), (pid, libc::SIGKILL)]);
+        drop(process.stdin.take());
+        process.wait().unwrap();
+        blocker.signal(JobId(0), libc::SIGKILL).unwrap();
+        assert_eq!(tree.signals().len(), 2);
     }
 
     #[test]
