@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Where to write [default: platform.toml in the XDG data directory]
-    #[arg(long, value_name = "FILE.toml", value_parser = crate::value::toml)]
+    #[arg(long, value_name = "FILE.toml", value_parser = crate::value::calibration)]
     platform: Option<PathBuf>,
     /// Draw the measured points and the fitted curve
     #[arg(long, value_name = "FILE.svg", value_parser = crate::value::svg)]

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::builder::{PossibleValue, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValue, TypedValueParser};
 use jiff::SignedDuration;
 use memweir_core::cache::{CacheGeometry, MAX_SIZE};
 use memweir_core::names::{Named, by_ending};
@@ -212,13 +212,23 @@ fn file<const N: usize>(text: &str, what: &str, endings: [&str; N]) -> Result<Pa
     Ok(path)
 }
 
+/// Refuses `-` as the name of a file of `what`, which does not go to standard output.
+fn not_stdout(path: PathBuf, what: &str) -> Result<PathBuf, String> {
+    match is_stdout(Some(&path)) {
+        true => Err(format!("{what} goes into a file; `./-` is one of that name")),
+        false => Ok(path),
+    }
+}
+
+/// The file of an output that does not go to standard output, and may have any name but `-`.
+pub(crate) fn result_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| not_stdout(path, "this result"))
+}
+
 /// The file of a plot. Only this ending is taken, because plots are often asked for in other
 /// formats; a name without an ending, such as a device's, is taken as it is.
 pub(crate) fn svg(text: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(text);
-    if is_stdout(Some(&path)) {
-        return Err("a plot goes into a file; end its name in .svg".to_owned());
-    }
+    let path = not_stdout(text.into(), "a plot")?;
     if path.extension().is_some() {
         by_ending(&path, "a plot", [("svg", ())]).map_err(refused)?;
     }
@@ -232,22 +242,29 @@ pub(crate) fn json(text: &str) -> Result<PathBuf, String> {
 
 /// The file of records in JSON, one per line.
 pub(crate) fn json_lines(text: &str) -> Result<PathBuf, String> {
-    file(text, "a record per line", ["jsonl", "json"])
+    let what = "a record per line";
+    not_stdout(file(text, what, ["jsonl", "json"])?, what)
 }
 
 /// The file of a recording.
 pub(crate) fn parquet(text: &str) -> Result<PathBuf, String> {
-    file(text, "a recording", ["parquet"])
+    not_stdout(file(text, "a recording", ["parquet"])?, "a recording")
 }
 
-/// The file of an address map, a service curve or a calibration.
+/// The file of an address map or a service curve, or `-`.
 pub(crate) fn toml(text: &str) -> Result<PathBuf, String> {
     file(text, "TOML", ["toml"])
 }
 
+/// The file of a calibration.
+pub(crate) fn calibration(text: &str) -> Result<PathBuf, String> {
+    not_stdout(toml(text)?, "a calibration")
+}
+
 /// The file of a trace of addresses.
 pub(crate) fn trace(text: &str) -> Result<PathBuf, String> {
-    file(text, "a trace of addresses", ["mwt"])
+    let what = "a trace of addresses";
+    not_stdout(file(text, what, ["mwt"])?, what)
 }
 
 #[cfg(test)]
@@ -319,6 +336,19 @@ mod tests {
         for parser in [svg, parquet, toml, trace] {
             assert!(parser("x.json").unwrap_err().contains("cannot be written as `.json`"));
         }
+    }
+
+    #[test]
+    fn a_result_that_cannot_go_to_standard_output_is_not_written_to_a_file_of_that_name() {
+        assert!(toml("-").is_ok(), "maps and curves go there");
+        for parser in [svg, parquet, calibration, trace, json_lines] {
+            let refusal = parser("-").unwrap_err();
+            assert!(refusal.contains("goes into a file; `./-` is one"), "{refusal}");
+            assert!(parser("./-").is_ok() && parser("/dev/stdout").is_ok());
+        }
+        let command = clap::Command::new("x");
+        let taken = |name: &str| result_file().parse_ref(&command, None, name.as_ref()).is_ok();
+        assert_eq!(["x", "./-", "x.svg", "-"].map(taken), [true, true, true, false]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ use crate::interrupt;
 use crate::output;
 use crate::shared::over_time;
 use crate::shared::shards::Shards;
-use crate::value::parsed;
+use crate::value::{parsed, result_file};
 
 /// Options of `memweir dram replay`.
 #[derive(Debug, clap::Args)]
@@ -76,10 +76,11 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Output")]
     pub(super) check: bool,
     /// Write every command, one per line
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_parser = result_file(), help_heading = "Output")]
     pub(super) commands: Option<PathBuf>,
     /// Write every command of the second memory, in cycles of its own clock
     #[arg(long, value_name = "FILE", requires = "nvm", help_heading = "Output")]
+    #[arg(value_parser = result_file())]
     pub(super) nvm_commands: Option<PathBuf>,
     /// Format of the files of commands: `memweir`, or `drampower` with a file for each channel
     #[arg(long, value_name = "FORMAT", default_value = "memweir", help_heading = "Output")]

@@ -11,6 +11,7 @@ use memweir_trace::Trace;
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::render::text::{count, counted};
+use crate::value::result_file;
 
 /// Options of `memweir page refs`.
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     #[arg(value_name = "RECORDING.mwt")]
     recording: PathBuf,
     /// Where the references go, for `trace` of an application of `memweir page sim`
-    #[arg(value_name = "OUT.mwt")]
+    #[arg(value_name = "OUT.mwt", value_parser = result_file())]
     out: PathBuf,
     /// Instructions within which references to a page are one; the scenario's `window` must agree
     #[arg(long, value_name = "N", default_value_t = WINDOW)]

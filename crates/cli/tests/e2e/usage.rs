@@ -117,7 +117,7 @@ fn refusals_say_what_would_be_right() {
     let replay = ["dram", "replay", "t.txt", "--memory", "ddr4-2400"];
     let convert = ["dram", "convert", "t.txt"];
     let curve = ["dram", "curve", "--memory", "ddr4-2400"];
-    let cases: [(&[&str], &[&str], &str); 22] = [
+    let cases: [(&[&str], &[&str], &str); 25] = [
         (&convert, &["x.bin.gz"], "OUT: `x.bin.gz` would not be compressed"),
         (&convert, &["x.mwt", "--to", "bin"], "names the format memweir, not bin"),
         (&curve, &["--out", "x.json"], "TOML cannot be written as `.json`"),
@@ -145,6 +145,13 @@ fn refusals_say_what_would_be_right() {
         (&["sim", "s.toml"], &["--set", "quantum_ms=100ms"], "quantum in milliseconds"),
         (&["sim", "s.toml"], &["--set", "policies=os,random"], "`[os,random]`"),
         (&["sim", "s.toml"], &["--svg", "-"], "a plot goes into a file"),
+        (
+            &["run", "--policy", "os"],
+            &["--record", "-", "--", "true"],
+            "a record per line goes into",
+        ),
+        (&["page", "refs", "x.mwt"], &["-"], "this result goes into a file"),
+        (&["dram", "replay", "x.mwt"], &["--commands", "-"], "this result goes into a file"),
         (&["reproduce", "iabw"], &["--figure", "99"], "help: valid: "),
         (
             &["emulate", "--machine", "iabw"],
