@@ -50,7 +50,7 @@ pub(crate) fn execute(args: &Args) -> Result<failure::Outcome, Failure> {
     let status = program.run(watcher.interval, || {
         watcher.tick(&mut paged);
     });
-    let last = paged.last_look().map_err(|e| Failure::Fault(format!("its own counters: {e}")));
+    let last = paged.last_look().map_err(unread);
     if let Ok(last) = &last {
         watcher.row(last);
     }
@@ -73,8 +73,16 @@ struct Watcher {
     every: Duration,
     timeline: Option<Timeline>,
     written: Option<Instant>,
-    trouble: Option<io::Error>,
+    /// The first failure to read the counters, at which a row is missing.
+    unread: Option<io::Error>,
+    /// The failure that ended the timeline.
+    unwritten: Option<io::Error>,
     line: Line,
+}
+
+/// The failure of memweir to read its own counters.
+fn unread(error: io::Error) -> Failure {
+    Failure::Fault(format!("its own counters: {error}"))
 }
 
 impl Watcher {
@@ -85,14 +93,15 @@ impl Watcher {
             WhenFull::EndLargest => WATCHFUL.min(every),
         };
         let line = Line::new(args.shows_progress());
-        Self { interval, every, timeline, written: None, trouble: None, line }
+        let (written, unread, unwritten) = (None, None, None);
+        Self { interval, every, timeline, written, unread, unwritten, line }
     }
 
     fn tick(&mut self, paged: &mut Paged) {
         let look = match paged.look() {
             Ok(look) => look,
             Err(error) => {
-                self.trouble.get_or_insert(error);
+                self.unread.get_or_insert(error);
                 return;
             }
         };
@@ -110,20 +119,21 @@ impl Watcher {
         self.written = Some(Instant::now());
         if let Some(Err(error)) = self.timeline.as_mut().map(|timeline| timeline.append(look.row)) {
             let kept = self.timeline.take().map(Timeline::abandon).unwrap_or_default();
-            let error = io::Error::new(error.kind(), format!("{error}{kept}"));
-            self.trouble.get_or_insert(error);
+            self.unwritten = Some(io::Error::new(error.kind(), format!("{error}{kept}")));
         }
     }
 
     fn finish(self, args: &Args, report: &Report) -> Result<(), Failure> {
         let Some(path) = &args.timeline else { return Ok(()) };
-        if let Some(error) = self.trouble {
-            return Err(Failure::write(path, error));
-        }
-        let Some(timeline) = self.timeline else { return Ok(()) };
-        timeline.finish(|rows| {
-            output::figure(path, &figure::timeline(rows, report, args.every.as_secs_f64()))
-        })
+        let complete = self.unread.map_or(Ok(()), |error| Err(unread(error)));
+        let written = match (self.unwritten, self.timeline) {
+            (Some(error), _) => Err(Failure::write(path, error)),
+            (None, None) => Ok(()),
+            (None, Some(timeline)) => timeline.finish(|rows| {
+                output::figure(path, &figure::timeline(rows, report, args.every.as_secs_f64()))
+            }),
+        };
+        output::both(complete, written)
     }
 }
 
