@@ -15,6 +15,7 @@ fishdir := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 unitdir := $(DESTDIR)$(PREFIX)/lib/systemd/system
 userunitdir := $(DESTDIR)$(PREFIX)/lib/systemd/user
 sysusersdir := $(DESTDIR)$(PREFIX)/lib/sysusers.d
+grafanadir := $(DESTDIR)$(PREFIX)/share/memweir/grafana
 
 # Files to install. `install-built` takes another build from the command line.
 memweir := target/release/memweir
@@ -138,13 +139,16 @@ install-built:
 	umask 022; sed 's,/usr/bin/,$(PREFIX)/bin/,' packaging/systemd/memweir-user.service \
 		> $(userunitdir)/memweir.service
 	install -D -m 644 packaging/sysusers.d/memweir.conf $(sysusersdir)/memweir.conf
+	install -D -m 644 docs/grafana/memweir.json $(grafanadir)/memweir.json
 
 uninstall:
 	rm -f $(bindir)/memweir $(plugindir)/libmemweir_qemu_pmu.so $(mandir)/memweir*.1
 	rm -f $(plugindir)/libmemweir_preload.so $(includedir)/memweir_color.h
 	rm -f $(bashdir)/memweir $(zshdir)/_memweir $(fishdir)/memweir.fish
 	rm -f $(unitdir)/memweir.service $(userunitdir)/memweir.service $(sysusersdir)/memweir.conf
+	rm -f $(grafanadir)/memweir.json
 	-rmdir $(plugindir)
+	-rmdir $(grafanadir) $(dir $(grafanadir))
 
 deb: build
 	scripts/setup.sh deb

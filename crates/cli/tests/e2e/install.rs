@@ -71,6 +71,7 @@ fn what_is_installed_works_from_there_and_can_be_removed() {
     }
     let group = std::fs::read_to_string(usr.join("lib/sysusers.d/memweir.conf")).expect("a file");
     assert!(group.contains("g memweir "), "{group}");
+    assert!(usr.join("share/memweir/grafana/memweir.json").exists());
     finds_its_libraries(&world, &usr.join("bin/memweir"));
     make(&world, "uninstall");
     assert_eq!(files(&usr), Vec::<PathBuf>::new());
