@@ -15,8 +15,9 @@ use crate::text::range;
 
 const KEYS: [&str; 3] = ["draw", "time_us", "seed"];
 
-/// Programs that may be drawn.
-const MOST: RangeInclusive<u32> = 1..=1024;
+/// Programs that may be drawn. The type has the width of the random number that chooses their
+/// number: with another width, each seed has other programs.
+const MOST: RangeInclusive<u64> = 1..=1024;
 
 impl Reader<'_> {
     /// Reads the number of programs, how long they take alone and the seed, and draws them. A
