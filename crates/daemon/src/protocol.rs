@@ -4,11 +4,8 @@
 //! carries the version of the language; the daemon refuses other versions than its own. A request
 //! is at most [`MAX_LINE`] bytes long. Reading and writing sockets is not here.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
-
 use memweir_core::JobId;
+pub use memweir_run::text::Text;
 use serde::{Deserialize, Serialize};
 
 use crate::queue::Source;
@@ -183,49 +180,6 @@ impl Work {
     pub(crate) fn of_texts(work: &str, environment: &str) -> Option<Self> {
         let work: Self = serde_json::from_str(work).ok()?;
         Some(Self { environment: serde_json::from_str(environment).ok()?, ..work })
-    }
-}
-
-/// A string of the operating system: text where it is UTF-8, bytes elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Text {
-    /// UTF-8.
-    Utf8(String),
-    /// Any bytes.
-    Bytes(Vec<u8>),
-}
-
-impl Text {
-    /// Returns the bytes.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Utf8(text) => text.as_bytes(),
-            Self::Bytes(bytes) => bytes,
-        }
-    }
-
-    /// Returns it as a path.
-    #[must_use]
-    pub fn to_path(&self) -> PathBuf {
-        OsString::from(self).into()
-    }
-}
-
-impl<T: AsRef<std::ffi::OsStr>> From<T> for Text {
-    fn from(text: T) -> Self {
-        let text = text.as_ref();
-        match text.to_str() {
-            Some(utf8) => Self::Utf8(utf8.to_owned()),
-            None => Self::Bytes(text.as_bytes().to_owned()),
-        }
-    }
-}
-
-impl From<&Text> for OsString {
-    fn from(text: &Text) -> Self {
-        Self::from_vec(text.as_bytes().to_owned())
     }
 }
 

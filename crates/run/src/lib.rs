@@ -30,4 +30,5 @@ pub mod report;
 pub mod segment;
 pub mod store;
 pub mod table;
+pub mod text;
 pub mod timeline;

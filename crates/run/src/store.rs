@@ -9,7 +9,6 @@
 
 mod inputs;
 mod key;
-mod path_text;
 
 use std::ffi::OsStr;
 use std::fs;

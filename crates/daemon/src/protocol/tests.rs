@@ -1,3 +1,6 @@
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+
 use proptest::prelude::*;
 
 use super::*;

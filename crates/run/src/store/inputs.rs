@@ -17,7 +17,7 @@ const SEPARATORS: &[u8] = b" \t\n=,:;|&<>()\"'`";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputFile {
     /// Its absolute path; an array of bytes in JSON where it is not UTF-8.
-    #[serde(with = "super::path_text")]
+    #[serde(with = "crate::text::path")]
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: i64,

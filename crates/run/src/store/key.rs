@@ -33,7 +33,7 @@ pub struct Invocation {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ProgramKey {
     digest: String,
-    #[serde(with = "super::path_text")]
+    #[serde(with = "crate::text::path")]
     program: PathBuf,
     /// Its [`fingerprint`].
     file: (i64, i64),
