@@ -96,8 +96,8 @@ impl Request {
         }
         Err(Refusal::new(
             format!(
-                "a pool of {pool} cannot be gathered: of the {available} of memory that are available, \
-                 half can be searched, and the colors {} have {} of that",
+                "a pool of {pool} cannot be gathered: of the {available} of memory that are \
+                 available, half can be searched, and the colors {} have {} of that",
                 self.colors,
                 Bytes(most * page),
             ),
