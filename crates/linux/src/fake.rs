@@ -44,6 +44,8 @@ struct State {
     calls: Vec<Call>,
     faults: Vec<(Kind, usize, i32)>,
     demands: Vec<Demand>,
+    /// Readings of CPU time that are still to fail.
+    failing_readings: usize,
 }
 
 /// A blocker that blocks nothing.
@@ -98,6 +100,11 @@ impl FakeControl {
         if let Some(job) = lock(&self.state).jobs.get_mut(&job) {
             job.cpu_time = cpu_time;
         }
+    }
+
+    /// Makes the next `count` readings of CPU time fail.
+    pub fn fail_readings(&self, count: usize) {
+        lock(&self.state).failing_readings = count;
     }
 
     /// Adds `span` to the CPU time of every job that is not blocked, as if it had run so long.
@@ -204,7 +211,12 @@ impl Blocker for FakeBlocker {
     }
 
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
-        Ok(lock(&self.state).job(job)?.cpu_time)
+        let mut state = lock(&self.state);
+        if state.failing_readings > 0 {
+            state.failing_readings -= 1;
+            return Err(error(&format!("reading the CPU time of job {job}"), libc::EMFILE));
+        }
+        Ok(state.job(job)?.cpu_time)
     }
 
     fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {

@@ -74,7 +74,7 @@ fn observe(decision: &Decision, quantum: u64) -> Vec<Observation> {
         instruction_pointers[region..region + 8].fill(12);
         Observation {
             job: *job,
-            cpu_time: QUANTUM,
+            cpu_time: Some(QUANTUM),
             counts: Some(Counts::by_medium(
                 100_000_000,
                 // Each job favors one of the four media.

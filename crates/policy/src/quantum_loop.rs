@@ -310,7 +310,7 @@ impl Slot {
             reason,
             running: now.saturating_sub(resumed.unwrap_or(now)),
             speed,
-            cpu_time: observation.cpu_time,
+            cpu_time: observation.cpu_time.unwrap_or_default(),
             counts: observation.counts,
         }
     }

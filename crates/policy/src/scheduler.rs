@@ -210,7 +210,10 @@ impl QuantumScheduler {
     fn observe_job(&mut self, slot: Slot, observation: &Observation, conditions: &Conditions) {
         let job = &mut self.jobs[slot];
         let used = observation.cpu_time;
-        let idle = used.0.saturating_mul(ASLEEP_BELOW_ONE_IN) < conditions.elapsed.0;
+        let is_idle =
+            |used: Nanos| used.0.saturating_mul(ASLEEP_BELOW_ONE_IN) < conditions.elapsed.0;
+        // A job of unknown CPU time neither falls asleep nor wakes up.
+        let idle = used.is_some_and(is_idle);
         match job.placement {
             Placement::Running if idle && conditions.whole => {
                 job.advance(conditions.elapsed);
@@ -220,7 +223,9 @@ impl QuantumScheduler {
                 self.chosen.retain(|other| *other != slot);
                 self.asleep.push(slot);
             }
-            Placement::Asleep if idle || used == Nanos::ZERO => job.advance(conditions.elapsed),
+            Placement::Asleep if idle || used.unwrap_or_default() == Nanos::ZERO => {
+                job.advance(conditions.elapsed)
+            }
             Placement::Asleep => {
                 job.learn(observation, conditions);
                 job.placement = Placement::Waiting;

@@ -205,7 +205,7 @@ impl Scene<'_> {
         let state = if self.ran.contains(&job) { LaneState::Running } else { LaneState::Blocked };
         let counts = seen.and_then(|observation| observation.counts);
         let spec = self.jobs.get(&job);
-        let cpu = seen.map(|observation| seconds(observation.cpu_time.as_secs_f64()));
+        let cpu = seen.and_then(|seen| seen.cpu_time).map(|time| seconds(time.as_secs_f64()));
         let time = spec.and_then(|spec| spec.expected_time);
         let demand = spec.and_then(|spec| spec.expected_bandwidth);
         Lane {

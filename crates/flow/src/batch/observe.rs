@@ -46,7 +46,7 @@ impl SimulatedBatch<'_> {
         slot.latest = (cpu_time, counts);
         Observation {
             job,
-            cpu_time,
+            cpu_time: Some(cpu_time),
             counts: Some(counts),
             instruction_pointers: self.sample(task, &before, &reading),
             forecast: self.forecast(task, &reading),
@@ -93,7 +93,7 @@ impl SimulatedBatch<'_> {
 
 /// Returns the sum of the observations of two tasks of a job.
 fn together(mut sum: Observation, other: Observation) -> Observation {
-    sum.cpu_time += other.cpu_time;
+    sum.cpu_time = sum.cpu_time.zip(other.cpu_time).map(|(sum, time)| sum + time);
     sum.counts = sum.counts.zip(other.counts).map(|(sum, counts)| sum + counts);
     sum.forecast = match (sum.forecast, other.forecast) {
         (Some(sum), Some(forecast)) => Some(sum + forecast),

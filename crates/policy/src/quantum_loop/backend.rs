@@ -120,7 +120,7 @@ pub struct JobQuantum {
     /// Its predicted speed beside the others, over its speed alone; absent where it had no core of
     /// its own.
     pub speed: Option<f64>,
-    /// CPU time that it used.
+    /// CPU time that it used; zero if it could not be read, and then part of the next record.
     pub cpu_time: Nanos,
     /// Its counts; absent where nothing was counted.
     pub counts: Option<Counts>,

@@ -296,7 +296,7 @@ fn jobs_of_a_kind_that_have_done_their_work_are_learned_from() {
         _ => None,
     });
     // Job 0 fails, and job 2 has no kind. Two quanta of job 1 have been observed.
-    let last = (ms(50), ms(50));
+    let last = (ms(50), Some(ms(50)));
     assert_eq!(ends.collect::<Vec<_>>(), [(2, None), (0, None), (1, Some(last)), (1, None)]);
 }
 

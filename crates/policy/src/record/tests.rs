@@ -63,7 +63,7 @@ fn record(policy: &str, course: &Course) -> String {
             let counts = Counts::new(lines * 3, Lines(lines), Lines(lines / 3));
             Observation {
                 job: *job,
-                cpu_time: Nanos::from_millis(cpu),
+                cpu_time: (cpu > 2).then(|| Nanos::from_millis(cpu)),
                 counts: Some(divide(&counts, &[1.0 - share, share, 0.0, 0.0])),
                 instruction_pointers: vec![cpu as u32, 7],
                 forecast: (cpu > 50).then_some(BytesPerSec(share * 1e9 / 3.0)),

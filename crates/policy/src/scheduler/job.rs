@@ -174,7 +174,8 @@ impl Job {
         let evidence = self.update_slowdown_model(observation, conditions);
         let span = self.span(observation, conditions.elapsed);
         self.pass(span, self.speed);
-        self.executed = Nanos(self.executed.0.saturating_add(observation.cpu_time.0));
+        let used = observation.cpu_time.unwrap_or_default();
+        self.executed = Nanos(self.executed.0.saturating_add(used.0));
         self.moved += observation.counts.map_or(0.0, |counts| counts.lines().bytes().as_f64());
         let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
         let bandwidth =
@@ -224,7 +225,8 @@ impl Job {
         // Its bandwidth on a saturated bus is no reference for its own speed.
         let known = self.prediction.is_some() || self.spec.expected_bandwidth.is_some();
         let demand = self.demand().filter(|_| known);
-        let measured = Measurement::new(counts, conditions.elapsed, observation.cpu_time);
+        let used = observation.cpu_time.unwrap_or_default();
+        let measured = Measurement::new(counts, conditions.elapsed, used);
         self.slowdown_model.learn(sample, demand, &measured)
     }
 
@@ -259,7 +261,8 @@ impl Job {
         match self.placement {
             Placement::Running => elapsed,
             Placement::Waiting | Placement::Joined | Placement::Asleep => {
-                elapsed.min(Nanos(observation.cpu_time.0 / u64::from(self.spec.cores)))
+                let used = observation.cpu_time.unwrap_or_default();
+                elapsed.min(Nanos(used.0 / u64::from(self.spec.cores)))
             }
         }
     }

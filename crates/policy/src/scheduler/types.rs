@@ -178,8 +178,9 @@ pub enum Ending {
 pub struct Observation {
     /// The job.
     pub job: JobId,
-    /// CPU time that the job used.
-    pub cpu_time: Nanos,
+    /// CPU time that the job used; absent if it could not be read. The next observation that has
+    /// one contains it.
+    pub cpu_time: Option<Nanos>,
     /// Counts of the job's meter; absent if the meter has failed, so that nothing can be learned.
     pub counts: Option<Counts>,
     /// Samples of its instruction pointer per code region (iabw section 4.2), empty where the
@@ -193,6 +194,7 @@ impl Observation {
     /// Creates the behavior of a job under a meter that takes no samples and cannot look ahead.
     #[must_use]
     pub fn new(job: JobId, cpu_time: Nanos, counts: Option<Counts>) -> Self {
+        let cpu_time = Some(cpu_time);
         Self { job, cpu_time, counts, instruction_pointers: Vec::new(), forecast: None }
     }
 }

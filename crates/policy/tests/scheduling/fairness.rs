@@ -29,7 +29,8 @@ fn every_predictor() -> impl Strategy<Value = PredictorKind> {
 fn busy_on(job: &JobSpec, quantum: u64) -> Observation {
     let gb = (u64::from(job.job.0) * 7 + quantum * 13) % 29;
     let seen = busy(job.job.0, gb as f64);
-    Observation { cpu_time: Nanos(seen.cpu_time.0 * u64::from(job.cores)), ..seen }
+    let used = seen.cpu_time.unwrap_or_default();
+    Observation { cpu_time: Some(Nanos(used.0 * u64::from(job.cores))), ..seen }
 }
 
 fn batch(widths: &[u32]) -> Vec<JobSpec> {
@@ -266,7 +267,7 @@ fn any_call() -> impl Strategy<Value = Call> {
     });
     let observation = (
         job.clone(),
-        any::<u64>().prop_map(Nanos),
+        prop::option::of(any::<u64>().prop_map(Nanos)),
         0u64..1 << 50,
         prop::collection::vec(any::<u32>(), 0..4),
         prop::option::of(rate.prop_map(BytesPerSec)),

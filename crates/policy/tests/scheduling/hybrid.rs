@@ -363,7 +363,7 @@ fn a_job_of_a_known_kind_is_shown_with_the_demand_of_the_first() {
     }
     // Too short a span for a demand shows how it divides.
     let twitch = Nanos(QUANTUM.0 / 100);
-    scheduler.observe(twitch, &[Observation { cpu_time: twitch, ..seen_by(4, 10, 10) }]);
+    scheduler.observe(twitch, &[Observation { cpu_time: Some(twitch), ..seen_by(4, 10, 10) }]);
     assert!(scheduler.learn(QUANTUM, &seen_by(2, rate(5), 0)));
     scheduler.retire(JobId(2));
     scheduler.select();

@@ -266,7 +266,7 @@ fn a_job_wider_than_the_machine_draws_on_the_cores_that_there_are() {
     assert_eq!(scheduler.backfill().expect("it waits").chosen, ids(&[1]));
     // On both cores for half of the quantum.
     let seen = busy_for(1, 10.0, Nanos(QUANTUM.0 / 2));
-    scheduler.observe(QUANTUM, &[Observation { cpu_time: QUANTUM, ..seen }]);
+    scheduler.observe(QUANTUM, &[Observation { cpu_time: Some(QUANTUM), ..seen }]);
     assert_rate(scheduler.demand(JobId(1)), 10.0);
 }
 

@@ -1,7 +1,7 @@
 //! Sleeping jobs: never blocked, and never in the way.
 
 use memweir_core::{JobId, Nanos};
-use memweir_policy::{QuantumScheduler, Running};
+use memweir_policy::{Observation, QuantumScheduler, Running};
 
 use crate::machine::{QUANTUM, busy, busy_for, config, ids, running, spec, with_jobs};
 
@@ -24,6 +24,19 @@ fn a_sleeping_job_stays_unblocked_and_gives_its_core_away() {
     scheduler.observe(QUANTUM, &[busy(2, 1.0), busy(3, 1.0), busy_for(1, 0.0, TWITCH)]);
     let decision = scheduler.select();
     assert_eq!((decision.chosen.clone(), running(&decision)), (ids(&[0, 2]), vec![0, 2, 1]));
+}
+
+#[test]
+fn a_job_of_unknown_cpu_time_neither_falls_asleep_nor_wakes_up() {
+    let unknown = |job| Observation { cpu_time: None, ..busy(job, 1.0) };
+    let mut scheduler = round_robin(1, 2);
+    scheduler.select();
+    scheduler.observe(QUANTUM, &[unknown(0)]);
+    assert_eq!(running(&scheduler.select()), [1], "awake, so that it waits for its turn");
+    scheduler.observe(QUANTUM, &[busy_for(1, 0.0, TWITCH)]);
+    assert_eq!(running(&scheduler.select()), [0, 1]);
+    scheduler.observe(QUANTUM, &[busy(0, 1.0), unknown(1)]);
+    assert_eq!(running(&scheduler.select()), [0, 1], "still asleep");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use memweir_core::{Counts, JobId, Nanos};
 use memweir_linux::blocker::Demand;
 use memweir_linux::spread::spread;
 use memweir_linux::world::World;
-use memweir_linux::{BlockError, Blocker, Launch, Meter, MeterError, Reading};
+use memweir_linux::{BlockError, Blocker, Launch, Meter, MeterError, MeterKind, Reading};
 use memweir_policy::{Decision, Observation, Running};
 
 /// Mechanisms of this machine, or of another one.
@@ -169,8 +169,9 @@ impl Mechanisms {
         Ok(self.meter.as_mut().and_then(|meter| meter.attach(job, pid).err()))
     }
 
-    /// Reads what a job did since its `totals` were read, for quanta of this length. A job whose
-    /// meter fails has no counts from then on; returns the error.
+    /// Reads what a job did since its `totals` were read, for quanta of this length. Its CPU time
+    /// is part of the next reading if it cannot be read now. A job whose meter fails has no counts
+    /// from then on; returns the error.
     pub fn read(
         &mut self,
         job: JobId,
@@ -180,10 +181,12 @@ impl Mechanisms {
         let before = totals.clone();
         // The accounts of a job that has just ended may be gone, and without a group they are
         // those of its living processes.
-        let least = before.cpu_time.max(before.ended_after.unwrap_or_default());
-        let cpu_time = self.blocker.cpu_time(job).map_or(least, |time| time.max(least));
-        totals.cpu_time = cpu_time;
-        let (reading, error) = self.read_meter(job, totals, quantum);
+        let known = self.blocker.cpu_time(job).ok().max(before.ended_after);
+        totals.cpu_time = known.map_or(before.cpu_time, |time| time.max(before.cpu_time));
+        let (reading, error) = match known {
+            None if self.counts_by_cpu_time() => (None, None),
+            _ => self.read_meter(job, totals, quantum),
+        };
         let counts = reading.as_ref().map(|reading| reading.counts.since(&before.counts));
         let reading = reading.unwrap_or_default();
         if counts.is_some() {
@@ -191,12 +194,17 @@ impl Mechanisms {
         }
         let observation = Observation {
             job,
-            cpu_time: cpu_time - before.cpu_time,
+            cpu_time: known.map(|_| totals.cpu_time - before.cpu_time),
             counts,
             instruction_pointers: reading.instruction_pointers,
             forecast: reading.forecast,
         };
         (observation, error)
+    }
+
+    /// Returns true if the meter counts nothing itself, but derives all counts from CPU time.
+    fn counts_by_cpu_time(&self) -> bool {
+        self.meter.as_ref().is_some_and(|meter| meter.kind() == MeterKind::Declared)
     }
 
     fn read_meter(

@@ -23,7 +23,7 @@ pub struct Observed {
     /// Readings in the last slice.
     in_last: u32,
     cpu_time: Nanos,
-    /// True once a reading had no counts.
+    /// True once a reading had no counts or no CPU time.
     has_gaps: bool,
 }
 
@@ -37,12 +37,12 @@ impl Default for Observed {
 impl Observed {
     /// Adds a reading.
     pub fn add(&mut self, observation: &Observation) {
-        let Some(counts) = observation.counts else {
+        let Some((counts, cpu_time)) = observation.counts.zip(observation.cpu_time) else {
             self.has_gaps = true;
             return;
         };
-        self.cpu_time += observation.cpu_time;
-        let weight = observation.cpu_time.as_f64();
+        self.cpu_time += cpu_time;
+        let weight = cpu_time.as_f64();
         match self.slices.last_mut() {
             Some(last) if self.in_last < self.per_slice => {
                 last.counts += counts;
@@ -116,8 +116,14 @@ mod tests {
         assert_eq!(observed.profile(Nanos::MILLI), None);
         observed.add(&reading(100, 1));
         assert!(observed.profile(Nanos::MILLI).is_some());
-        observed.add(&Observation { counts: None, ..reading(100, 1) });
-        assert_eq!(observed.profile(Nanos::MILLI), None);
+        for gap in [
+            Observation { counts: None, ..reading(100, 1) },
+            Observation { cpu_time: None, ..reading(100, 1) },
+        ] {
+            let mut with_gap = observed.clone();
+            with_gap.add(&gap);
+            assert_eq!(with_gap.profile(Nanos::MILLI), None);
+        }
     }
 
     #[test]

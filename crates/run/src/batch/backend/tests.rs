@@ -530,6 +530,21 @@ fn a_meter_that_fails_costs_its_figures_and_nothing_else() {
 }
 
 #[test]
+fn a_job_whose_cpu_time_cannot_be_read_is_not_asleep() {
+    let case = Case::new("round-robin", 1, &[250, 250]);
+    case.world.control.fail_readings(1);
+    let (report, control, _) = case.run();
+    let selected: Vec<Call> = control.calls().into_iter().filter(is_run_only).collect();
+    // Both jobs start in their first quanta, so that the first job is resumed in the third.
+    let turns = [&[][..], &[], &[0], &[1], &[0], &[1]];
+    let turns = turns.map(|jobs| Call::RunOnly(jobs.iter().copied().map(JobId).collect()));
+    assert_eq!(selected, turns);
+    let report = report.expect("the batch goes on");
+    let running: Vec<f64> = report.jobs.iter().map(|job| job.running_s).collect();
+    assert_eq!(running, [0.25, 0.25], "the second reading contains the first quantum");
+}
+
+#[test]
 fn a_blocker_that_fails_lets_everything_run() {
     for kind in [is_block_all as Kind, is_run_only] {
         let case = Case::new("round-robin", 1, &[250, 250, 250]);
