@@ -116,9 +116,9 @@ fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
     }
     let standing =
         if service.is_master(peer.credentials) { Standing::Master } else { Standing::Limited };
-    let Some(guest) = guests.enter(peer.credentials.user, standing) else {
-        let refusal = Refusal::new(RefusalKind::Busy, "the daemon has too many connections");
-        return refuse(&mut stream, refusal);
+    let guest = match guests.enter(peer.credentials.user, standing) {
+        Ok(guest) => guest,
+        Err(reason) => return refuse(&mut stream, Refusal::new(RefusalKind::Busy, reason)),
     };
     let service = Arc::clone(service);
     let builder = std::thread::Builder::new().name("client".to_owned());

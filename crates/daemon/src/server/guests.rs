@@ -5,6 +5,10 @@
 //! They take at most half of a processor's time in the long run; further requests are delayed. A
 //! user has one large line in the daemon at a time, and one large reply. Root and the daemon's own
 //! user are exempt from all but the number of connections.
+//!
+//! A connection may last: its client sends half a request, or a look at the files of a submission
+//! waits for a server that does not answer. So a user has at most as many connections as are free
+//! for others: each further user finds some.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,9 +18,14 @@ use memweir_linux::clock;
 
 use crate::service::lock;
 
-/// Most connections of all users together, and of one user.
-pub(super) const MAX_CONNECTIONS: usize = 512;
-pub(super) const MAX_OF_USER: usize = 256;
+/// Most connections of all users together, unless root or the daemon's own user connects.
+const MAX_CONNECTIONS: usize = 512;
+
+/// Further connections that are free for root and the daemon's own user.
+const MASTERS_ROOM: usize = 64;
+
+/// Most connections of root or the daemon's own user.
+pub(super) const MAX_OF_MASTER: usize = 256;
 
 /// Part of a processor's time that the requests of a user may take.
 const SHARE: f64 = 0.5;
@@ -32,17 +41,32 @@ const DISK: Duration = Duration::from_micros(200);
 pub(super) struct Guests(Mutex<BTreeMap<u32, Arc<Guest>>>);
 
 impl Guests {
-    /// Admits a connection, which counts until the guest is dropped; `None` if there are too many.
-    pub(super) fn enter(&self, user: u32, standing: Standing) -> Option<Arc<Guest>> {
+    /// Admits a connection, which counts until the guest is dropped.
+    ///
+    /// # Errors
+    /// If there are too many; the error is the reason for people.
+    pub(super) fn enter(&self, user: u32, standing: Standing) -> Result<Arc<Guest>, String> {
         // One more handle is the map's.
         let connections = |guest: &Arc<Guest>| Arc::strong_count(guest) - 1;
         let mut guests = lock(&self.0);
         guests.retain(|_, guest| connections(guest) > 0 || !guest.is_rested());
         let all: usize = guests.values().map(connections).sum();
-        if all >= MAX_CONNECTIONS || guests.get(&user).map_or(0, connections) >= MAX_OF_USER {
-            return None;
+        let own = guests.get(&user).map_or(0, connections);
+        let most = match standing {
+            Standing::Limited => MAX_CONNECTIONS.saturating_sub(all),
+            Standing::Master if all < MAX_CONNECTIONS + MASTERS_ROOM => MAX_OF_MASTER,
+            Standing::Master => 0,
+        };
+        match own {
+            own if own < most => {}
+            0 => return Err("the daemon has too many connections; try again later".to_owned()),
+            _ => {
+                return Err(format!(
+                    "the daemon has too many connections, {own} of yours among them: close some"
+                ));
+            }
         }
-        Some(Arc::clone(guests.entry(user).or_insert_with(|| Arc::new(Guest::new(standing)))))
+        Ok(Arc::clone(guests.entry(user).or_insert_with(|| Arc::new(Guest::new(standing)))))
     }
 }
 
@@ -196,15 +220,31 @@ mod tests {
     #[test]
     fn connections_count_until_they_end() {
         let guests = Guests::default();
-        let mut crowd: Vec<_> =
-            (0..MAX_OF_USER).map(|_| guests.enter(1, Standing::Limited).expect("room")).collect();
-        assert!(guests.enter(1, Standing::Limited).is_none());
-        crowd.extend(
-            (0..MAX_CONNECTIONS - MAX_OF_USER)
-                .map(|_| guests.enter(2, Standing::Limited).expect("room")),
-        );
-        assert!(guests.enter(3, Standing::Limited).is_none());
+        let enter = |user, standing| guests.enter(user, standing);
+        let mut crowd = Vec::new();
+        // Each user gets as many as are free after that.
+        for (user, most) in [(1, 256), (2, 128), (3, 64)] {
+            crowd.extend((0..most).map(|_| enter(user, Standing::Limited).expect("room")));
+            let refusal = enter(user, Standing::Limited).expect_err("enough");
+            assert!(refusal.ends_with(&format!("{most} of yours among them: close some")));
+        }
+        crowd.extend((4..68).map(|user| enter(user, Standing::Limited).expect("room")));
+        let refusal = enter(100, Standing::Limited).expect_err("none is free");
+        assert_eq!(refusal, "the daemon has too many connections; try again later");
         crowd.pop();
-        assert!(guests.enter(3, Standing::Limited).is_some());
+        assert!(enter(100, Standing::Limited).is_ok());
+    }
+
+    #[test]
+    fn root_finds_room_when_the_users_have_every_connection() {
+        let guests = Guests::default();
+        let connect = |user| guests.enter(user, Standing::Limited).expect("room");
+        let crowd: Vec<_> = (1..=512).map(connect).collect();
+        let enter = || guests.enter(0, Standing::Master);
+        let mut own: Vec<_> = (0..64).map(|_| enter().expect("room")).collect();
+        assert!(enter().is_err());
+        drop(crowd);
+        own.extend((64..256).map(|_| enter().expect("room")));
+        assert!(enter().is_err());
     }
 }

@@ -3,7 +3,7 @@ use std::io::{BufRead, BufReader};
 use memweir_linux::peer::Credentials;
 use memweir_linux::waker::Waker;
 
-use super::guests::MAX_OF_USER;
+use super::guests::MAX_OF_MASTER;
 use super::*;
 use crate::protocol::{MAX_WAIT_MS, Request, parse_reply, write_request};
 use crate::queue::Capacity;
@@ -91,9 +91,9 @@ fn half_a_line_and_a_client_that_goes_away_harm_nobody() {
 #[test]
 fn one_user_cannot_take_every_connection() {
     let daemon = running();
-    let mut crowd: Vec<_> = (0..MAX_OF_USER).map(|_| daemon.connect()).collect();
+    let mut crowd: Vec<_> = (0..MAX_OF_MASTER).map(|_| daemon.connect()).collect();
     let status = write_request(&Request::Status {});
-    assert!(matches!(ask(&mut crowd[MAX_OF_USER - 1], &status), Some(Reply::Status(_))));
+    assert!(matches!(ask(&mut crowd[MAX_OF_MASTER - 1], &status), Some(Reply::Status(_))));
     let one_more = ask(&mut daemon.connect(), b"");
     let Some(Reply::Refused(refusal)) = one_more else { panic!("{one_more:?}") };
     assert_eq!(refusal.kind, RefusalKind::Busy);
