@@ -227,8 +227,8 @@ fn open_profiles(run: &RunOptions, told: &mut Vec<String>) -> Result<Option<Prof
 }
 
 fn keeper(service: &Arc<Service>) -> Result<Option<Keeper>, RunError> {
-    let started = service.profiles().map(|found| Keeper::start(found.path(), Arc::clone(service)));
-    Ok(started.transpose()?)
+    let started = service.profiles().map(|_| Keeper::start(Arc::clone(service)));
+    Ok(started.transpose().map_err(RunError::os("starting the thread that keeps profiles"))?)
 }
 
 /// Locks the state directory until the returned file is closed.

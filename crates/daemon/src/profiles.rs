@@ -1,15 +1,15 @@
 //! Knowledge of programs: the profile store of `memweir run`, read when jobs are submitted, and
 //! extended by the first runs of programs that it does not know.
 //!
-//! First runs are written by a `Keeper` in a thread of its own: another writer of the store may
-//! hold it for seconds, and the loop that runs the jobs must not wait for that.
+//! First runs are written by a `Keeper` in threads of its own: another writer of the store may hold
+//! it for seconds, and the loop that runs the jobs must not wait for that.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use memweir_core::profile::Profile;
@@ -34,8 +34,8 @@ use crate::service::{Service, lock};
 /// The profile store as submissions see it.
 #[derive(Debug)]
 pub struct Profiles {
-    /// The store, opened as often as submissions have asked at once, without those that ask now.
-    /// None waits for another: a look at the files of its job may take forever.
+    /// The store, opened as often as it was used at once, without the uses of now. None waits for
+    /// another: a look at the files of its job may take forever.
     idle: Mutex<Vec<Store>>,
     path: PathBuf,
 }
@@ -70,6 +70,21 @@ impl Profiles {
         &self.path
     }
 
+    /// Returns the store for one use.
+    fn store(&self) -> Result<Store, StoreError> {
+        let idle = lock(&self.idle).pop();
+        idle.map_or_else(|| Store::open(Some(&self.path)), Ok)
+    }
+
+    /// Keeps a first run, and returns the key that it has in the store; `None` if the store knew
+    /// the program.
+    fn keep(&self, run: &FirstRun) -> Result<Option<String>, StoreError> {
+        let store = self.store()?;
+        let kept = keep(&store, run);
+        lock(&self.idle).push(store);
+        kept
+    }
+
     /// Returns what is known of a job with these estimates of its submitter.
     pub(crate) fn look_up(
         &self,
@@ -88,8 +103,7 @@ impl Profiles {
         let program = work.program.to_path();
         let key = ProgramKey::of(&invocation(&job, &program)).ok();
         let batch = Batch { jobs: vec![job] };
-        let idle = lock(&self.idle).pop();
-        let store = idle.or_else(|| Store::open(Some(&self.path)).ok());
+        let store = self.store().ok();
         let mut knowledge =
             Knowledge::gather(&batch, &[program], store.as_ref(), cores).unwrap_or_default();
         lock(&self.idle).extend(store);
@@ -186,57 +200,109 @@ pub(crate) struct FirstRun {
     pub(crate) meter: MeterKind,
 }
 
-/// Longest time for which the end of a daemon waits for its first runs to be written: longer than a
-/// writer of the store waits for another. A file server that does not answer may hold up any look
-/// at their files.
+/// Longest time for which a thread is expected to keep one run, and for which the end of a daemon
+/// waits for its first runs: longer than a writer of the store waits for another. A file server
+/// that does not answer may hold up any look at their files.
 const KEEP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The thread that writes first runs. It writes those that it has when it is dropped.
-#[derive(Debug)]
+/// The threads that write first runs: one, and another for each that is held up. They write the
+/// runs that they have when this is dropped.
 pub(crate) struct Keeper {
-    runs: Option<Sender<FirstRun>>,
-    /// Disconnected at the end of the thread; nothing is sent.
+    queue: Arc<KeeperQueue>,
+    /// Hands over runs, and is cloned for each thread.
+    open: Option<(Sender<FirstRun>, Sender<()>)>,
+    /// Disconnected at the end of the last thread; nothing is sent.
     ended: Receiver<()>,
 }
 
+/// The part of a keeper that its threads share.
+struct KeeperQueue {
+    keep: Box<dyn Fn(&FirstRun) + Send + Sync>,
+    incoming: Mutex<Receiver<FirstRun>>,
+    /// For each thread the time at which it began with a run; absent while it waits for one.
+    began: Mutex<Vec<Option<Instant>>>,
+}
+
 impl Keeper {
-    /// Starts the thread for the store at `path`.
+    /// Starts the first thread for the profile store of a service.
     ///
     /// # Errors
-    /// If the store cannot be opened, or no thread can be started.
-    pub(crate) fn start(path: &Path, service: Arc<Service>) -> Result<Self, StoreError> {
-        let store = Store::open(Some(path))?;
-        let (runs, incoming) = channel::<FirstRun>();
-        let (end, ended) = channel();
-        let builder = std::thread::Builder::new().name("profiles".to_owned());
-        let keep = move || {
-            let _end = end;
-            for run in incoming {
-                let job = run.job;
-                match keep(&store, &run) {
-                    Ok(Some(key)) => service.learned(&key, job, &run.profile),
-                    Ok(None) => {}
-                    Err(reason) => service.notice(format!("job {job} is not profiled: {reason}")),
-                }
+    /// If no thread can be started.
+    pub(crate) fn start(service: Arc<Service>) -> io::Result<Self> {
+        Self::with(move |run| {
+            let Some(profiles) = service.profiles() else { return };
+            let job = run.job;
+            match profiles.keep(run) {
+                Ok(Some(key)) => service.learned(&key, job, &run.profile),
+                Ok(None) => {}
+                Err(reason) => service.notice(format!("job {job} is not profiled: {reason}")),
             }
-        };
-        let started = builder.spawn(keep);
-        started.map_err(|source| StoreError::Io { path: path.to_owned(), source })?;
-        Ok(Self { runs: Some(runs), ended })
+        })
     }
 
-    /// Keeps a first run.
+    fn with(keep: impl Fn(&FirstRun) + Send + Sync + 'static) -> io::Result<Self> {
+        let (runs, incoming) = channel();
+        let (end, ended) = channel();
+        let (keep, incoming) = (Box::new(keep), Mutex::new(incoming));
+        let queue = Arc::new(KeeperQueue { keep, incoming, began: Mutex::default() });
+        let keeper = Self { queue, open: Some((runs, end)), ended };
+        keeper.add_thread()?;
+        Ok(keeper)
+    }
+
+    fn add_thread(&self) -> io::Result<()> {
+        let Some((_, end)) = self.open.clone() else { return Ok(()) };
+        let queue = Arc::clone(&self.queue);
+        let builder = std::thread::Builder::new().name("profiles".to_owned());
+        let mut began = lock(&self.queue.began);
+        let number = began.len();
+        builder.spawn(move || {
+            queue.serve(number);
+            drop(end);
+        })?;
+        began.push(None);
+        Ok(())
+    }
+
+    /// Keeps a first run. If every thread is held up, another one is started for it.
     pub(crate) fn keep(&self, run: FirstRun) {
-        if let Some(runs) = &self.runs {
-            // The thread ends with this handle alone.
+        self.keep_at(run, Instant::now());
+    }
+
+    fn keep_at(&self, run: FirstRun, now: Instant) {
+        if let Some((runs, _)) = &self.open {
+            // The threads end with this handle alone.
             let _ = runs.send(run);
         }
+        if self.queue.is_held_up(now) {
+            // Without a further thread the run waits for one of the others.
+            let _ = self.add_thread();
+        }
+    }
+}
+
+impl KeeperQueue {
+    /// Keeps the runs that come, as the thread with this number.
+    fn serve(&self, number: usize) {
+        loop {
+            // One thread waits for a run, and the others for that one.
+            let Ok(run) = lock(&self.incoming).recv() else { return };
+            lock(&self.began)[number] = Some(Instant::now());
+            (self.keep)(&run);
+            lock(&self.began)[number] = None;
+        }
+    }
+
+    /// Returns true if every thread has been at one run for too long.
+    fn is_held_up(&self, now: Instant) -> bool {
+        let is_late = |began: &Instant| now.saturating_duration_since(*began) >= KEEP_TIMEOUT;
+        lock(&self.began).iter().all(|began| began.as_ref().is_some_and(is_late))
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.runs = None;
+        self.open = None;
         let _ = self.ended.recv_timeout(KEEP_TIMEOUT);
     }
 }

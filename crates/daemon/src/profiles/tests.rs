@@ -76,6 +76,33 @@ fn no_submission_waits_for_another_that_looks_at_its_files() {
 }
 
 #[test]
+fn first_runs_are_kept_while_a_file_server_holds_up_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let (begun, begins) = channel();
+    let (release, held_up) = channel::<()>();
+    let held_up = Mutex::new(held_up);
+    let keeper = Keeper::with(move |run| {
+        begun.send(run.job).unwrap();
+        if run.job == JobId(1) {
+            let _ = lock(&held_up).recv();
+        }
+    });
+    let keeper = keeper.unwrap();
+    let run = |number| FirstRun { job: JobId(number), ..first_run(directory.path()) };
+    keeper.keep(run(1));
+    assert_eq!(begins.recv(), Ok(JobId(1)));
+    keeper.keep(run(2));
+    assert!(begins.try_recv().is_err(), "the one thread is not late yet");
+    keeper.keep_at(run(3), Instant::now() + KEEP_TIMEOUT);
+    assert_eq!((begins.recv(), begins.recv()), (Ok(JobId(2)), Ok(JobId(3))));
+    assert_eq!(lock(&keeper.queue.began).len(), 2);
+    // Another run finds a thread that waits.
+    keeper.keep_at(run(4), Instant::now() + 2 * KEEP_TIMEOUT);
+    assert_eq!(begins.recv(), Ok(JobId(4)));
+    drop(release);
+}
+
+#[test]
 fn of_two_first_runs_the_first_to_end_counts() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::open(Some(&directory.path().join("profiles.sqlite"))).unwrap();
