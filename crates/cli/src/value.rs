@@ -45,6 +45,11 @@ pub(crate) fn duration(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// A time that a job takes alone, with its unit.
+pub(crate) fn expected_time(text: &str) -> Result<Nanos, String> {
+    options::expected_time(duration(text)?.as_secs_f64()).map_err(refused)
+}
+
 /// An amount of memory; `K`, `M` and `G` are powers of 1024.
 pub(crate) fn size(text: &str) -> Result<Bytes, String> {
     let bytes = parse_size::Config::new()
@@ -85,7 +90,7 @@ pub(crate) fn bandwidth(text: &str) -> Result<BytesPerSec, String> {
     if bytes == 0 {
         return Err(format!("a bandwidth must be more than nothing; {help}"));
     }
-    Ok(BytesPerSec(bytes as f64))
+    options::bandwidth(bytes as f64).map_err(refused)
 }
 
 /// A limit of bandwidth, such as `4GB/s`.
@@ -297,7 +302,7 @@ mod tests {
         assert_eq!(bandwidth("4GB/s"), Ok(BytesPerSec(4e9)));
         assert_eq!(bandwidth("2.5GB/s"), Ok(BytesPerSec(2.5e9)));
         assert_eq!(bandwidth("800M"), Ok(BytesPerSec(800e6)));
-        for wrong in ["", "0", "-1GB/s", "fast"] {
+        for wrong in ["", "0", "-1GB/s", "fast", "101TB/s"] {
             assert!(bandwidth(wrong).is_err(), "{wrong}");
         }
     }

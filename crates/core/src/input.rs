@@ -3,7 +3,7 @@
 mod document;
 mod replace;
 
-pub use document::{Document, Section, Value};
+pub use document::{Document, Section, Value, short};
 pub use replace::{KeyPath, Replaced, Replacement, key_and_value, read_replacing, values};
 
 use std::borrow::Cow;

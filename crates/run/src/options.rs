@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use memweir_core::cache::CacheHierarchy;
 pub use memweir_core::input::Refusal;
-use memweir_core::input::{Document, InputError};
+use memweir_core::input::{Document, InputError, short};
 use memweir_core::names::choose;
 use memweir_core::placement::PlacementSpec;
-use memweir_core::{BytesPerSec, Media, Nanos};
+use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Media, Nanos};
 use memweir_linux::Mechanism;
 use memweir_linux::guardian;
 use memweir_linux::launch::resolve_program;
@@ -36,6 +36,9 @@ pub const DEFAULT_QUANTUM: Nanos = Nanos::from_millis(100);
 
 /// The lowest limit of a job's bandwidth: one line in each millisecond.
 pub const LOWEST_LIMIT: BytesPerSec = BytesPerSec(64e3);
+
+/// A year: a longer job is a mistake of unit.
+const ABSURD_SECONDS: f64 = 365.0 * 86_400.0;
 
 /// Argument with which the command becomes a guardian.
 pub const GUARDIAN_ARGUMENT: &str = "guardian";
@@ -332,6 +335,28 @@ pub fn quantum(milliseconds: f64) -> Result<Nanos, Refusal> {
         return Ok(quantum);
     };
     Err(Refusal::new(format!("a quantum of {milliseconds} ms is too {wrong}"), help))
+}
+
+/// Checks the time that a job is expected to take alone, given in seconds.
+pub fn expected_time(seconds: f64) -> Result<Nanos, Refusal> {
+    if seconds > 0.0 && seconds <= ABSURD_SECONDS {
+        return Ok(Nanos::from_secs_f64(seconds));
+    }
+    Err(Refusal::new(
+        format!("{} s is no time that a job takes", short(seconds)),
+        "seconds, more than 0 and at most a year",
+    ))
+}
+
+/// Checks a bandwidth that a job draws or may draw, given in bytes per second.
+pub fn bandwidth(rate: f64) -> Result<BytesPerSec, Refusal> {
+    if (0.0..=ABSURD_BANDWIDTH).contains(&rate) {
+        return Ok(BytesPerSec(rate));
+    }
+    Err(Refusal::new(
+        format!("{} bytes per second is no memory bandwidth", short(rate)),
+        format!("bytes per second, from 0 to {ABSURD_BANDWIDTH:e}"),
+    ))
 }
 
 /// Checks a limit of a job's bandwidth; 0 is none.

@@ -10,7 +10,7 @@ use super::{WAIT_EXIT_CODES, ending, ids};
 use crate::failure::{Failure, Outcome};
 use crate::output;
 use crate::shared::connection::Connection;
-use crate::value::{bandwidth, bandwidth_limit, duration};
+use crate::value::{bandwidth, bandwidth_limit, expected_time};
 
 /// Options of `memweir submit`.
 #[derive(Debug, clap::Args)]
@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long)]
     parsable: bool,
     /// Time that the job takes alone
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(long, value_name = "TIME", value_parser = expected_time)]
     expect_time: Option<Nanos>,
     /// Bandwidth that the job draws alone, such as 4GB/s
     #[arg(long, value_name = "BANDWIDTH", value_parser = bandwidth)]

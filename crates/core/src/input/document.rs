@@ -30,7 +30,8 @@ use crate::units::{ABSURD_BANDWIDTH, BytesPerSec};
 const BANDWIDTH: &str = "bandwidth in bytes per second";
 
 /// Formats a number for a message: with an exponent if it has many digits.
-fn short(number: f64) -> String {
+#[must_use]
+pub fn short(number: f64) -> String {
     match number == 0.0 || (1e-6..1e16).contains(&number.abs()) {
         true => number.to_string(),
         false => format!("{number:e}"),

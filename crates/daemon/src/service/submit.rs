@@ -53,9 +53,12 @@ pub(super) fn check(
     if let Some(name) = &submission.name {
         check_name(name)?;
     }
-    let bandwidth = submission.expected_bandwidth.unwrap_or(1.0);
-    if !(bandwidth.is_finite() && bandwidth > 0.0) {
-        return Err(wrong("an expected bandwidth is more than nothing"));
+    if let Some(time) = submission.expected_time_ns {
+        options::expected_time(Nanos(time).as_secs_f64())
+            .map_err(|refusal| wrong(refusal.sentence()))?;
+    }
+    if let Some(rate) = submission.expected_bandwidth {
+        options::bandwidth(rate).map_err(|refusal| wrong(refusal.sentence()))?;
     }
     if let Some(Array { first, last, limit }) = submission.array
         && (first > last || last - first >= MAX_ARRAY || limit == Some(0))
@@ -77,10 +80,10 @@ pub(super) fn check_limit(submission: &Submission, no_limits: Option<&str>) -> R
         );
         return Err(wrong(message));
     }
-    let checked = options::bandwidth_limit(BytesPerSec(limit));
+    let checked = options::bandwidth(limit).and_then(options::bandwidth_limit);
     match checked.map_err(|refusal| wrong(refusal.sentence()))? {
-        Some(rate) if rate.0.is_finite() => Ok(()),
-        _ => Err(wrong("a limit of bandwidth is a number above 0")),
+        Some(_) => Ok(()),
+        None => Err(wrong("a limit of bandwidth is a number above 0")),
     }
 }
 

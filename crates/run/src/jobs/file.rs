@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::{Document, InputError, Section, Value};
-use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Media, Nanos, Priority};
+use memweir_core::{BytesPerSec, Media, Priority};
 use memweir_policy::CoreUse;
 
 use super::arguments::{is_name_character, program_name};
@@ -55,8 +55,6 @@ const JOB_KEYS: [&str; 17] = [
     "cpus",
 ];
 
-/// A year: a longer job is a mistake of unit.
-const ABSURD_SECONDS: f64 = 365.0 * 86_400.0;
 /// More instances of one job than any batch has.
 const MOST_INSTANCES: u32 = 10_000;
 
@@ -185,7 +183,8 @@ impl JobReader<'_> {
             env: section.map("env", |v| environment(&v))?.unwrap_or_default(),
             stdin: section.map("stdin", |v| self.file(&v))?,
             cores: section.map("cores", |v| job_cores(&v, self.available))?.unwrap_or(1),
-            expected_time: section.map("expected_time_s", |v| seconds(&v))?,
+            expected_time: section
+                .map("expected_time_s", |v| v.checked(options::expected_time(v.number()?)))?,
             expected_reads: section.map("read_bandwidth", |v| bandwidth(&v))?,
             expected_writes: section.map("write_bandwidth", |v| bandwidth(&v))?,
             profile: section.map("profile", |v| self.file(&v))?,
@@ -337,24 +336,8 @@ fn media(value: &Value<'_>, directory: &Path) -> Result<Media, InputError> {
     })
 }
 
-fn seconds(value: &Value<'_>) -> Result<Nanos, InputError> {
-    let seconds = value.number()?;
-    if seconds.is_finite() && seconds > 0.0 && seconds <= ABSURD_SECONDS {
-        return Ok(Nanos::from_secs_f64(seconds));
-    }
-    Err(value
-        .refuse(format!("{seconds} s is no time that a job takes"))
-        .help("seconds, more than 0 and at most a year"))
-}
-
 fn bandwidth(value: &Value<'_>) -> Result<BytesPerSec, InputError> {
-    let rate = value.number()?;
-    if rate.is_finite() && (0.0..=ABSURD_BANDWIDTH).contains(&rate) {
-        return Ok(BytesPerSec(rate));
-    }
-    Err(value
-        .refuse(format!("{rate} bytes per second is no memory bandwidth"))
-        .help(format!("bytes per second, from 0 to {ABSURD_BANDWIDTH:e}")))
+    value.checked(options::bandwidth(value.number()?))
 }
 
 /// A limit of bandwidth; 0 is none.

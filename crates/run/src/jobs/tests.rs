@@ -194,6 +194,7 @@ fn absurd_values_are_refused_where_they_stand() {
         ("expected_time_s = inf", "expected_time_s: inf s is no time"),
         ("read_bandwidth = -1", "read_bandwidth: -1 bytes per second is no memory bandwidth"),
         ("write_bandwidth = 1e15", "write_bandwidth: 1000000000000000 bytes per second is no"),
+        ("read_bandwidth = 1e300", "read_bandwidth: 1e300 bytes per second is no memory bandwidth"),
         ("bandwidth_limit = -1", "bandwidth_limit: -1 bytes per second is no memory bandwidth"),
         (
             "bandwidth_limit = 1000",
