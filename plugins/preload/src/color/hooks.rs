@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_int};
 
 use crate::control::{self, Ask};
+use crate::maps;
 use crate::patch::{self, address as address_of, changing, done};
 use crate::sys::{self, Errno, sys};
 use crate::uffd::{self, PAGE};
@@ -55,17 +56,12 @@ extern "C" fn mremap(
     flags: c_int,
     to: usize,
 ) -> usize {
+    let together = flags == FIXED && length == old_length && is_mapped(old);
     // SAFETY: the program's own call.
-    let call =
-        || changing(|| unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) });
-    let mut moved = call();
-    // The kernel moves several mappings together (Linux 6.17) only if none of them is watched.
-    let fixed = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-    if moved == Err(Errno(libc::EFAULT)) && flags == fixed && length == old_length {
-        moved = unwatched(old, old_length.next_multiple_of(PAGE), libc::EFAULT, call);
-        if moved.is_err() {
-            watch(old, old_length);
-        }
+    let mut moved =
+        changing(|| unsafe { sys!(libc::SYS_mremap, old, old_length, length, flags, to) });
+    if moved == Err(Errno(libc::EFAULT)) && together {
+        moved = move_watched(old, old + old_length.next_multiple_of(PAGE), to);
     }
     // A mapping that moves is no longer watched. Asking is harmless even if it is not private
     // memory: only private memory can be watched with this mode and moved into.
@@ -116,6 +112,61 @@ extern "C" fn ioctl(fd: c_int, request: usize, argument: *mut u64) -> c_int {
         Some((start, length)) => unwatched(start, length, libc::EBUSY, call),
         None => call(),
     })
+}
+
+const FIXED: c_int = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+
+/// Moves several mappings whose move has failed. The kernel (Linux 6.17) moves them one by one, and
+/// stops at one that is watched; those before it are at their new addresses by then.
+fn move_watched(old: usize, end: usize, to: usize) -> Result<usize, Errno> {
+    let mut from = rest(old, end);
+    let mut moved = Err(Errno(libc::EFAULT));
+    while from < end {
+        let place = to.wrapping_add(from - old);
+        let call = || {
+            // SAFETY: the program's own call, as far as it has not been carried out.
+            changing(|| unsafe {
+                sys!(libc::SYS_mremap, from, end - from, end - from, FIXED, place)
+            })
+        };
+        moved = unwatched(from, end - from, libc::EFAULT, call);
+        let next = rest(from, end);
+        if moved != Err(Errno(libc::EFAULT)) || next == from {
+            break;
+        }
+        from = next;
+    }
+    match moved {
+        Ok(_) => Ok(to),
+        Err(error) => {
+            for (start, length) in [(to, from - old), (from, end - from)] {
+                if length > 0 {
+                    watch(start, length);
+                }
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Returns the first address from `start` to `end` that is mapped.
+fn rest(start: usize, end: usize) -> usize {
+    let mut first = end;
+    if is_mapped(start) {
+        return start;
+    }
+    maps::for_each(|_, mapping| {
+        if mapping.end > start {
+            first = first.min(mapping.start.max(start));
+        }
+    });
+    first
+}
+
+fn is_mapped(page: usize) -> bool {
+    let mut residency = 0u8;
+    // SAFETY: the kernel writes one byte for one page.
+    unsafe { sys!(libc::SYS_mincore, page, PAGE, &raw mut residency) }.is_ok()
 }
 
 /// Performs a call that the kernel refuses with `refusal` for a range that is watched. Before the

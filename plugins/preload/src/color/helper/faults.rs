@@ -9,7 +9,7 @@ use super::upkeep::sweep;
 use super::{Helper, Start};
 use crate::color::choice::chosen;
 use crate::control::{Ask, Request};
-use crate::maps::Mapping;
+use crate::maps::{self, Mapping};
 use crate::sys;
 use crate::uffd::{MISSING, Message, PAGE};
 
@@ -50,10 +50,21 @@ impl Helper {
                 sweep(start, &mut self.placer, Reason::New, mapping, (from, end));
                 self.upkeep.know(from, end);
             }
-            ask if ask == Ask::Leave as u32 => {
-                let _ = self.placer.uffd.unregister(from, length);
-            }
+            ask if ask == Ask::Leave as u32 => self.leave(from, from + length),
             _ => {}
         }
+    }
+
+    fn leave(&self, from: usize, to: usize) {
+        if self.placer.uffd.unregister(from, to - from).is_ok() {
+            return;
+        }
+        // The kernel refuses that for all of a range in which there is a page of a file.
+        maps::for_each(|_, mapping| {
+            let (start, end) = (mapping.start.max(from), mapping.end.min(to));
+            if start < end && mapping.anonymous {
+                let _ = self.placer.uffd.unregister(start, end - start);
+            }
+        });
     }
 }
