@@ -7,6 +7,8 @@
 //! next one, and an eviction from the last level leaves private copies alone. Lines that are dirty
 //! at the end of the trace stay in the caches. Prefetchers and instruction fetches are not modeled.
 //!
+//! Equal virtual addresses of two processes are different lines.
+//!
 //! ```
 //! use std::io::Cursor;
 //!
@@ -31,7 +33,7 @@ use std::collections::{HashMap, VecDeque};
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
 use memweir_core::{Direction, LINE_BYTES};
-use memweir_trace::{Access, ThreadId, Trace};
+use memweir_trace::{Access, AddressSpace, ThreadId, Trace};
 
 use crate::cache::{Cache, Line, Victim};
 
@@ -39,6 +41,11 @@ use crate::cache::{Cache, Line, Victim};
 const MOST_THREADS: usize = 1024;
 /// Bits of a line's number that an entry of a cache holds.
 const LINE_BITS: u32 = 48;
+const LINES: Line = 1 << LINE_BITS;
+/// Distance between the lines of one process and those of the next, if they have address spaces of
+/// their own: a golden section of all lines, so that processes lie far from each other, however
+/// many there are. It is a multiple of a page.
+const NEXT_PROCESS: Line = 0x9E37_79B9_7F4A_7C15 >> (u64::BITS - LINE_BITS) & !63;
 
 /// A trace with or without caches before it.
 pub struct CachedTrace {
@@ -51,7 +58,8 @@ impl CachedTrace {
     /// them, it stays as it is.
     #[must_use]
     pub fn new(trace: Trace, caches: Option<CacheHierarchy>) -> Self {
-        let caches = caches.map(|geometry| Box::new(Caches::new(geometry)));
+        let addresses = trace.header().addresses;
+        let caches = caches.map(|geometry| Box::new(Caches::new(geometry, addresses)));
         Self { trace, caches }
     }
 
@@ -88,8 +96,11 @@ impl CachedTrace {
 /// The caches of all threads, and the accesses that leave them.
 struct Caches {
     geometry: CacheHierarchy,
+    addresses: AddressSpace,
     numbers: HashMap<ThreadId, usize>,
     cores: Vec<Core>,
+    /// Distance by which the lines of each process are moved.
+    shifts: HashMap<u32, Line>,
     last_level: Cache,
     out: VecDeque<Access>,
 }
@@ -97,6 +108,8 @@ struct Caches {
 /// A thread with its private caches.
 struct Core {
     thread: ThreadId,
+    /// Distance by which the lines of its process are moved.
+    shift: Line,
     first: Cache,
     second: Cache,
     /// Instructions since its last access to memory.
@@ -104,11 +117,13 @@ struct Core {
 }
 
 impl Caches {
-    fn new(geometry: CacheHierarchy) -> Self {
+    fn new(geometry: CacheHierarchy, addresses: AddressSpace) -> Self {
         Self {
             geometry,
+            addresses,
             numbers: HashMap::new(),
             cores: Vec::new(),
+            shifts: HashMap::new(),
             last_level: Cache::new(&geometry.llc),
             out: VecDeque::new(),
         }
@@ -123,15 +138,26 @@ impl Caches {
             return Err(format!("the trace has more than {MOST_THREADS} threads"));
         }
         let (first, second) = (Cache::new(&self.geometry.l1d), Cache::new(&self.geometry.l2));
-        self.cores.push(Core { thread, first, second, gap: 0 });
+        let shift = self.shift(thread.process);
+        self.cores.push(Core { thread, shift, first, second, gap: 0 });
         self.numbers.insert(thread, number);
         Ok(number)
+    }
+
+    /// Returns the distance by which the lines of a process are moved, the first one's by nothing.
+    fn shift(&mut self, process: u32) -> Line {
+        let next = match self.addresses {
+            AddressSpace::Virtual => (self.shifts.len() as u64).wrapping_mul(NEXT_PROCESS) % LINES,
+            AddressSpace::Physical | AddressSpace::Unknown => 0,
+        };
+        *self.shifts.entry(process).or_insert(next)
     }
 
     fn take(&mut self, access: &Access) -> Result<(), String> {
         let line = packed(access.address)
             .ok_or_else(|| format!("{:#x} is no address of a processor", access.address))?;
         let number = self.core(access.thread)?;
+        let line = (line + self.cores[number].shift) % LINES;
         let written = access.direction == Direction::Write;
         let owner = number as u16;
         let core = &mut self.cores[number];
@@ -143,7 +169,12 @@ impl Caches {
         if !in_second && !self.last_level.touch(line, false) {
             let (gap, thread) = (std::mem::take(&mut core.gap), core.thread);
             let direction = Direction::Read;
-            self.out.push_back(Access { address: unpacked(line), gap, thread, direction });
+            self.out.push_back(Access {
+                address: access.address / LINE_BYTES * LINE_BYTES,
+                gap,
+                thread,
+                direction,
+            });
             let victim = self.last_level.insert(line, owner, false);
             self.leave(victim, owner);
         }
@@ -172,15 +203,14 @@ impl Caches {
     }
 
     /// Writes a dirty victim of the last level back to memory, on behalf of the core that has
-    /// evicted it.
+    /// evicted it. A line of another address space is written by the core that brought it in.
     fn leave(&mut self, victim: Option<Victim>, by: u16) {
-        let Some(Victim { line, dirty: true, .. }) = victim else { return };
-        self.out.push_back(Access {
-            address: unpacked(line),
-            gap: 0,
-            thread: self.cores[usize::from(by)].thread,
-            direction: Direction::Write,
-        });
+        let Some(Victim { line, owner, dirty: true }) = victim else { return };
+        let [by, owner] = [by, owner].map(|core| &self.cores[usize::from(core)]);
+        let thread = if by.shift == owner.shift { by.thread } else { owner.thread };
+        let line = line.wrapping_sub(owner.shift) % LINES;
+        let (address, direction) = (unpacked(line), Direction::Write);
+        self.out.push_back(Access { address, gap: 0, thread, direction });
     }
 }
 

@@ -2,7 +2,7 @@ use std::io::Cursor;
 
 use memweir_core::Bytes;
 use memweir_core::cache::CacheGeometry;
-use memweir_trace::{Format, Header, Side, Writer};
+use memweir_trace::{AddressSpace, Format, Header, Side, Writer};
 use proptest::prelude::*;
 
 use super::*;
@@ -15,7 +15,11 @@ fn access(thread: u32, gap: u64, address: u64, direction: Direction) -> Access {
 }
 
 fn trace(accesses: &[Access]) -> Trace {
-    let header = Header { side: Side::Core, ..Header::default() };
+    trace_of(AddressSpace::Physical, accesses)
+}
+
+fn trace_of(addresses: AddressSpace, accesses: &[Access]) -> Trace {
+    let header = Header { side: Side::Core, addresses, ..Header::default() };
     let mut writer = Writer::start(Vec::new(), Format::Memweir, &header).unwrap();
     accesses.iter().for_each(|access| writer.push(access).unwrap());
     Trace::read("t", Box::new(Cursor::new(writer.finish().unwrap().0)), None).unwrap()
@@ -28,7 +32,11 @@ fn caches(first: u32, second: u32, last: u32) -> CacheHierarchy {
 }
 
 fn behind(accesses: &[Access], caches: CacheHierarchy) -> Vec<Access> {
-    let mut behind = CachedTrace::new(trace(accesses), Some(caches));
+    all_of(trace(accesses), caches)
+}
+
+fn all_of(trace: Trace, caches: CacheHierarchy) -> Vec<Access> {
+    let mut behind = CachedTrace::new(trace, Some(caches));
     std::iter::from_fn(|| behind.next_access().unwrap()).collect()
 }
 
@@ -75,6 +83,46 @@ fn threads_share_the_last_level_alone() {
     ];
     let wanted = [access(1, 1, 0x40, R), access(2, 4, 0x80, R), access(1, 10, 0xc0, R)];
     assert_eq!(behind(&accesses, caches(1, 1, 8)), wanted);
+}
+
+#[test]
+fn equal_virtual_addresses_of_two_processes_are_two_lines() {
+    let of = |process: u32, address, direction| Access {
+        thread: ThreadId { process, thread: 0 },
+        ..access(0, 1, address, direction)
+    };
+    let kernel = 0xffff_ffff_8100_0000;
+    let accesses = [
+        of(7, 0x40, W),
+        of(9, 0x40, R),
+        of(9, kernel, W),
+        of(7, 0x80, R),
+        of(9, 0xc0, R),
+        of(7, 0x100, R),
+        of(9, 0x140, R),
+        of(7, 0x180, R),
+    ];
+    let found = all_of(trace_of(AddressSpace::Virtual, &accesses), caches(1, 1, 1));
+    let read = |process, address| of(process, address, R);
+    let written_back = |process, address| Access { gap: 0, ..of(process, address, W) };
+    // The third new line after a store pushes its line into the last level, and the next miss of
+    // the other process evicts it there.
+    let wanted = [
+        read(7, 0x40),
+        read(9, 0x40),
+        read(9, kernel),
+        read(7, 0x80),
+        read(9, 0xc0),
+        read(7, 0x100),
+        read(9, 0x140),
+        written_back(7, 0x40),
+        read(7, 0x180),
+        written_back(9, kernel),
+    ];
+    assert_eq!(found, wanted);
+    // Physical addresses are the same lines whoever uses them.
+    let found = all_of(trace_of(AddressSpace::Physical, &accesses[..2]), caches(1, 1, 2));
+    assert_eq!(found, [of(7, 0x40, R)]);
 }
 
 #[test]
