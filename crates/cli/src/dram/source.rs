@@ -105,7 +105,7 @@ impl Requests {
         }
         let Requester { source, shift } = match self.last {
             Some((thread, requester)) if thread == access.thread => requester,
-            _ => self.requester(access.thread),
+            _ => self.requester(access.thread)?,
         };
         let mut address = access.address;
         if shift > 0 || !self.space.holds(address) {
@@ -118,15 +118,26 @@ impl Requests {
         Ok(Some(Offer { address, direction, source, due: Cycles::ZERO }))
     }
 
-    fn requester(&mut self, thread: ThreadId) -> Requester {
-        let source = Source(self.requesters.len() as u16);
+    fn requester(&mut self, thread: ThreadId) -> Result<Requester, InputError> {
+        let known = self.requesters.get(&thread).copied();
+        let requester = known.map_or_else(|| self.add(thread), Ok)?;
+        self.last = Some((thread, requester));
+        Ok(requester)
+    }
+
+    /// Adds a thread that has made no request before.
+    fn add(&mut self, thread: ThreadId) -> Result<Requester, InputError> {
+        let source = u16::try_from(self.requesters.len()).map_err(|_| {
+            let most = u32::from(u16::MAX) + 1;
+            self.trace.trace().refuse(format!("the trace has more than {most} threads"))
+        })?;
         let is_moved = self.beyond == Beyond::Wrap
             && self.trace.trace().header().addresses == AddressSpace::Virtual;
         let next = if is_moved { self.space.shift(self.shifts.len()) } else { 0 };
         let shift = *self.shifts.entry(thread.process).or_insert(next);
-        let requester = *self.requesters.entry(thread).or_insert(Requester { source, shift });
-        self.last = Some((thread, requester));
-        requester
+        let requester = Requester { source: Source(source), shift };
+        self.requesters.insert(thread, requester);
+        Ok(requester)
     }
 
     fn outside(&self, address: u64) -> InputError {
@@ -201,6 +212,12 @@ mod tests {
 
     /// Where a memory of 8 GiB is asked for these addresses of these processes.
     fn asked(addresses: AddressSpace, accesses: &[(u32, u64)]) -> Vec<(u64, u16)> {
+        let mut requests = requests(addresses, accesses);
+        let offers = std::iter::from_fn(|| requests.next_offer().unwrap());
+        offers.map(|offer| (offer.address.0, offer.source.0)).collect()
+    }
+
+    fn requests(addresses: AddressSpace, accesses: &[(u32, u64)]) -> Requests {
         let header = Header { addresses, ..Header::default() };
         let mut writer = Writer::start(Vec::new(), Format::Memweir, &header).unwrap();
         for (process, address) in accesses.iter().copied() {
@@ -212,9 +229,18 @@ mod tests {
         let trace = Trace::read("trace", Box::new(Cursor::new(bytes)), None).unwrap();
         let config = MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap());
         let space = Space::of(&[(PhysAddr(0), config)]);
-        let mut requests = Requests::new(CachedTrace::new(trace, None), space, Beyond::Wrap);
-        let offers = std::iter::from_fn(|| requests.next_offer().unwrap());
-        offers.map(|offer| (offer.address.0, offer.source.0)).collect()
+        Requests::new(CachedTrace::new(trace, None), space, Beyond::Wrap)
+    }
+
+    #[test]
+    fn more_threads_than_there_are_numbers_are_refused() {
+        let accesses: Vec<_> = (0..=1 << 16).map(|process| (process, 0)).collect();
+        let mut requests = requests(AddressSpace::Physical, &accesses);
+        for number in 0..=u16::MAX {
+            assert_eq!(requests.next_offer().unwrap().map(|offer| offer.source.0), Some(number));
+        }
+        let refusal = requests.next_offer().map(|_| ()).unwrap_err().to_string();
+        assert_eq!(refusal, "trace: access 65537: the trace has more than 65536 threads");
     }
 
     #[test]
