@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use clap::builder::{PathBufValueParser, PossibleValue, TypedValueParser};
 use jiff::SignedDuration;
-use memweir_core::cache::{CacheGeometry, MAX_SIZE};
+use memweir_core::cache::{CacheGeometry, MAX_SIZE, MAX_WAYS};
 use memweir_core::names::{Named, by_ending};
 use memweir_core::{Bytes, BytesPerSec, Nanos, PhysAddr};
 use memweir_linux::meter::{MeterChoice, MeterKind};
@@ -17,6 +17,7 @@ use memweir_policy::PredictorKind;
 use memweir_run::options::{self, Cores, Refusal, policy_names};
 
 use crate::output::is_stdout;
+use crate::render::text::counted;
 use crate::shared::names::predictor_name;
 
 /// Cores that this process may use, within a CPU quota.
@@ -115,13 +116,29 @@ pub(crate) fn limit(text: &str) -> Result<(String, Option<BytesPerSec>), String>
 pub(crate) fn cache(text: &str) -> Result<CacheGeometry, String> {
     let refuse = || format!("`{text}` is no cache: write its size and ways, as `8M:16`");
     let (bytes, ways) = text.split_once(':').ok_or_else(refuse)?;
-    let ways: u32 = ways.parse().ok().filter(|ways| (1..=64).contains(ways)).ok_or_else(refuse)?;
+    let ways: u32 =
+        ways.parse().ok().filter(|ways| (1..=MAX_WAYS).contains(ways)).ok_or_else(refuse)?;
     let geometry = CacheGeometry::new(size(bytes)?, ways);
     match geometry.sets() {
         0 => Err(format!("{bytes} is less than one set of {ways} ways")),
         _ if geometry.size > MAX_SIZE => Err(format!("{bytes} is more than {MAX_SIZE}")),
-        _ => Ok(geometry),
+        _ if divides(&geometry) => Ok(geometry),
+        _ => {
+            let others = (1..=MAX_WAYS).map(|ways| CacheGeometry { ways, ..geometry });
+            let nearest = others.filter(divides).min_by_key(|other| other.ways.abs_diff(ways));
+            let valid = match nearest {
+                Some(other) => format!("the nearest valid choice is `{bytes}:{}`", other.ways),
+                None => "write a multiple of 64 bytes".to_owned(),
+            };
+            let ways = counted(ways.into(), "way");
+            Err(format!("{bytes} does not consist of sets of {ways}: {valid}"))
+        }
     }
+}
+
+/// Returns true if a cache consists of whole sets.
+fn divides(cache: &CacheGeometry) -> bool {
+    cache.size.0.is_multiple_of(u64::from(cache.ways) * u64::from(cache.line))
 }
 
 /// A seed of random numbers.
@@ -304,6 +321,21 @@ mod tests {
         assert_eq!(bandwidth("800M"), Ok(BytesPerSec(800e6)));
         for wrong in ["", "0", "-1GB/s", "fast", "101TB/s"] {
             assert!(bandwidth(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_cache_has_whole_sets() {
+        assert_eq!(cache("8M:16"), Ok(CacheGeometry::new(Bytes(8 << 20), 16)));
+        assert_eq!(cache("33M:11").map(|cache| cache.sets()), Ok(49_152));
+        for (wrong, valid) in [
+            ("8M:17", "the nearest valid choice is `8M:16`"),
+            ("8M:30", "the nearest valid choice is `8M:32`"),
+            ("8000001:16", "write a multiple of 64 bytes"),
+            ("512:16", "less than one set of 16 ways"),
+            ("8M:65", "as `8M:16`"),
+        ] {
+            assert!(cache(wrong).unwrap_err().contains(valid), "{wrong}");
         }
     }
 
