@@ -16,7 +16,8 @@ use crate::shared::map;
 /// Options of `memweir map show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A map file, as `memweir map detect` and `memweir map import` write it
+    /// A map file, as `memweir map detect` and `memweir map import` write it, or an entry of a JSON
+    /// collection: `FILE#ID`
     #[arg(value_name = "FILE")]
     map: PathBuf,
     /// A last-level cache of so many bytes and ways, to compare its colors with those of the banks

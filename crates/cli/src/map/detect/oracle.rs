@@ -3,15 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use memweir_core::address_map::AddressMap;
-use memweir_core::input::InputError;
 use memweir_map::live::Live;
 use memweir_map::oracle::LatencyOracle;
-use memweir_map::published;
 use memweir_map::synthetic::{Noise, Synthetic};
-use memweir_run::files;
 
 use crate::failure::Failure;
+use crate::shared::map;
 
 /// A machine to measure.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +25,10 @@ impl FromStr for Source {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("map:") {
             Some("") => Err("name a file: `map:FILE` or `map:FILE#ID`".to_owned()),
-            // A file may have a # in its name.
-            Some(file) if Path::new(file).exists() => Ok(Self::Map(file.into(), None)),
-            Some(file) => Ok(match file.rsplit_once('#') {
-                Some((file, id)) => Self::Map(file.into(), Some(id.to_owned())),
-                None => Self::Map(file.into(), None),
-            }),
+            Some(file) => {
+                let (file, id) = map::file_and_id(Path::new(file));
+                Ok(Self::Map(file, id))
+            }
             None if text == "live" => Ok(Self::Live),
             None => Err("write `live`, `map:FILE` or `map:FILE#ID`".to_owned()),
         }
@@ -70,24 +65,9 @@ impl Source {
                 Err(error) => Err(error.to_string()),
             }),
             Self::Map(file, id) => {
-                let map = read(file, id.as_deref())?;
+                let map = map::read_entry(file, id.as_deref())?;
                 Ok(Ok(Box::new(Synthetic::new(&map, noise, seed))))
             }
         }
     }
-}
-
-fn read(file: &Path, id: Option<&str>) -> Result<AddressMap, InputError> {
-    let name = file.display().to_string();
-    let text = files::text(file)?;
-    if text.trim_start().starts_with('{') {
-        let entries = published::parse(&name, &text)?;
-        let chosen = published::choose(entries, id).map_err(|refusal| refusal.written_in(&name))?;
-        return Ok(chosen.map);
-    }
-    if let Some(id) = id {
-        return Err(InputError::new(name, format!("a map file has no entry `{id}`"))
-            .help("leave out #ID: only JSON collections have entries"));
-    }
-    AddressMap::parse(&name, &text)
 }
