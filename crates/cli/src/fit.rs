@@ -21,7 +21,7 @@ use crate::output;
 use crate::render::progress::Counter;
 use crate::render::text::{Table, known, rate, seconds};
 use crate::shared::batch_args::JobSource;
-use crate::value::available_cores;
+use crate::value::{allowed_cores, available_cores};
 
 const USAGE: &str = "memweir fit [OPTIONS] -- CMD [ARGS] ::: CMD [ARGS] ...
        memweir fit [OPTIONS] JOBS.toml";
@@ -102,6 +102,10 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let (kinds, points) = match args.measure {
         true => {
             find_programs(&batch)?;
+            let allowed = allowed_cores();
+            if cores > allowed {
+                tell!("--cores is {cores}, but there are {allowed}: copies beyond that share them");
+            }
             measured(&batch, cores)?
         }
         false => {

@@ -85,6 +85,9 @@ fn copies_are_measured_without_profile_and_calibration() {
     let report = json(world.memweir().args(arguments).args(unlike), 0);
     // Three long sleeps get done about as often as a short one.
     assert_eq!(report["curve"][2]["copies"], serde_json::json!([3, 1]), "{report}");
+    let many = ["fit", "--measure", "--cores", "4096", "--", "false"];
+    let message = refusal(world.memweir().args(many), 3);
+    assert!(message.contains("--cores is 4096, but there are"), "{message}");
     let failed = ["fit", "--measure", "--", "false"];
     let message = refusal(world.memweir().args(failed), 3);
     assert!(message.contains("a copy of false failed: exit code 1"), "{message}");
