@@ -147,7 +147,8 @@ fn store(path: Option<&Path>) -> Probe {
     }
     match Store::read(Some(&path)).and_then(|store| store.list()) {
         Ok(entries) => {
-            Probe::available(format!("{} programs in {}", entries.len(), path.display()))
+            let programs = if entries.len() == 1 { "program" } else { "programs" };
+            Probe::available(format!("{} {programs} in {}", entries.len(), path.display()))
         }
         Err(error) => Probe::missing(error.to_string()),
     }

@@ -127,6 +127,7 @@ fn render(map: &str, supply: &Supply, jobs: &[Planned<'_>]) -> String {
         .right("banks demanded", |job| job.demanded_banks)
         .right("banks", |job| job.banks)
         .left("in the jobs file", |job| format!("colors = \"{}\"", job.colors));
-    let (colors, banks) = (supply.colors(), counted(supply.banks_per_color().into(), "bank"));
-    format!("{map}: {colors} colors of {banks} each\n\n{table}\n")
+    let colors = counted(supply.colors().into(), "color");
+    let banks = counted(supply.banks_per_color().into(), "bank");
+    format!("{map}: {colors} of {banks} each\n\n{table}\n")
 }

@@ -14,7 +14,7 @@ use super::source::{LOOK_EVERY, Progress};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::output;
-use crate::render::text::count;
+use crate::render::text::{count, counted};
 use crate::value::parsed;
 
 /// Options of `memweir dram convert`.
@@ -98,8 +98,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let totals = copy(args, &mut trace, format, replacement.file())?;
     replacement.commit().map_err(fail)?;
     output::print(&format!(
-        "{} accesses, {} of them writes, as {}{}\n",
-        count(totals.accesses()),
+        "{}, {} of them writes, as {}{}\n",
+        counted(totals.accesses(), "access"),
         count(totals.writes),
         format.name(),
         trace

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use memweir_core::{Bytes, Joules};
 use memweir_study::swap::report::{PagePoint, PageReport, SwapResult};
 
-use super::text::{Table, count, known, percent};
+use super::text::{Table, count, counted, known, percent};
 
 /// The whole report.
 pub(crate) fn report(report: &PageReport) -> String {
@@ -16,9 +16,10 @@ pub(crate) fn report(report: &PageReport) -> String {
 }
 
 fn one(point: &PagePoint) -> String {
+    let run = if point.apps.len() == 1 { "runs" } else { "take turns" };
     let mut text = format!(
-        "{} applications of {} in all take turns, {} of DRAM, {} of swap, {:.0} s, victims by `{}`\n\n",
-        point.apps.len(),
+        "{} of {} in all {run}, {} of DRAM, {} of swap, {:.0} s, victims by `{}`\n\n",
+        counted(point.apps.len() as u64, "application"),
         point.footprint,
         point.dram,
         point.swap,

@@ -10,7 +10,7 @@ use memweir_run::store::{InputState, MediumLines, ProgramState, StoredProfile};
 
 use super::bars::sparkline;
 use super::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
-use super::text::{Table, count, percent, properties, rate, seconds};
+use super::text::{Table, count, counted, percent, properties, rate, seconds};
 
 /// Width of the sparkline in cells.
 const SPARKLINE_CELLS: usize = 72;
@@ -150,8 +150,8 @@ pub(crate) fn shape(profile: &Profile) -> String {
         ("CPU time", seconds(profile.cpu_time.as_secs_f64())),
         ("wall time", seconds(profile.wall_time.as_secs_f64())),
         ("instructions", count(total.instructions)),
-        ("memory reads", format!("{} lines of 64 bytes", count(total.reads.0))),
-        ("memory writes", format!("{} lines of 64 bytes", count(total.writes.0))),
+        ("memory reads", format!("{} of 64 bytes", counted(total.reads.0, "line"))),
+        ("memory writes", format!("{} of 64 bytes", counted(total.writes.0, "line"))),
         ("bandwidth, mean", rate(profile.mean_bandwidth().0)),
         (
             "bandwidth, peak",

@@ -96,10 +96,10 @@ fn sweep(points: &[Point], overall: &[Overall]) -> String {
     for policy in overall {
         let _ = write!(
             text,
-            "{}: gain {} mean of {} points, {} best ({}), {} worst ({})",
+            "{}: gain {} mean of {}, {} best ({}), {} worst ({})",
             policy.policy,
             signed(policy.mean),
-            policy.points,
+            counted(policy.points as u64, "point"),
             signed(policy.best),
             at(&policy.best_at),
             signed(policy.worst),

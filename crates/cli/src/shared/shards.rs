@@ -166,9 +166,9 @@ impl Shards {
         let ran = ran?;
         let summary = summary(&shard, &ran, kept, &partition);
         if stop.is_requested() {
-            let left = missing.len() - ran.simulated - ran.adopted;
+            let left = counted((missing.len() - ran.simulated - ran.adopted) as u64, "point");
             return Err(Failure::Interrupted(format!(
-                "interrupted with {left} points to go; `--resume` runs them\n{summary}"
+                "interrupted with {left} to go; `--resume` runs the rest\n{summary}"
             )));
         }
         output::print(&format!("{summary}\n"))?;

@@ -113,7 +113,7 @@ fn because(cause: Cause, report: &Report) -> String {
             Bytes(counted("unseen_bytes"))
         ),
         Cause::PinnedPages => {
-            format!("{} times a page was locked or pinned", count(counted("skipped")))
+            format!("{} a page was locked or pinned", text::counted(counted("skipped"), "time"))
         }
         Cause::ForkedChildren => format!(
             "eviction waited for {}, {} in all",

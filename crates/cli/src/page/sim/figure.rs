@@ -5,6 +5,7 @@ use memweir_study::swap::report::{PagePoint, PageReport, Session, SwapResult};
 use memweir_study::sweep::Grid;
 
 use crate::render::plot::sweep::{self, Line};
+use crate::render::text::counted;
 
 /// Quantities that the lines of a sweep show.
 const QUANTITIES: [&str; 4] =
@@ -55,8 +56,8 @@ fn bars(scenario: &str, point: &PagePoint) -> Figure {
     Figure {
         title: format!("{scenario} on each swap area"),
         subtitle: format!(
-            "{} applications of {} in all, {} of DRAM, {} of swap, victims by {}",
-            point.apps.len(),
+            "{} of {} in all, {} of DRAM, {} of swap, victims by {}",
+            counted(point.apps.len() as u64, "application"),
             point.footprint,
             point.dram,
             point.swap,

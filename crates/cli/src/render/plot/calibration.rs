@@ -4,6 +4,7 @@
 use memweir_core::BytesPerSec;
 use memweir_run::platform::{Platform, Target};
 
+use super::super::text::counted;
 use super::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
 
 /// Points of a drawn polynomial.
@@ -18,8 +19,8 @@ pub(crate) fn figure(platform: &Platform) -> Figure {
     Figure {
         title: format!("Memory bus of {}", machine.cpu),
         subtitle: format!(
-            "{} cores{virtual_machine}, {}",
-            machine.cores,
+            "{}{virtual_machine}, {}",
+            counted(machine.cores.into(), "core"),
             platform.date.strftime("%F")
         ),
         panels: charts.map(Panel::Chart).collect(),
