@@ -131,27 +131,35 @@ fn natively(
     Ok((run, not_written(given, |path| place.inside(view.as_ref(), path))))
 }
 
+/// Returns an option that the software meter alone can follow, if one is set, and what the other
+/// meters lack for it.
+fn needs_software(options: &ProfileOptions) -> Option<(&'static str, &'static str)> {
+    let needs = [
+        (options.addresses.is_some(), "--addresses", "knows no addresses"),
+        (options.sampling != Sampling::All, "--sample", "counts all of a program"),
+        (options.caches.is_some(), "--caches", "counts at the caches of this machine"),
+    ];
+    needs.into_iter().find(|(is_set, ..)| *is_set).map(|(_, option, lack)| (option, lack))
+}
+
 /// Chooses the native meter; `None` for the software meter.
 fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, ProfileError> {
-    if options.addresses.is_some() {
-        return match options.meter {
-            None | Some(MeterKind::Software) => Ok(None),
-            Some(kind) => Err(InputError::new("profile", format!("{kind} knows no addresses"))
-                .key("meter")
-                .help("`--addresses` needs the software meter")
-                .into()),
-        };
-    }
-    let choice = match options.meter {
-        Some(MeterKind::Software) => return Ok(None),
-        Some(MeterKind::Declared) => {
+    let choice = match (options.meter, needs_software(options)) {
+        (Some(MeterKind::Software), _) | (None, Some(_)) => return Ok(None),
+        (Some(MeterKind::Declared), _) => {
             return Err(InputError::new("profile", "`declared` counts nothing")
                 .key("meter")
                 .help("perf, resctrl or software")
                 .into());
         }
-        Some(kind) => MeterChoice::Only(kind),
-        None => MeterChoice::Auto,
+        (Some(kind), Some((option, lack))) => {
+            return Err(InputError::new("profile", format!("{kind} {lack}"))
+                .key("meter")
+                .help(format!("`{option}` needs the software meter"))
+                .into());
+        }
+        (Some(kind), None) => MeterChoice::Only(kind),
+        (None, None) => MeterChoice::Auto,
     };
     let native_options = NativeOptions {
         event_file: options.perf_events.clone(),

@@ -30,6 +30,11 @@ fn options() -> ProfileOptions {
     }
 }
 
+/// Options without those that the software meter alone can follow.
+fn native() -> ProfileOptions {
+    ProfileOptions { caches: None, ..options() }
+}
+
 fn program(path: &str, arguments: &[&str], directory: &Path) -> Invocation {
     Invocation {
         program: PathBuf::from(path),
@@ -214,7 +219,7 @@ fn a_native_meter_samples_the_running_program() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../linux/tests/data/software-events.toml");
     let dir = tempfile::tempdir().unwrap();
     let native =
-        ProfileOptions { meter: Some(MeterKind::Perf), perf_events: Some(events), ..options() };
+        ProfileOptions { meter: Some(MeterKind::Perf), perf_events: Some(events), ..native() };
     // Every page of the buffer is a fault, which the file of test events counts as reads.
     let dd = program("/bin/dd", &["if=/dev/zero", "of=/dev/null", "bs=64M", "count=4"], dir.path());
     let report = match profile(&dd, &native, &signals(), &mut |_| ()) {
@@ -244,10 +249,17 @@ fn wrong_requests_are_refused_before_anything_runs() {
     assert!(refuse(&short).contains("a millisecond or more"));
     let full = ProfileOptions { check: Check::FullRun, ..options() };
     assert!(refuse(&full).contains("check: a full profile has nothing to be held against"));
+    for meter in [MeterKind::Perf, MeterKind::Resctrl].map(Some) {
+        let sampling = Sampling::Share(0.1);
+        let full = "counts all of a program\n  help: `--sample` needs the software meter";
+        assert!(refuse(&ProfileOptions { meter, sampling, ..native() }).ends_with(full));
+        let caches = "at the caches of this machine\n  help: `--caches` needs the software meter";
+        assert!(refuse(&ProfileOptions { meter, ..options() }).ends_with(caches));
+    }
     let missing = ProfileOptions {
         meter: None,
         perf_events: Some("/nonexistent/events.toml".into()),
-        ..options()
+        ..native()
     };
     assert!(refuse(&missing).contains("/nonexistent/events.toml"));
     let no_plugin = ProfileOptions {
