@@ -258,8 +258,9 @@ impl Replaced {
             let Some(value) = values.remove(name_of(number).as_str()) else { continue };
             let span = value.span();
             let mut root = Spanned::new(span.clone(), DeValue::Table(std::mem::take(&mut table)));
-            put(&mut root, &replacement.path.0, value, 0).map_err(|(depth, reason)| {
-                origin.refuse(&span, &written(&replacement.path.0[..depth]), reason)
+            put(&mut root, &replacement.path.0, value, 0).map_err(|(depth, refusal)| {
+                let place = written(&replacement.path.0[..depth]);
+                refusal.placed(|reason| origin.refuse(&span, &place, reason))
             })?;
             if let DeValue::Table(changed) = root.into_inner() {
                 table = changed;
@@ -295,15 +296,15 @@ fn name_of(number: usize) -> String {
     format!("v{number}")
 }
 
-/// Puts `value` at `path` below `into`, creating tables on the way; an error has the depth of the
-/// failing step and the reason.
+/// Puts `value` at `path`, whose first `depth` steps lead to `into`, creating tables on the way; an
+/// error has the depth of the failing step and the refusal.
 fn put<'a>(
     into: &mut Spanned<DeValue<'a>>,
     path: &'a [Step],
     value: Spanned<DeValue<'a>>,
     depth: usize,
-) -> Result<(), (usize, String)> {
-    let Some((step, rest)) = path.split_first() else {
+) -> Result<(), (usize, Refusal)> {
+    let Some(step) = path.get(depth) else {
         *into = value;
         return Ok(());
     };
@@ -316,29 +317,48 @@ fn put<'a>(
                 table.insert(Spanned::new(span, Cow::Borrowed(key.as_str())), empty);
             }
             match table.get_mut(key.as_str()) {
-                Some(inner) => put(inner, rest, value, depth + 1),
+                Some(inner) => put(inner, path, value, depth + 1),
                 None => Ok(()),
             }
         }
         (Step::Index(index), DeValue::Array(array)) => {
             let count = array.len();
             match array.get_mut(*index) {
-                Some(element) => put(element, rest, value, depth + 1),
+                Some(element) => put(element, path, value, depth + 1),
                 None => {
                     let elements = if count == 1 { "element" } else { "elements" };
                     let reason =
                         format!("has {count} {elements}, counted from 0; none is [{index}]");
-                    Err((depth, reason))
+                    Err((depth, in_array(reason, path, depth, count)))
                 }
             }
         }
-        (Step::Key(key), _) => {
-            Err((depth, format!("is {kind} in the file and has no key `{key}`")))
+        (Step::Key(key), other) => {
+            let reason = format!("is {kind} in the file and has no key `{key}`");
+            let refusal = match other {
+                DeValue::Array(array) => in_array(reason, path, depth, array.len()),
+                _ => Refusal::plain(reason),
+            };
+            Err((depth, refusal))
         }
         (Step::Index(index), _) => {
-            Err((depth, format!("is {kind} in the file and has no element [{index}]")))
+            let reason = format!("is {kind} in the file and has no element [{index}]");
+            Err((depth, Refusal::plain(reason)))
         }
     }
+}
+
+/// Returns the refusal of a path whose first `depth` steps lead to an array of so many elements. It
+/// suggests the nearest path into one of them.
+fn in_array(reason: String, path: &[Step], depth: usize, elements: usize) -> Refusal {
+    let Some(last) = elements.checked_sub(1) else { return Refusal::plain(reason) };
+    // `tasks.0.work_s` means `tasks[0].work_s`, and `tasks.work_s` is that of any element.
+    let (wanted, behind) = match &path[depth] {
+        Step::Index(index) => (*index, depth + 1),
+        Step::Key(key) => key.parse().map_or((0, depth), |index| (index, depth + 1)),
+    };
+    let steps = [&path[..depth], &[Step::Index(wanted.min(last))], &path[behind..]].concat();
+    Refusal::new(reason, format!("the nearest key is `{}`", written(&steps)))
 }
 
 #[cfg(test)]

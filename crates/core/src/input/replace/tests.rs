@@ -143,7 +143,21 @@ fn what_is_left_below_a_key_goes_to_another_file() {
 fn places_that_cannot_be_are_refused() {
     for (path, said) in [
         ("seed.x", "seed: is an integer in the file and has no key `x`"),
-        ("tasks[1].work", "tasks: has 1 element, counted from 0; none is [1]"),
+        (
+            "tasks[1].work",
+            "tasks: has 1 element, counted from 0; none is [1]\n  help: the nearest key is \
+             `tasks[0].work`",
+        ),
+        (
+            "tasks.0.work",
+            "tasks: is an array in the file and has no key `0`\n  help: the nearest key is \
+             `tasks[0].work`",
+        ),
+        (
+            "tasks.work",
+            "tasks: is an array in the file and has no key `work`\n  help: the nearest key is \
+             `tasks[0].work`",
+        ),
         ("machine[0]", "machine: is a table in the file and has no element [0]"),
     ] {
         let refused = replaced(&[(path, "1")]).parse().expect_err("refused").to_string();
