@@ -188,6 +188,16 @@ def test_tasks_have_several_points(scenario: dict[str, Any], tmp_path: Path) -> 
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("executor", [3, 0, "threads", ThreadPoolExecutor])
+def test_what_is_no_executor_is_refused_before_anything_is_kept(
+    scenario: dict[str, Any], tmp_path: Path, executor: Any
+) -> None:
+    out = tmp_path / "points"
+    with pytest.raises(memweir.InputError, match="executor: .* is no executor"):
+        memweir.sweep(scenario, GRID, executor=executor, out=out)
+    assert not out.exists()
+
+
 def test_command_and_package_share_a_directory(
     scenario: dict[str, Any], tmp_path: Path, counted: list[int]
 ) -> None:

@@ -129,6 +129,10 @@ def _swept(
     progress: Progress,
 ) -> list[dict[str, Any]]:
     """Runs the points of a sweep and returns them as its report has them."""
+    submits = callable(getattr(executor, "submit", None)) and not isinstance(executor, type)
+    if executor is not None and not submits:
+        help = "a `ProcessPoolExecutor`, a `Client` of Dask, or another object with `submit`"
+        raise InputError("arguments", f"{executor!r} is no executor", key="executor", help=help)
     if points_per_task is not None and points_per_task < 1:
         help = "at least 1"
         raise InputError("arguments", "a task has a point", key="points_per_task", help=help)
@@ -189,7 +193,7 @@ def _run(
     work: _Work, tasks: list[list[int]], executor: Executor | Submits | None
 ) -> Iterator[tuple[list[int], list[str]]]:
     """Yields the points of each task as it ends, with their reports if they are not in files."""
-    pool = executor or ThreadPoolExecutor(os.cpu_count())
+    pool = ThreadPoolExecutor(os.cpu_count()) if executor is None else executor
     running: dict[Any, list[int]] = {}
     try:
         for task in tasks:
