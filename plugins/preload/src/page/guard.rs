@@ -12,8 +12,9 @@
 //!
 //! Memory that a program drops by a system call of its own would keep its evicted content. The
 //! runtime of Go, which maps memory by libc if it is linked with cgo, does that, and knows kernels
-//! without `madvise` (`ENOSYS`). The library's own calls have a mark in an argument that the kernel
-//! does not read.
+//! without `madvise` (`ENOSYS`). Pages that are guarded by such a call would have that content
+//! again when the guard is removed; it fails as before Linux 6.13 (`EINVAL`). The library's own
+//! calls have a mark in an argument that the kernel does not read.
 //!
 //! A seccomp filter sees the calls whichever way they are made. Devices that hold memory by calls
 //! of their own (RDMA, VFIO), and files that an io_uring opens, are not seen.
@@ -52,50 +53,53 @@ const fn argument(number: u32) -> libc::sock_filter {
     step(LOAD_WORD, 0, 0, ARGUMENTS + 8 * number)
 }
 
-const PROGRAM: [libc::sock_filter; 42] = [
+const PROGRAM: [libc::sock_filter; 45] = [
     step(LOAD_WORD, 0, 0, ARCHITECTURE),
-    step(JUMP_EQUAL, 0, 37, X86_64),
+    step(JUMP_EQUAL, 0, 40, X86_64),
     step(LOAD_WORD, 0, 0, NUMBER),
     step(JUMP_EQUAL, 7, 0, libc::SYS_io_uring_register as u32),
     step(JUMP_EQUAL, 15, 0, libc::SYS_openat as u32),
     step(JUMP_EQUAL, 16, 0, libc::SYS_open as u32),
     step(JUMP_EQUAL, 19, 0, libc::SYS_fcntl as u32),
-    step(JUMP_EQUAL, 33, 0, libc::SYS_openat2 as u32),
+    step(JUMP_EQUAL, 36, 0, libc::SYS_openat2 as u32),
     step(JUMP_EQUAL, 23, 0, libc::SYS_madvise as u32),
     step(JUMP_EQUAL, 20, 0, libc::SYS_process_madvise as u32),
     step(RETURN, 0, 0, ALLOW),
     // io_uring_register: the operation is the second argument.
     argument(1),
     step(AND, 0, 0, !BY_NUMBER),
-    step(JUMP_EQUAL, 26, 0, HOLDING[0]),
-    step(JUMP_EQUAL, 25, 0, HOLDING[1]),
-    step(JUMP_EQUAL, 24, 0, HOLDING[2]),
-    step(JUMP_EQUAL, 23, 0, HOLDING[3]),
-    step(JUMP_EQUAL, 22, 0, HOLDING[4]),
-    step(JUMP_EQUAL, 21, 0, HOLDING[5]),
+    step(JUMP_EQUAL, 29, 0, HOLDING[0]),
+    step(JUMP_EQUAL, 28, 0, HOLDING[1]),
+    step(JUMP_EQUAL, 27, 0, HOLDING[2]),
+    step(JUMP_EQUAL, 26, 0, HOLDING[3]),
+    step(JUMP_EQUAL, 25, 0, HOLDING[4]),
+    step(JUMP_EQUAL, 24, 0, HOLDING[5]),
     step(RETURN, 0, 0, ALLOW),
     // openat, open: the flags are the third argument, and the second.
     argument(2),
     step(JUMP, 0, 0, 1),
     argument(1),
-    step(JUMP_BITS, 0, 15, libc::O_DIRECT as u32),
+    step(JUMP_BITS, 0, 18, libc::O_DIRECT as u32),
     step(AND, 0, 0, libc::O_ACCMODE as u32),
     // A device only reads buffers that are written to it.
-    step(JUMP_EQUAL, 13, 12, libc::O_WRONLY as u32),
+    step(JUMP_EQUAL, 16, 15, libc::O_WRONLY as u32),
     // fcntl: the command is the second argument, and the flags the third.
     argument(1),
-    step(JUMP_EQUAL, 0, 11, libc::F_SETFL as u32),
+    step(JUMP_EQUAL, 0, 14, libc::F_SETFL as u32),
     argument(2),
-    step(JUMP_BITS, 8, 9, libc::O_DIRECT as u32),
+    step(JUMP_BITS, 11, 12, libc::O_DIRECT as u32),
     // process_madvise, madvise: the advice is the fourth argument, and the third.
     argument(3),
     step(JUMP, 0, 0, 1),
     argument(2),
+    step(JUMP_EQUAL, 5, 0, sys::MADV_GUARD_INSTALL as u32),
     step(JUMP_EQUAL, 2, 0, libc::MADV_DONTNEED as u32),
     step(JUMP_EQUAL, 1, 0, libc::MADV_FREE as u32),
-    step(JUMP_EQUAL, 0, 3, sys::MADV_DONTNEED_LOCKED as u32),
+    step(JUMP_EQUAL, 0, 5, sys::MADV_DONTNEED_LOCKED as u32),
     argument(5),
-    step(JUMP_EQUAL, 1, 3, sys::ADVICE_MARK),
+    step(JUMP_EQUAL, 3, 5, sys::ADVICE_MARK),
+    argument(5),
+    step(JUMP_EQUAL, 1, 0, sys::ADVICE_MARK),
     step(RETURN, 0, 0, FAIL_WITH | libc::EINVAL as u32),
     step(RETURN, 0, 0, ALLOW),
     step(RETURN, 0, 0, FAIL_WITH | libc::ENOMEM as u32),
@@ -156,7 +160,8 @@ mod tests {
         let enosys = FAIL_WITH | libc::ENOSYS as u32;
         let (advise, advise_all) = (libc::SYS_madvise, libc::SYS_process_madvise);
         let drop = libc::MADV_DONTNEED as u32;
-        let cases: [(i64, &[u32], u32); 27] = [
+        let install = sys::MADV_GUARD_INSTALL as u32;
+        let cases: [(i64, &[u32], u32); 31] = [
             (register, &[9, 0, 0], enomem),
             (register, &[9, 15, 0], enomem),
             (register, &[9, 30, 0], enomem),
@@ -181,6 +186,10 @@ mod tests {
             (advise, &[0, 1, libc::MADV_FREE as u32], enosys),
             (advise, &[0, 1, sys::MADV_DONTNEED_LOCKED as u32], enosys),
             (advise, &[0, 1, drop, 0, 0, sys::ADVICE_MARK], ALLOW),
+            (advise, &[0, 1, install], einval),
+            (advise, &[0, 1, install, 0, 0, sys::ADVICE_MARK], ALLOW),
+            (advise, &[0, 1, install + 1], ALLOW),
+            (advise_all, &[5, 0, 1, install, 0, 0], einval),
             (advise, &[0, drop, libc::MADV_HUGEPAGE as u32], ALLOW),
             (advise_all, &[5, 0, 1, drop, 0, 0], enosys),
             (advise_all, &[5, 0, drop, sys::MADV_COLD as u32, 0, 0], ALLOW),

@@ -9,6 +9,8 @@ use memweir_abi::preload::page::PAGE_ORDER_VARIABLE;
 
 pub(crate) const PAGE: usize = PAGE_BYTES;
 const PAGES: usize = 64;
+/// `MADV_GUARD_INSTALL`, of Linux 6.13.
+const GUARD_INSTALL: i32 = 102;
 const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
 /// Memory that the program gets by `mmap`.
@@ -167,19 +169,21 @@ fn dropping() {
 fn dropping_without_libc() {
     let block = evicted(9);
     let vector = [block.address(0) as usize, 8 * PAGE];
-    // SAFETY: the memory is the test's.
-    let results = unsafe {
-        let itself = libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0);
-        let advice = libc::MADV_DONTNEED;
-        let one = libc::syscall(libc::SYS_madvise, vector[0], vector[1], advice, 0, 0, 0);
-        let first = errno();
-        let (call, parts) = (libc::SYS_process_madvise, &raw const vector);
-        let more = libc::syscall(call, itself, parts, 1, advice, 0, 0);
-        libc::close(itself as i32);
-        [(one, first), (more, errno())]
-    };
-    assert_eq!(results, [(-1, libc::ENOSYS); 2]);
-    assert!(block.has(0..PAGES, 9));
+    for (advice, refusal) in [(libc::MADV_DONTNEED, libc::ENOSYS), (GUARD_INSTALL, libc::EINVAL)] {
+        // SAFETY: the memory is the test's.
+        let results = unsafe {
+            let itself = libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0);
+            let one = libc::syscall(libc::SYS_madvise, vector[0], vector[1], advice, 0, 0, 0);
+            let first = errno();
+            let (call, parts) = (libc::SYS_process_madvise, &raw const vector);
+            let more = libc::syscall(call, itself, parts, 1, advice, 0, 0);
+            let second = errno();
+            libc::close(itself as i32);
+            [(one, first), (more, second)]
+        };
+        assert_eq!(results, [(-1, refusal); 2]);
+        assert!(block.has(0..PAGES, 9));
+    }
     block.unmap();
 }
 
@@ -530,10 +534,9 @@ fn sealing() {
 
 /// Pages that were guarded are empty, wherever their content was.
 fn guarding() {
-    const INSTALL: i32 = 102;
     const REMOVE: i32 = 103;
     let block = evicted(71);
-    if block.advise(0..8, INSTALL) != 0 {
+    if block.advise(0..8, GUARD_INSTALL) != 0 {
         return memweir_test_support::skip!(Kernel, "MADV_GUARD_INSTALL is of Linux 6.13");
     }
     assert_eq!(block.advise(0..8, REMOVE), 0);
