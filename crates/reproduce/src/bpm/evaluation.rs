@@ -155,8 +155,7 @@ pub(super) fn power(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
             ("energy-mean", mean(&energy)),
         ],
         remarks: vec![format!(
-            "The devices of all eight ranks take {:.1} W on average without BPM. A workload that is \
-             faster does as much in less time, so that its power falls less than its energy.",
+            "The devices of all eight ranks take {:.1} W on average without BPM.",
             mean(&watts)
         )],
         ..Found::default()
