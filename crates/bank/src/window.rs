@@ -44,8 +44,18 @@ pub struct Window {
     known: usize,
     /// Instruction and entry slot of the last access.
     last: (u64, u64),
-    /// The watched instruction, and its retirement slot once known.
-    watched: Option<(u64, Option<u64>)>,
+    watched: Option<Watched>,
+}
+
+/// The watched instruction.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    instruction: u64,
+    /// First slot at which it may retire by its own entry, which a stall delays; known once a later
+    /// instruction has entered or stalled.
+    ready: Option<u64>,
+    /// Its retirement slot once known.
+    retire: Option<u64>,
 }
 
 impl Window {
@@ -96,6 +106,7 @@ impl Window {
     /// answer.
     pub fn enter(&mut self, instruction: u64, slot: u64) -> AccessNumber {
         self.entries.push_back(Entry { instruction, ready: UNKNOWN, retire: UNKNOWN });
+        self.pass(instruction);
         self.last = (instruction, slot);
         self.front + self.entries.len() as u64 - 1
     }
@@ -103,8 +114,20 @@ impl Window {
     /// Stalls the core at `instruction`, which is after all that entered: no later instruction
     /// enters before `slot`.
     pub fn stall(&mut self, instruction: u64, slot: u64) {
+        self.pass(instruction);
         let entered = self.last.1 + (instruction - self.last.0);
         self.last = (instruction, entered.max(slot));
+    }
+
+    /// Records when the watched instruction entered, if the window is about to pass it.
+    fn pass(&mut self, instruction: u64) {
+        let (last, slot) = self.last;
+        if let Some(watched) = &mut self.watched
+            && watched.ready.is_none()
+            && watched.instruction <= instruction
+        {
+            watched.ready = Some(slot + (watched.instruction - last) + self.width);
+        }
     }
 
     /// Returns the last instruction that has entered by `slot`, where `next` is the instruction of
@@ -121,23 +144,27 @@ impl Window {
 
     /// Watches the retirement of `instruction`, which [`retired`](Self::retired) returns.
     pub fn watch(&mut self, instruction: u64) {
-        self.watched = Some((instruction, None));
+        self.watched = Some(Watched { instruction, ready: None, retire: None });
     }
 
     /// Returns the slot at which the watched instruction retired, once the retirement of the access
     /// at or after it is known.
     #[must_use]
     pub fn retired(&self) -> Option<u64> {
-        self.watched.and_then(|(_, slot)| slot)
+        self.watched.and_then(|watched| watched.retire)
     }
 
     fn see(&mut self, before: Entry, entry: Entry) {
-        if let Some((instruction, slot @ None)) = &mut self.watched {
-            if entry.instruction == *instruction {
-                *slot = Some(entry.retire);
-            } else if entry.instruction > *instruction {
-                *slot = Some(before.retire + (*instruction - before.instruction));
-            }
+        if let Some(watched) = &mut self.watched
+            && watched.retire.is_none()
+            && entry.instruction >= watched.instruction
+        {
+            watched.retire = Some(if entry.instruction == watched.instruction {
+                entry.retire
+            } else {
+                let in_order = before.retire + (watched.instruction - before.instruction);
+                in_order.max(watched.ready.unwrap_or(0))
+            });
         }
     }
 
@@ -197,6 +224,20 @@ mod tests {
         assert_eq!(window.retired(), None);
         window.answered(second, 40);
         assert_eq!(window.retired(), Some(510));
+    }
+
+    #[test]
+    fn a_watched_instruction_behind_a_stall_retires_after_it_entered() {
+        let mut window = Window::new(4, 128);
+        window.watch(20);
+        let fault = window.enter(10, 10);
+        window.answered(fault, 14);
+        window.stall(10, 4_000);
+        let next = window.enter(30, 4_020);
+        window.stall(30, 9_000);
+        window.answered(next, 5_000);
+        // Instruction 20 enters in slot 4010 and retires a cycle later.
+        assert_eq!(window.retired(), Some(4_014));
     }
 
     #[test]

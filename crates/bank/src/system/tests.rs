@@ -298,6 +298,25 @@ fn threads_wait_for_each_other() {
 }
 
 #[test]
+fn a_thread_that_waits_for_another_ends_after_it_was_let_go() {
+    let mut os = os();
+    let slow: Vec<Access> = (0..4).map(|line| load(10, line * 64, 1)).collect();
+    let fast = vec![load(10, 4096, 0), load(9_999, 8192, 0)];
+    let mut program = program(vec![slow, fast], 150, &mut os);
+    program.phase = Some(100);
+    let machine = machine(vec![core(); 2]);
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, vec![program], &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    let [slow, fast] = [0, 1].map(|thread| in_nanos(run.threads[thread].finished));
+    // The slow thread's ten reads up to the barrier take from cycle 2 to 1002. The fast one has no
+    // access after the barrier: 50 instructions from slot 4008 on, and a cycle to retire.
+    assert_eq!(fast, 1_016.0);
+    // Instruction 110 enters in slot 4018, cycle 1004, and starts five reads of 100 cycles each.
+    assert_eq!(slow, 1_504.0);
+}
+
+#[test]
 fn faults_after_the_measured_instructions_are_not_counted() {
     let mut os = os_with(FaultCosts { fault: Nanos(10), ..FaultCosts::FREE });
     // One access of the first program is measured; it goes on until the other has finished.
