@@ -34,16 +34,36 @@ use layout::{FIGURES, Layout, Row};
 pub(crate) use layout::{Point, PrefixSums};
 use state::{Doing, FAR, NEAR, State, flows};
 
+/// Most cores that are simulated one by one; more are simulated in classes.
+const MOST_LANES: u32 = 24;
+
 /// Creates the execution of these tasks on this machine, both of which have been checked.
 pub(crate) fn execution(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
-    let minds_writes = machine.memories.iter().any(|memory| memory.service.growth.lines.len() > 1);
-    match (machine.memories.len(), machine.interconnect, minds_writes) {
+    match (machine.memories.len(), machine.interconnect, minds_writes(machine)) {
         (1, None, false) => engine::<1>(machine, tasks),
         (2, None, false) => engine::<2>(machine, tasks),
         (_, _, false) => engine::<RESOURCES>(machine, tasks),
         (1, None, true) => minding_engine::<1>(machine, tasks),
         (_, _, true) => minding_engine::<RESOURCES>(machine, tasks),
     }
+}
+
+/// Returns the response with which a machine's [`execution`] takes a task into account: in classes
+/// of cores, its shares of waiting are rounded.
+pub(crate) fn executed(machine: &Machine, response: Response) -> Response {
+    if machine.cores() <= MOST_LANES {
+        return response;
+    }
+    let rounded = match (machine.memories.len(), machine.interconnect, minds_writes(machine)) {
+        (1, None, _) => classes::rounded::<1>,
+        (2, None, false) => classes::rounded::<2>,
+        _ => classes::rounded::<RESOURCES>,
+    };
+    Response { share: response.share.map(rounded), ..response }
+}
+
+fn minds_writes(machine: &Machine) -> bool {
+    machine.memories.iter().any(|memory| memory.service.growth.lines.len() > 1)
 }
 
 /// Creates the engine for `R` resources with the model of contention that suits the number of
@@ -53,7 +73,7 @@ fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Executio
     match machine.cores() {
         0..=4 => Box::new(Engine::<R, 0, FAR, Lanes<R, 0, 4>>::new(machine, tasks)),
         5..=8 => Box::new(Engine::<R, 0, FAR, Lanes<R, 0, 8>>::new(machine, tasks)),
-        9..=24 => Box::new(Engine::<R, 0, FAR, Lanes<R, 0, 24>>::new(machine, tasks)),
+        9..=MOST_LANES => Box::new(Engine::<R, 0, FAR, Lanes<R, 0, 24>>::new(machine, tasks)),
         _ => Box::new(Engine::<R, 0, NEAR, Classes<R, 0>>::new(machine, tasks)),
     }
 }
@@ -63,7 +83,7 @@ fn engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Executio
 fn minding_engine<const R: usize>(machine: &Machine, tasks: &[Task]) -> Box<dyn Execution> {
     match machine.cores() {
         0..=8 => Box::new(Engine::<R, R, FAR, Lanes<R, R, 8>>::new(machine, tasks)),
-        9..=24 => Box::new(Engine::<R, R, FAR, Lanes<R, R, 24>>::new(machine, tasks)),
+        9..=MOST_LANES => Box::new(Engine::<R, R, FAR, Lanes<R, R, 24>>::new(machine, tasks)),
         _ => Box::new(Engine::<R, R, NEAR, Classes<R, R>>::new(machine, tasks)),
     }
 }

@@ -8,8 +8,8 @@
 //! most 98 on one memory, that of pieces without traffic included, and one heap operation.
 //!
 //! Only the response to contention is rounded: on one memory a share by at most 2.2 % of itself,
-//! and a speed by less. Demands and times are not, so traffic is conserved as exactly as without
-//! classes.
+//! and a speed by less, which may be above that of the exact share. Demands and times are not, so
+//! traffic is conserved as exactly as without classes.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -53,6 +53,11 @@ fn share<const R: usize>(step: u8) -> f64 {
         0 => 0.0,
         _ => LEAST_STALL.powf(1.0 - f64::from(step - 1) / steps::<R>()),
     }
+}
+
+/// Returns the share with which a piece takes part in the contention for `R` resources.
+pub(super) fn rounded<const R: usize>(exact: f64) -> f64 {
+    share::<R>(step::<R>(exact))
 }
 
 /// End of a piece by the clock of its class, its core, and a stamp. An entry whose stamp differs

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::MAX_MEDIA;
 
+use crate::engine::executed;
 use crate::machine::Machine;
 use crate::program::{Program, Span};
 use crate::stretch::{Response, Solver};
@@ -17,7 +18,7 @@ pub(super) type Busy = [f64; MAX_MEDIA];
 pub(super) struct Row {
     /// Progress, in nanoseconds.
     pub(super) length: f64,
-    /// Response to contention, on the node where it is fastest alone.
+    /// Response to contention, as executed, on the node where it is fastest alone.
     pub(super) response: Response,
     /// Time alone per progress, at the least growth of latencies.
     alone: f64,
@@ -87,7 +88,9 @@ impl<'a> Costing<'a> {
 
     fn row(&self, span: &Span, placement: Placement) -> Row {
         let speed = |response: &Response| self.fastest.speed_alone(response);
-        let fastest = fastest(&self.fastest, self.machine.nodes.len(), span, &placement);
+        let response =
+            |node| executed(self.machine, self.fastest.response(&span.demand, &placement, node));
+        let fastest = fastest(&self.fastest, (0..self.machine.nodes.len()).map(response));
         // A response holds busy shares at its unloaded speed; a memory's time per progress is that
         // of its lines, on any node.
         let per_progress = |memory: usize| fastest.rate[memory] / fastest.unloaded_speed();
@@ -154,18 +157,12 @@ impl<'a> Costing<'a> {
     }
 }
 
-/// Returns the response of a span on the node where it is fastest alone, of this number of nodes.
-pub(super) fn fastest(
-    solver: &Solver,
-    nodes: usize,
-    span: &Span,
-    placement: &Placement,
-) -> Response {
-    let response = |node| solver.response(&span.demand, placement, node);
+/// Returns that of the responses of a span, one per node, with which it is fastest alone.
+pub(super) fn fastest(solver: &Solver, responses: impl Iterator<Item = Response>) -> Response {
     let speed = |response: &Response| solver.speed_alone(response);
-    (1..nodes)
-        .map(response)
-        .fold(response(0), |best, other| if speed(&other) > speed(&best) { other } else { best })
+    responses
+        .reduce(|best, other| if speed(&other) > speed(&best) { other } else { best })
+        .expect("a checked machine has a node")
 }
 
 impl Row {

@@ -111,6 +111,23 @@ fn the_bound_holds_where_others_make_a_task_faster() {
     assert!(found.turnaround <= outcome.turnaround + Nanos(1000), "{found:?}");
 }
 
+/// On many cores a stall of 0.36115 is rounded to 64^(-1/4) = 0.35355: at five times the latency, a
+/// second takes 1 + 4 * 0.35355 = 2.41421 s and not 2.4446 s.
+#[test]
+fn the_bound_holds_where_shares_of_waiting_are_rounded() {
+    let mut machine = Machine::uniform("m", 32, BytesPerSec::from_gb(1000.0));
+    let grown = GrowthPoint { utilization: 0.001, stretch: 5.0 };
+    machine.memories[0].service.growth = vec![grown].into();
+    let spans = vec![Span { length: Nanos::from_millis(1000), demand: demand(4.0, 0.36115) }];
+    let program = Arc::new(Program { name: "w".to_owned(), spans });
+    let tasks = vec![Task::once("w", program); 32];
+    let batch = Experiment { machine, ..experiment(32, tasks, "os") };
+    let turnaround = simulate(&batch).unwrap().turnaround.as_secs_f64();
+    assert!((turnaround - 2.41421).abs() < 1e-5, "{turnaround}");
+    let bound = lower_bound(&batch.machine, &batch.tasks, 32).as_secs_f64();
+    assert!(bound <= turnaround && bound > turnaround - 1e-6, "{bound} {turnaround}");
+}
+
 #[test]
 fn work_from_an_offset_goes_round_the_program() {
     let machine = Machine::uniform("m", 1, BytesPerSec::from_gb(10.0));

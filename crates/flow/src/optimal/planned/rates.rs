@@ -171,7 +171,8 @@ fn sampled(solver: &Solver, nodes: usize, task: &Task, random: &mut ChaCha8Rng) 
     let sums = PrefixSums::new(&task.program);
     let response = |sample: usize| {
         let at = sums.beginning_at(task.offset + Nanos(point(sample) as u64));
-        fastest(solver, nodes, &task.program.spans[at.span], &task.placement)
+        let demand = &task.program.spans[at.span].demand;
+        fastest(solver, (0..nodes).map(|node| solver.response(demand, &task.placement, node)))
     };
     let mut samples: Vec<Response> = (0..SAMPLES).map(response).collect();
     samples.shuffle(random);
