@@ -26,14 +26,23 @@ const UNIT: f64 = (1u64 << 40) as f64;
 /// Entries up to which a queue is not pruned, however few members its class has.
 const LEAST_PRUNED: usize = 16;
 
-/// Steps of equal ratio, from the least share that is distinguished to 1, to which shares of
-/// waiting are rounded. There are fewer for each of several resources, so that classes do not
-/// become too many.
+/// Steps of equal ratio, from [`LEAST_STALL`] to 1, to which shares of waiting are rounded. There
+/// are fewer for each of several resources, so that classes do not become too many.
 fn steps<const R: usize>() -> f64 {
     match R {
         1 => 96.0,
         2 => 48.0,
         _ => 24.0,
+    }
+}
+
+/// Further steps of that ratio below [`LEAST_STALL`]. On one memory no share is less; on several, a
+/// task may wait for one of them during a small part of its stall, and still wait long for it if it
+/// is saturated.
+fn steps_below<const R: usize>() -> f64 {
+    match R {
+        1 => 0.0,
+        _ => 2.0 * steps::<R>(),
     }
 }
 
@@ -43,15 +52,17 @@ fn step<const R: usize>(share: f64) -> u8 {
     if share <= 0.0 {
         return 0;
     }
-    let place = 1.0 + (share / LEAST_STALL).ln() / -LEAST_STALL.ln() * steps::<R>();
-    place.round().clamp(1.0, 1.0 + steps::<R>()) as u8
+    let (steps, below) = (steps::<R>(), steps_below::<R>());
+    let place = 1.0 + (share / LEAST_STALL).ln() / -LEAST_STALL.ln() * steps;
+    (place.round() + below).clamp(1.0, 1.0 + below + steps) as u8
 }
 
 /// Returns the share that a step stands for.
 fn share<const R: usize>(step: u8) -> f64 {
+    let place = f64::from(step) - 1.0 - steps_below::<R>();
     match step {
         0 => 0.0,
-        _ => LEAST_STALL.powf(1.0 - f64::from(step - 1) / steps::<R>()),
+        _ => LEAST_STALL.powf(1.0 - place / steps::<R>()),
     }
 }
 
@@ -386,11 +397,19 @@ mod tests {
     #[test]
     fn shares_are_rounded_by_little() {
         assert_eq!((share::<1>(0), share::<1>(97)), (0.0, 1.0));
-        assert!((share::<5>(1) - LEAST_STALL).abs() < 1e-12);
+        assert!((share::<1>(1) - LEAST_STALL).abs() < 1e-12);
+        // A third of the steps is above 1/64, the others are between that and its third power.
+        assert_eq!((share::<2>(145), share::<5>(73)), (1.0, 1.0));
+        assert!((share::<2>(97) - LEAST_STALL).abs() < 1e-12);
+        assert!((share::<5>(1) - LEAST_STALL.powi(3)).abs() < 1e-12);
         for value in [LEAST_STALL, 0.02, 0.123, 0.5, 0.99, 1.0] {
             let rounded = share::<1>(step::<1>(value));
             assert!((rounded / value - 1.0).abs() < 0.022, "{value} {rounded}");
             assert_eq!(step::<1>(rounded), step::<1>(value));
+        }
+        for value in [4e-6, 1e-4, 0.002, 0.0123, 0.02, 0.5] {
+            assert!((rounded::<2>(value) / value - 1.0).abs() < 0.045, "{value}");
+            assert!((rounded::<5>(value) / value - 1.0).abs() < 0.091, "{value}");
         }
         assert_eq!((step::<2>(0.0), step::<2>(1e-9)), (0, 1));
     }

@@ -247,6 +247,32 @@ proptest! {
     }
 }
 
+/// Eight tasks that only wait share the slow memory with one that waits for it for 1/320 of its
+/// time: 0.4 for 4 GB/s, of which 1/128 go there. At 33 times the latency the eight run at 1/33 and
+/// the other at 1 / (1 + 32/320), and draw 80/33 + 1/32/1.1 GB/s.
+#[test]
+fn a_small_share_of_waiting_stays_small_on_many_cores() {
+    for (cores, memories) in [(12, 2), (12, 3), (32, 2), (32, 3)] {
+        let mut machine = machine(cores, 1_000.0);
+        for number in 1..memories {
+            machine.memories.push(Memory {
+                name: format!("slow-{number}"),
+                kind: MediumKind::Nvm,
+                service: ServiceCurve::flat(gb(80.0 / 33.0 + 1.0 / 32.0 / 1.1)),
+                ..machine.memories[0].clone()
+            });
+        }
+        let task = |rate: f64, slow: f64| {
+            let task = crate::common::task(&crate::common::program(&[rate]), 0, 100);
+            Task { placement: Placement::even([0.0, slow, 0.0, 0.0]), ..task }
+        };
+        let mut tasks = vec![task(10.0, 1.0); 8];
+        tasks.push(task(4.0, 1.0 / 128.0));
+        let took = run(&machine, &tasks, "os", 0).tasks[8].running.as_millis_f64();
+        assert!((took - 110.0).abs() < 1.0, "{cores} cores, {memories} memories: {took}");
+    }
+}
+
 /// With several memories another task can rightly shorten a task's time: it slows down a third one,
 /// which then leaves more of the first task's memory to that task.
 #[test]
