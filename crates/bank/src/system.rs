@@ -9,8 +9,9 @@
 //! A machine runs its programs to their ends, or an operating system puts threads on cores and
 //! takes them off. Every thread has a `Core` of its own there too: its window, its miss-status
 //! registers and its private caches stay with it, and the operating system decides how many run at
-//! the same time. A core goes from one thread to the next when the reads of the first have been
-//! answered, as a processor retires what is in its window before it switches.
+//! the same time. A core goes from one thread to the next when the accesses in the window of the
+//! first have been answered, those included whose addresses depend on others, as a processor
+//! retires what is in its window before it switches.
 
 mod access;
 mod caches;
@@ -68,7 +69,7 @@ pub struct System<'a, M> {
     stopped: bool,
     /// The thread that has just executed its last instruction.
     left: Option<usize>,
-    /// Threads on cores whose last thread has accesses in flight.
+    /// Threads on cores whose last thread has accesses without an answer.
     successors: Vec<Successor>,
     stop: Stop,
 }
@@ -138,7 +139,8 @@ pub struct Progress {
     pub writes: u64,
 }
 
-/// A thread that goes on when the reads of another, which had the core before, have been answered.
+/// A thread that goes on when the accesses of another, which had the core before, have been
+/// answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Successor {
     thread: usize,
@@ -294,14 +296,14 @@ impl<'a, M: Memory> System<'a, M> {
         self.now
     }
 
-    /// Puts a thread on a core, where it goes on at `at`, now or later, and when the reads of
-    /// `before`, which had the core before, have been answered.
+    /// Puts a thread on a core, where it goes on at `at`, now or later, and when all accesses in
+    /// the window of `before`, which had the core before, have been answered.
     pub fn put_on(&mut self, thread: usize, at: Time, before: Option<usize>) {
-        let reads = |before: &usize| {
+        let drains = |before: &usize| {
             let core = &self.cores[*before];
-            core.off.is_some() && core.outstanding > 0
+            core.off.is_some() && !core.window.is_answered()
         };
-        match before.filter(|before| *before != thread && reads(before)) {
+        match before.filter(|before| *before != thread && drains(before)) {
             Some(before) => self.successors.push(Successor { thread, at, before }),
             None => self.resume(thread, at),
         }

@@ -192,11 +192,17 @@ impl Window {
         (ready != UNKNOWN).then_some(ready)
     }
 
+    /// Returns true if all accesses that entered have been answered.
+    #[must_use]
+    pub fn is_answered(&self) -> bool {
+        self.known == self.entries.len()
+    }
+
     /// Returns the slot at which `instruction` retires, with no access between it and the last one
     /// that entered; `None` while an earlier access has no answer.
     #[must_use]
     pub fn retirement(&self, instruction: u64) -> Option<u64> {
-        let last = self.entries.back().filter(|_| self.known == self.entries.len())?;
+        let last = self.entries.back().filter(|_| self.is_answered())?;
         let entered = self.last.1 + (instruction - self.last.0) + self.width;
         Some(entered.max(last.retire + (instruction - last.instruction)))
     }

@@ -243,9 +243,6 @@ impl<M: Memory> System<'_, M> {
         for waiter in everybody() {
             self.answer(waiter.core, waiter.number, at.max(self.now));
         }
-        if !self.successors.is_empty() && self.cores[owner].outstanding == 0 {
-            self.succeed(owner, at.max(self.now));
-        }
         self.retry(owner)
     }
 }

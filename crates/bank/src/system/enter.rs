@@ -147,6 +147,9 @@ impl<M: Memory> System<'_, M> {
         if self.cores[place].wake == Time::NEVER {
             self.plan(place);
         }
+        if !self.successors.is_empty() && self.cores[place].window.is_answered() {
+            self.succeed(place, at.max(self.now));
+        }
     }
 
     /// Translates an address of a program. Returns the physical address and the time of the page
@@ -176,7 +179,8 @@ impl<M: Memory> System<'_, M> {
         Ok((PhysAddr(touch.at.0 | offset), cost))
     }
 
-    /// Lets the thread go on that waits for the reads of another; the last is answered at `at`.
+    /// Lets the thread go on that waits for the accesses of another, the last of which is answered
+    /// at `at`.
     pub(super) fn succeed(&mut self, before: usize, at: Time) {
         while let Some(place) = self.successors.iter().position(|next| next.before == before) {
             let next = self.successors.swap_remove(place);
@@ -192,7 +196,7 @@ impl<M: Memory> System<'_, M> {
             core.window.stall(reached, slot);
             self.plan(thread);
         }
-        // It has retired what was in its window; from here on its reads are of another core.
+        // From here on its accesses are of another core.
         self.succeed(thread, at);
     }
 

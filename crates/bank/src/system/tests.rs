@@ -403,6 +403,25 @@ fn the_next_thread_waits_for_the_reads_of_the_one_before() {
 }
 
 #[test]
+fn the_next_thread_waits_for_accesses_that_need_the_data_of_those_before() {
+    // Three reads, each of which needs the one before, are in the window: they are answered in
+    // cycles 102, 202 and 302. No two threads work on one core meanwhile.
+    let chain = vec![load(4, 0, 0), load(4, 4_096, 1), load(4, 8_192, 1), load(9_999, 64, 0)];
+    let other = (vec![load(4_000, 12_288, 0)], 400);
+    operate(&[(chain, 100), other], |system| {
+        system.put_on(0, nanos(0), None);
+        assert_eq!(system.advance(nanos(50)), Ok(None));
+        system.take_off(0);
+        system.put_on(1, nanos(50), Some(0));
+        assert_eq!(system.advance(nanos(302)), Ok(None));
+        assert_eq!(system.progress(1).instructions, 0);
+        assert_eq!(system.advance(nanos(312)), Ok(None));
+        assert_eq!(system.progress(1).instructions, 40);
+        assert_eq!(system.progress(0).reads, 3);
+    });
+}
+
+#[test]
 fn a_thread_that_goes_on_elsewhere_holds_up_nobody() {
     let reader = (vec![load(8, 0, 1)], 80_000);
     let other = (vec![load(4_000, 4_096, 0)], 400);
