@@ -122,6 +122,16 @@ impl Budget {
         most.saturating_sub(reach)
     }
 
+    /// Returns the pages that unused credit of one of `processes` may take up, if there can be
+    /// `reach` pages: its share of the room in which nothing has to be checked. A small budget,
+    /// which has none, is checked all the time, so there the credit may take up all that is left.
+    pub(crate) fn room_for_credit(self, reach: usize, processes: usize) -> usize {
+        match self.is_small() {
+            true => self.high().saturating_sub(reach),
+            false => self.room(reach, Stage::Pressed) / processes.max(1),
+        }
+    }
+
     /// Returns the number of pages in a batch. While a batch leaves, nothing checks whether memory
     /// fills up. Waiting for faults and for TLB shootdowns takes as long for one page as for all.
     pub(crate) fn batch(self) -> usize {
@@ -302,6 +312,23 @@ mod tests {
         assert_eq!(BUDGET.credit(10_000), 1024);
         assert_eq!((BUDGET.credit(16_000), BUDGET.credit(1 << 30)), (128, 128), "the window");
         assert_eq!(Budget::new(1 << 24, 2).credit(0), MOST_CREDIT);
+    }
+
+    #[test]
+    fn credit_of_a_small_budget_stays_until_it_would_exceed_the_budget() {
+        // 975 - 16 pages are the most; a quarter of 959 - 90 is 217.
+        let small = Budget::new(1024, 2);
+        assert_eq!((small.credit(90), small.room_for_credit(90 + 128, 9)), (128, 741));
+        assert_eq!(small.room_for_credit(960, 1), 0);
+        for budget in (1..8).map(|mib| Budget::new(mib * 256, 2)) {
+            for reach in 0..budget.high() {
+                let credit = budget.credit(reach);
+                let stays = budget.room_for_credit(reach + credit, 9) >= credit;
+                assert!(stays || credit == budget.window(), "{budget:?} with {reach}");
+            }
+        }
+        // 16,128 - 100 - 10,000, for three processes.
+        assert_eq!(BUDGET.room_for_credit(10_000, 3), 2009);
     }
 
     #[test]

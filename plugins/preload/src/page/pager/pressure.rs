@@ -205,11 +205,13 @@ impl Pressure {
         let mut room = self.room(memory);
         // Credit that the program has not used may take up the room. It is withdrawn as soon as the
         // room is smaller than the credit if it counts towards the reach, and otherwise only when
-        // the room is too small for reports.
+        // the room is too small for reports. Withdrawn too early, it would be gone before the
+        // threads that wait for it have run.
         let credit = self.admission.credit();
         let counts = self.own.reach >= self.own.resident + credit;
         let wanted = if counts { credit } else { least };
-        let short = room.is_some_and(|room| room < wanted);
+        let left = self.budget.room_for_credit(self.total.reach, self.total.processes);
+        let short = room.is_some() && left < wanted;
         if self.admission.stage() == Stage::Pressed && short && credit > much {
             self.admission.withdraw(&mut memory.monitor);
             self.measure(memory);
