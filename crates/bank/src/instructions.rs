@@ -92,6 +92,10 @@ impl InstructionStream {
     pub fn new(trace: Arc<InstructionTrace>) -> Self {
         Self { trace, reader: Reader::default(), before: 0, store: None }
     }
+
+    fn rewind(&mut self) {
+        (self.reader, self.before, self.store) = (Reader::default(), 0, None);
+    }
 }
 
 impl Stream for InstructionStream {
@@ -100,7 +104,7 @@ impl Stream for InstructionStream {
             return Access { instructions: 0, address, kind: AccessKind::Store, needs: 0 };
         }
         if self.reader.is_at_end(&self.trace.packed) {
-            self.restart();
+            self.rewind();
         }
         let packed = &self.trace.packed;
         let head = self.reader.take(packed);
@@ -112,8 +116,9 @@ impl Stream for InstructionStream {
         Access { instructions: (head >> 1) + 1, address, kind: AccessKind::Load, needs: 0 }
     }
 
-    fn restart(&mut self) {
-        (self.reader, self.before, self.store) = (Reader::default(), 0, None);
+    fn restart(&mut self) -> Option<Access> {
+        self.rewind();
+        Some(self.next())
     }
 }
 
@@ -133,8 +138,7 @@ mod tests {
             assert_eq!(stream.next(), access(0, 4096, AccessKind::Store));
             assert_eq!(stream.next(), access(4, 64, AccessKind::Load));
         }
-        stream.restart();
-        assert_eq!(stream.next().address, 4096);
+        assert_eq!(stream.restart(), Some(access(11, 4096, AccessKind::Load)));
     }
 
     #[test]

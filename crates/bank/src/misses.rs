@@ -150,12 +150,16 @@ impl MissStream {
         let thread = usize::from(thread) % trace.threads.len();
         Self { trace, thread, reader: Reader::default(), before: 0 }
     }
+
+    fn rewind(&mut self) {
+        (self.reader, self.before) = (Reader::default(), 0);
+    }
 }
 
 impl Stream for MissStream {
     fn next(&mut self) -> stream::Access {
         if self.reader.is_at_end(&self.trace.threads[self.thread].packed) {
-            self.restart();
+            self.rewind();
         }
         let packed = &self.trace.threads[self.thread].packed;
         let head = self.reader.take(packed);
@@ -169,8 +173,9 @@ impl Stream for MissStream {
         stream::Access { instructions, address: self.before, kind, needs: 0 }
     }
 
-    fn restart(&mut self) {
-        (self.reader, self.before) = (Reader::default(), 0);
+    fn restart(&mut self) -> Option<stream::Access> {
+        self.rewind();
+        Some(self.next())
     }
 }
 

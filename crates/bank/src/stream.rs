@@ -50,8 +50,9 @@ pub trait Stream: fmt::Debug + Send {
     /// Returns the next access.
     fn next(&mut self) -> Access;
 
-    /// Starts anew, as the program does when it is executed again.
-    fn restart(&mut self);
+    /// Starts anew, as the program does when it is executed again, and returns the first access;
+    /// `None` if the stream has no beginning, so that it goes on where it is.
+    fn restart(&mut self) -> Option<Access>;
 
     /// Goes on to where the stream is that of a program that has been running for long.
     fn settle(&mut self) {}

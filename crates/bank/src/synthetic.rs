@@ -310,7 +310,9 @@ impl Stream for Synthetic {
         Access { instructions: step.instructions, address: step.address, kind, needs }
     }
 
-    fn restart(&mut self) {}
+    fn restart(&mut self) -> Option<Access> {
+        None
+    }
 
     /// Skips the accesses before the first write-back can come.
     fn settle(&mut self) {

@@ -121,13 +121,19 @@ impl Window {
 
     /// Records when the watched instruction entered, if the window is about to pass it.
     fn pass(&mut self, instruction: u64) {
-        let (last, slot) = self.last;
-        if let Some(watched) = &mut self.watched
+        if let Some(watched) = self.watched
             && watched.ready.is_none()
             && watched.instruction <= instruction
         {
-            watched.ready = Some(slot + (watched.instruction - last) + self.width);
+            let ready = Some(self.ready(watched.instruction));
+            self.watched = Some(Watched { ready, ..watched });
         }
+    }
+
+    /// Returns the first slot at which `instruction` may retire by its own entry, with no access or
+    /// stall between it and the last one.
+    fn ready(&self, instruction: u64) -> u64 {
+        self.last.1 + (instruction - self.last.0) + self.width
     }
 
     /// Returns the last instruction that has entered by `slot`, where `next` is the instruction of
@@ -147,11 +153,18 @@ impl Window {
         self.watched = Some(Watched { instruction, ready: None, retire: None });
     }
 
-    /// Returns the slot at which the watched instruction retired, once the retirement of the access
-    /// at or after it is known.
+    /// Returns the slot at which the watched instruction retires, where `next` is the instruction
+    /// of the next access or stall; `None` until the accesses before the watched instruction, or
+    /// one behind it, have their answers.
     #[must_use]
-    pub fn retired(&self) -> Option<u64> {
-        self.watched.and_then(|watched| watched.retire)
+    pub fn retired(&self, next: u64) -> Option<u64> {
+        let watched = self.watched?;
+        watched.retire.or_else(|| {
+            let is_next = self.is_answered() && next > watched.instruction;
+            let last = self.entries.back().filter(|_| is_next)?;
+            let in_order = last.retire + (watched.instruction - last.instruction);
+            Some(in_order.max(watched.ready.unwrap_or_else(|| self.ready(watched.instruction))))
+        })
     }
 
     fn see(&mut self, before: Entry, entry: Entry) {
@@ -203,8 +216,7 @@ impl Window {
     #[must_use]
     pub fn retirement(&self, instruction: u64) -> Option<u64> {
         let last = self.entries.back().filter(|_| self.is_answered())?;
-        let entered = self.last.1 + (instruction - self.last.0) + self.width;
-        Some(entered.max(last.retire + (instruction - last.instruction)))
+        Some(self.ready(instruction).max(last.retire + (instruction - last.instruction)))
     }
 }
 
@@ -222,14 +234,25 @@ mod tests {
     }
 
     #[test]
+    fn a_watched_instruction_is_told_when_no_access_comes_before_it() {
+        let mut window = Window::new(4, 128);
+        window.watch(20);
+        let first = window.enter(10, 10);
+        assert_eq!(window.retired(30), None);
+        window.answered(first, 500);
+        assert_eq!(window.retired(20), None, "the access of the instruction itself is to come");
+        assert_eq!(window.retired(21), Some(510));
+    }
+
+    #[test]
     fn a_watched_instruction_is_told_when_the_access_behind_it_is_known() {
         let mut window = Window::new(4, 128);
         window.watch(20);
         let [first, second] = [10, 30].map(|instruction| window.enter(instruction, instruction));
         window.answered(first, 500);
-        assert_eq!(window.retired(), None);
+        assert_eq!(window.retired(50), None);
         window.answered(second, 40);
-        assert_eq!(window.retired(), Some(510));
+        assert_eq!(window.retired(50), Some(510));
     }
 
     #[test]
@@ -239,11 +262,12 @@ mod tests {
         let fault = window.enter(10, 10);
         window.answered(fault, 14);
         window.stall(10, 4_000);
+        assert_eq!(window.retired(30), Some(4_014));
         let next = window.enter(30, 4_020);
         window.stall(30, 9_000);
         window.answered(next, 5_000);
         // Instruction 20 enters in slot 4010 and retires a cycle later.
-        assert_eq!(window.retired(), Some(4_014));
+        assert_eq!(window.retired(50), Some(4_014));
     }
 
     #[test]

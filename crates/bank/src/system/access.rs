@@ -135,7 +135,7 @@ impl<M: Memory> System<'_, M> {
     /// Sends a line that the caches have evicted to memory.
     fn write_back(&mut self, gone: Option<WriteBack>) -> Result<(), Refusal> {
         let Some(WriteBack { owner, line }) = gone else { return Ok(()) };
-        let counted = self.cores[owner].finished.is_none();
+        let counted = self.cores[owner].finished.is_none_or(|end| self.now <= end);
         self.post(owner, line, counted)
     }
 

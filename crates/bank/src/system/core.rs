@@ -186,16 +186,17 @@ impl Core {
         }
     }
 
-    /// Takes the next access of the program, which restarts at the end of its instructions.
+    /// Takes the next access of the program, which restarts at the end of its instructions. A
+    /// stream without a beginning goes on over any number of executions.
     pub(super) fn fetch(&mut self) {
         let mut access = self.stream.next();
-        if self.instruction + access.instructions > self.started + self.goal {
+        if self.instruction + access.instructions > self.started + self.goal
+            && let Some(first) = self.stream.restart()
+        {
             self.started += self.goal;
             self.instruction = self.started;
-            self.stream.restart();
-            access = self.stream.next();
             // A gap may be longer than the program, which then has one access per execution.
-            access.instructions = access.instructions.min(self.goal);
+            access = Access { instructions: first.instructions.min(self.goal), ..first };
         }
         self.instruction += access.instructions;
         self.next = access;

@@ -19,7 +19,7 @@ impl<M: Memory> System<'_, M> {
         let core = &mut self.cores[place];
         if core.finished.is_none()
             && core.ending == Ending::Restart
-            && let Some(slot) = core.window.retired()
+            && let Some(slot) = core.window.retired(core.instruction.min(core.barrier))
         {
             let finished = clock.span(slot.div_ceil(core.window.width()));
             core.finished = Some(finished);

@@ -65,8 +65,9 @@ impl Stream for Around {
         access
     }
 
-    fn restart(&mut self) {
+    fn restart(&mut self) -> Option<Access> {
         self.1 = 0;
+        Some(self.next())
     }
 }
 
@@ -80,7 +81,23 @@ impl Stream for Onward {
         load(4, self.0 << 12, 0)
     }
 
-    fn restart(&mut self) {}
+    fn restart(&mut self) -> Option<Access> {
+        None
+    }
+}
+
+/// A stream without a beginning: a load after each 1,000 instructions.
+#[derive(Debug)]
+struct Sparse;
+
+impl Stream for Sparse {
+    fn next(&mut self) -> Access {
+        load(1_000, 0, 0)
+    }
+
+    fn restart(&mut self) -> Option<Access> {
+        None
+    }
 }
 
 fn load(instructions: u64, address: u64, needs: u32) -> Access {
@@ -314,6 +331,25 @@ fn a_thread_that_waits_for_another_ends_after_it_was_let_go() {
     assert_eq!(fast, 1_016.0);
     // Instruction 110 enters in slot 4018, cycle 1004, and starts five reads of 100 cycles each.
     assert_eq!(slow, 1_504.0);
+}
+
+#[test]
+fn a_stream_without_a_beginning_keeps_its_gaps_when_its_program_starts_again() {
+    let mut os = os();
+    let mut sparse = program(Vec::new(), 400, &mut os);
+    sparse.threads.push(Box::new(Sparse));
+    // Another program computes for 4,000 cycles and reads nothing before it has finished.
+    let other = program(vec![vec![load(99_999, 4_096, 0)]], 16_000, &mut os);
+    let machine = machine(vec![core(); 2]);
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, vec![sparse, other], &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    // The last instructions enter in cycles 100 and 4,000, and retire a cycle later.
+    assert_eq!([0, 1].map(|thread| in_nanos(run.threads[thread].finished)), [101.0, 4_001.0]);
+    assert_eq!(run.threads[0].tally.reads, 0);
+    // Instruction 1,000 enters in cycle 250 and has its data in 350. The window then holds 127 more
+    // instructions, and 872 are left until the next read: one in 318 cycles, twelve by cycle 4,001.
+    assert_eq!(system.into_bays()[0].memory.taken.len(), 12);
 }
 
 #[test]
