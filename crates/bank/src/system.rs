@@ -278,6 +278,8 @@ impl<'a, M: Memory> System<'a, M> {
             self.now = time;
             self.happen(event)?;
         }
+        // A memory that has answered all of its requests goes on to refresh until the others have.
+        (0..self.ports.count()).try_for_each(|bay| self.advance_memory(bay))?;
         Ok(self.outcome())
     }
 

@@ -51,6 +51,11 @@ impl<M: Memory> Ports<M> {
         Self(bays.into_iter().map(port).collect())
     }
 
+    /// Returns their number.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Returns the memory systems.
     pub(super) fn into_bays(self) -> Vec<MemorySlot<M>> {
         self.0.into_iter().map(|port| port.bay).collect()

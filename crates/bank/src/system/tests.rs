@@ -21,11 +21,12 @@ struct Fixed {
     held: VecDeque<(u64, Request)>,
     taken: Vec<Request>,
     answered: usize,
+    reached: u64,
 }
 
 impl Fixed {
     fn new(latency: u64, room: usize) -> Self {
-        Self { latency, room, held: VecDeque::new(), taken: Vec::new(), answered: 0 }
+        Self { latency, room, held: VecDeque::new(), taken: Vec::new(), answered: 0, reached: 0 }
     }
 }
 
@@ -44,6 +45,7 @@ impl Memory for Fixed {
     }
 
     fn advance(&mut self, to: Cycles, done: &mut dyn FnMut(&Completion)) {
+        self.reached = to.0;
         while self.held.front().is_some_and(|(at, _)| *at <= to.0) {
             let Some((at, request)) = self.held.pop_front() else { return };
             self.answered += 1;
@@ -350,6 +352,23 @@ fn a_stream_without_a_beginning_keeps_its_gaps_when_its_program_starts_again() {
     // Instruction 1,000 enters in cycle 250 and has its data in 350. The window then holds 127 more
     // instructions, and 872 are left until the next read: one in 318 cycles, twelve by cycle 4,001.
     assert_eq!(system.into_bays()[0].memory.taken.len(), 12);
+}
+
+#[test]
+fn a_memory_without_requests_reaches_the_end_of_the_run() {
+    let mut os = os();
+    let accesses = vec![load(400, 1 << 30, 0), load(99_999, 64, 0)];
+    let mut program = program(vec![accesses], 1_000, &mut os);
+    program.addressing = Addressing::Physical;
+    let second = MemorySlot { base: PhysAddr(1 << 30), ..bay(Fixed::new(50, 64)) };
+    let bays = vec![bay(Fixed::new(50, 64)), second];
+    let mut system = System::new(&machine(vec![core()]), bays, vec![program], &mut os).unwrap();
+    let run = system.run().unwrap();
+    // A read of the second memory enters in cycle 100 and is answered in 200, half as many cycles
+    // of memory. The next one would enter after the end, in cycle 418.
+    assert_eq!([run.end, run.drained].map(in_nanos), [350.0, 200.0]);
+    let reached = system.into_bays().into_iter().map(|bay| bay.memory.reached);
+    assert_eq!(reached.collect::<Vec<_>>(), [100, 100]);
 }
 
 #[test]
