@@ -166,7 +166,6 @@ impl Channel {
         }
         self.queues.push(request, now, place, bank, self.rows.row(bank.index));
         self.needs.arrived(bank, direction);
-        self.power.touch(bank.rank, now);
         self.completions.expect();
         match direction {
             Direction::Read => self.stats.reads += 1,

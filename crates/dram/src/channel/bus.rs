@@ -82,9 +82,7 @@ fn is_used(config: &MemoryConfig, command: CommandKind) -> bool {
     let power = &config.power;
     match command {
         C::Activate | C::Precharge | C::Read | C::Write => true,
-        C::PrechargeAll => {
-            !per_bank || power.power_down_after.is_some() || power.self_refresh_after.is_some()
-        }
+        C::PrechargeAll => !per_bank || power.self_refresh_after.is_some(),
         C::Refresh => !per_bank,
         C::RefreshBank => per_bank,
         C::ReadAutoPrecharge | C::WriteAutoPrecharge => {

@@ -97,7 +97,6 @@ impl Channel {
         self.rows.open(bank, row, slot, source, now);
         self.queues.take(slot, bank, row);
         self.queues.sort(bank.index, row);
-        self.power.touch(bank.rank, now);
     }
 
     fn precharge(&mut self, bank: BankId, slot: u16) {

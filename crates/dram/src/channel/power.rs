@@ -20,7 +20,7 @@ pub(super) struct Power {
 #[derive(Clone, Debug)]
 struct RankPower {
     state: PowerState,
-    /// Cycle in which a request last arrived or was served.
+    /// Cycle in which a request was last served. A rank for which one waits is not put to sleep.
     last_use: u64,
 }
 
@@ -67,7 +67,7 @@ impl Power {
         self.ranks[rank].state == PowerState::SelfRefresh
     }
 
-    /// Records that a request for the rank arrives or is served at `now`.
+    /// Records that a request for the rank is served at `now`.
     pub(super) fn touch(&mut self, rank: usize, now: u64) {
         self.ranks[rank].last_use = now;
     }
@@ -116,10 +116,8 @@ impl Power {
             PowerState::Awake if duty != Duty::None => false,
             PowerState::Awake => {
                 let light = after(self.power_down_after);
-                if deep != NEVER {
-                    let command = rows.closing_or(CommandKind::SelfRefreshEnter, number);
-                    offer(command, HOUSEKEEPING, deep);
-                }
+                let command = rows.closing_or(CommandKind::SelfRefreshEnter, number);
+                offer(command, HOUSEKEEPING, deep);
                 // Power-down is only entered before self-refresh is due.
                 if light < deep && bus.floor() < deep {
                     offer(CommandKind::PowerDownEnter, HOUSEKEEPING, light);
