@@ -5,9 +5,10 @@
 mod common;
 
 use common::{Seen, machine_h, run};
+use memweir_core::names::Named;
 use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::command::CommandKind as C;
-use memweir_dram::config::{MapLayout, PagePolicy, Scheduler};
+use memweir_dram::config::{MapLayout, PagePolicy, RefreshPolicy, Scheduler};
 use memweir_dram::drive::Mode;
 use memweir_dram::request::{Request, Source};
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
@@ -102,12 +103,29 @@ fn rank_switch_respects_trtrs() {
     // Rows at once; data BL/2 + tRTRS = 6 later.
     let reads = [(0, C::Activate), (1, C::Activate), (17, C::Read), (23, C::Read)];
     assert_eq!(commands(&config, &[0, rank]), reads);
+    assert_eq!(commands(&config, &[rank, 0]), reads);
     // Read to write: CL + BL/2 + tRTRS - CWL = 11.
     let turn = [(0, C::Activate), (1, C::Activate), (17, C::Read), (28, C::Write)];
     assert_eq!(commands(&config, &[0, rank | WRITE]), turn);
     // Write to read: CWL + BL/2 + tRTRS - CL = 1, and the row is open at 18.
     let back = [(0, C::Activate), (1, C::Activate), (17, C::Write), (18, C::Read)];
     assert_eq!(commands(&config, &[WRITE, rank]), back);
+}
+
+/// The data of both reads meets on one bus, CL = 30 and CL = 17 after their commands.
+#[test]
+fn ranks_of_different_latencies_share_the_data_bus() {
+    let text = include_str!("../data/ddr4-2400.toml").replace("CL = 17", "CL = 30");
+    let slow = MemorySpec::parse("slow", &text).unwrap();
+    let config = MemoryConfig::of_ranks(vec![machine_h().spec().clone().into(), slow.into()], 1);
+    let config = config.with_layout(MapLayout::Plain);
+    let rank = 1 << 13;
+    // 30 + BL/2 + tRTRS - 17 = 19.
+    let slow_first = [(0, C::Activate), (1, C::Activate), (17, C::Read), (36, C::Read)];
+    assert_eq!(commands(&config, &[rank, 0]), slow_first);
+    // The other way round, the rule of the device is more than enough: BL/2 + tRTRS = 6.
+    let fast_first = [(0, C::Activate), (1, C::Activate), (17, C::Read), (23, C::Read)];
+    assert_eq!(commands(&config, &[0, rank]), fast_first);
 }
 
 #[test]
@@ -148,6 +166,29 @@ fn refresh_precharges_banks_and_respects_trfc() {
         (9814, C::Read),
         (18_720, C::PrechargeAll),
         (18_737, C::Refresh),
+    ];
+    assert_eq!(seen.kinds(), expected);
+    assert_eq!(memory.stats().refreshes, 2);
+}
+
+/// The refresh waits for the read whose row was opened for it, and goes before all others.
+#[test]
+fn a_read_that_arrives_after_a_refresh_was_due_waits_for_it() {
+    let mut memory = MemorySystem::new(&machine_h()).unwrap();
+    let mut seen = Seen::default();
+    for (now, address) in [(9355, 0), (9362, GROUP)] {
+        memory.advance(Cycles(now - 1), &mut seen);
+        memory.enqueue(Cycles(now), read(address)).unwrap();
+    }
+    memory.advance(Cycles(10_000), &mut seen);
+    // tRAS = 39 after the activate, tRP = 17, tRFC = 420.
+    let expected = [
+        (9355, C::Activate),
+        (9372, C::Read),
+        (9394, C::PrechargeAll),
+        (9411, C::Refresh),
+        (9831, C::Activate),
+        (9848, C::Read),
     ];
     assert_eq!(seen.kinds(), expected);
 }
@@ -302,4 +343,218 @@ fn a_row_hit_that_arrives_before_the_precharge_goes_first() {
         (95, C::Read),
     ];
     assert_eq!(offered_at(&config, &requests), expected);
+}
+
+/// Without reads that wait, the write would be served at once.
+#[test]
+fn a_write_waits_while_reads_do() {
+    let requests = [(0, read(0)), (1, read(ROW)), (5, write(BANK))];
+    let expected = [
+        (0, C::Activate),
+        (17, C::Read),
+        (39, C::Precharge),
+        // From here on no read waits in the queue. tRRD_L = 6.
+        (56, C::Activate),
+        (62, C::Activate),
+        (73, C::Read),
+        // Read to write: 11.
+        (84, C::Write),
+    ];
+    assert_eq!(offered_at(&machine_h(), &requests), expected);
+}
+
+/// The command bus of DDR5 is busy with a read for two cycles.
+#[test]
+fn commands_of_two_cycles_keep_the_bus() {
+    let config = MemoryConfig::new(MemorySpec::shipped("ddr5-4800").unwrap());
+    let config = config.with_layout(MapLayout::Plain);
+    // tRCD = 16 ns, 39 cycles.
+    let expected = [(0, C::Activate), (39, C::Read), (41, C::Activate), (80, C::Read)];
+    assert_eq!(offered_at(&config, &[(0, read(0)), (40, read(1 << 13))]), expected);
+}
+
+/// All banks are closed for self-refresh, and a read arrives before it begins: its bank, not the
+/// first, needs tRP.
+#[test]
+fn act_respects_trp_after_closing_all_banks() {
+    let mut config = machine_h();
+    config.power.self_refresh_after = Some(Cycles(100));
+    let expected = [
+        (0, C::Activate),
+        (17, C::Read),
+        (117, C::PrechargeAll),
+        (134, C::Activate),
+        (151, C::Read),
+    ];
+    assert_eq!(offered_at(&config, &[(0, read(BANK)), (120, read(BANK))]), expected);
+}
+
+/// Returns the commands before cycle `end` of a memory that is idle but for a read that arrives at
+/// `at`.
+fn of_idle(config: &MemoryConfig, at: u64, end: u64) -> Seen {
+    let mut memory = MemorySystem::new(config).unwrap();
+    let mut seen = Seen::default();
+    memory.advance(Cycles(at - 1), &mut seen);
+    memory.enqueue(Cycles(at), read(0)).unwrap();
+    memory.advance(Cycles(end - 1), &mut seen);
+    seen
+}
+
+#[test]
+fn a_rank_leaves_power_down_for_a_refresh() {
+    let mut config = machine_h();
+    config.power.power_down_after = Some(Cycles(100));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    memory.advance(Cycles(18_700), &mut seen);
+    // tXP = 8; a cycle after the refresh it may sleep again.
+    let expected = [
+        (100, C::PowerDownEnter),
+        (9360, C::PowerDownExit),
+        (9368, C::Refresh),
+        (9369, C::PowerDownEnter),
+    ];
+    assert_eq!(seen.kinds(), expected);
+}
+
+#[test]
+fn a_rank_that_has_just_fallen_asleep_is_woken_before_its_request() {
+    // tCKE = 5 ns, 6 cycles (6.002, less the correction); tXP = 8.
+    let from_power_down =
+        [(100, C::PowerDownEnter), (106, C::PowerDownExit), (114, C::Activate), (131, C::Read)];
+    // tCKE + 1 = 7, tXS = 433, tRFC = 420.
+    let from_self_refresh = [
+        (100, C::SelfRefreshEnter),
+        (107, C::SelfRefreshExit),
+        (540, C::Refresh),
+        (960, C::Activate),
+        (977, C::Read),
+    ];
+    for scheduler in Scheduler::ALL {
+        let mut config = machine_h();
+        config.scheduler = *scheduler;
+        config.power.power_down_after = Some(Cycles(100));
+        assert_eq!(of_idle(&config, 101, 200).kinds(), from_power_down, "{scheduler}");
+        config.power.power_down_after = None;
+        config.power.self_refresh_after = Some(Cycles(100));
+        assert_eq!(of_idle(&config, 101, 1000).kinds(), from_self_refresh, "{scheduler}");
+    }
+}
+
+/// From power-down the rank has to wake first: tXP = 8 to close the row, tRP = 17.
+#[test]
+fn a_rank_goes_from_power_down_to_self_refresh() {
+    let mut config = machine_h();
+    config.power.power_down_after = Some(Cycles(100));
+    config.power.self_refresh_after = Some(Cycles(1000));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    memory.enqueue(Cycles(0), read(0)).unwrap();
+    memory.advance(Cycles(5000), &mut seen);
+    let expected = [
+        (0, C::Activate),
+        (17, C::Read),
+        (117, C::PowerDownEnter),
+        (1017, C::PowerDownExit),
+        (1025, C::PrechargeAll),
+        (1042, C::SelfRefreshEnter),
+    ];
+    assert_eq!(seen.kinds(), expected);
+}
+
+/// LPDDR2, where tXS is 75 cycles, tRFCpb 32, tRRD 6 and tRCD 10, and a bank is refreshed every
+/// 2080 / 8 = 260 cycles.
+#[test]
+fn all_banks_are_refreshed_after_self_refresh() {
+    let mut config = MemoryConfig::new(MemorySpec::shipped("lpddr2-1066").unwrap());
+    config.refresh = RefreshPolicy::PerBank;
+    config.power.self_refresh_after = Some(Cycles(100));
+    let seen = of_idle(&config, 1000, 1500);
+    let found: Vec<_> = seen.commands.iter().map(|c| (c.at.0, c.kind, c.to.bank)).collect();
+    let expected = [
+        (100, C::SelfRefreshEnter, 0),
+        (1000, C::SelfRefreshExit, 0),
+        (1075, C::RefreshBank, 0),
+        (1107, C::RefreshBank, 1),
+        // The refresh of bank 0 is over since 1107.
+        (1113, C::Activate, 0),
+        (1123, C::Read, 0),
+        (1139, C::RefreshBank, 2),
+        (1171, C::RefreshBank, 3),
+        (1203, C::RefreshBank, 4),
+        (1235, C::RefreshBank, 5),
+        // The next refresh falls due 260 cycles after the exit, and is of bank 0.
+        (1260, C::Precharge, 0),
+        (1267, C::RefreshBank, 6),
+        (1299, C::RefreshBank, 7),
+        (1331, C::RefreshBank, 0),
+        (1363, C::SelfRefreshEnter, 0),
+    ];
+    assert_eq!(found, expected);
+}
+
+/// DDR5-4800, where a refresh of the banks with number 0 falls due in cycle 1171. A row of bank 1
+/// can be opened after tREFSBRD = 72 cycles, and one of bank 0 of another group after tRFCsb = 312.
+#[test]
+fn act_respects_the_refresh_of_banks_with_its_number() {
+    let mut config = MemoryConfig::new(MemorySpec::shipped("ddr5-4800").unwrap());
+    config.refresh = RefreshPolicy::PerBank;
+    let config = config.with_layout(MapLayout::Plain);
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    for (now, address) in [(1172, 1 << 16), (1173, 3 << 13)] {
+        memory.advance(Cycles(now - 1), &mut seen);
+        memory.enqueue(Cycles(now), read(address)).unwrap();
+    }
+    memory.advance(Cycles(1600), &mut seen);
+    seen.commands.retain(|command| command.to.channel == 0);
+    // tRCD = 39.
+    let expected = [
+        (1171, C::RefreshBank),
+        (1243, C::Activate),
+        (1282, C::Read),
+        (1483, C::Activate),
+        (1522, C::Read),
+    ];
+    assert_eq!(seen.kinds(), expected);
+}
+
+#[test]
+fn ranks_are_refreshed_one_after_another() {
+    let spec = std::sync::Arc::new(machine_h().spec().clone());
+    let mut config = MemoryConfig::of_ranks(vec![spec; 4], 1);
+    config.refresh = RefreshPolicy::Staggered;
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    memory.advance(Cycles(14_040), &mut seen);
+    let found: Vec<_> = seen.commands.iter().map(|c| (c.at.0, c.to.rank)).collect();
+    let expected = [(2340, 0), (4680, 1), (7020, 2), (9360, 3), (11_700, 0), (14_040, 1)];
+    assert_eq!(found, expected);
+}
+
+/// Fields below the level of a command are zero.
+#[test]
+fn commands_name_their_rank_bank_row_and_column() {
+    let spec = std::sync::Arc::new(machine_h().spec().clone());
+    let mut config = MemoryConfig::of_ranks(vec![spec; 2], 1).with_layout(MapLayout::Plain);
+    config.power.self_refresh_after = Some(Cycles(100));
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    // Column 5, rank 1, group 2, bank 3, row 9.
+    let address = 5 << 6 | 1 << 13 | 2 << 14 | 3 << 16 | 9 << 18;
+    memory.enqueue(Cycles(0), read(address)).unwrap();
+    memory.advance(Cycles(150), &mut seen);
+    seen.commands.retain(|command| command.to.rank == 1);
+    let found =
+        seen.commands.iter().map(|c| (c.at.0, c.kind, c.to.group, c.to.bank, c.row, c.column));
+    let expected = [
+        (0, C::Activate, 2, 3, 9, 0),
+        (17, C::Read, 2, 3, 9, 5),
+        (117, C::PrechargeAll, 0, 0, 0, 0),
+        (134, C::SelfRefreshEnter, 0, 0, 0, 0),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert!(memory.is_idle());
+    memory.enqueue(Cycles(200), read(address)).unwrap();
+    assert!(!memory.is_idle());
 }
