@@ -74,46 +74,50 @@ fn reads_of_lines_that_wait_to_be_written_are_answered_at_once() {
     assert_eq!(seen.completions[0].done, Cycles(2));
 }
 
-/// Returns the wait of a read of another row, which has been open before, while requests stream
-/// through one.
-fn wait_behind_a_stream(config: &MemoryConfig, row: u64) -> u64 {
+/// Returns the wait of a read of `row`, which has been opened before, while requests stream through
+/// another. In both layouts the next line of its bank group is 64 or 256 bytes away, so that 256
+/// bytes are in the open row.
+fn wait_behind_a_stream(config: &MemoryConfig, stream: u64, row: u64) -> u64 {
     let mut memory = MemorySystem::new(config).unwrap();
     let mut seen = Seen::default();
     let mut now = offer(&mut memory, 0, request(row, Direction::Read, 0, 1), &mut seen);
     for line in 0..8000 {
         if line == 100 {
-            now = offer(&mut memory, now, request(row + 64, Direction::Read, 1, 0), &mut seen);
+            now = offer(&mut memory, now, request(row + 256, Direction::Read, 1, 0), &mut seen);
         }
-        now = offer(&mut memory, now, request(line % 128 * 64, Direction::Read, 0, 1), &mut seen);
+        let hit = request(stream + line % 128 * 64, Direction::Read, 0, 1);
+        now = offer(&mut memory, now, hit, &mut seen);
     }
     drain(&mut memory, &mut seen);
     let other = seen.completions.iter().find(|c| c.request.tag == 0).unwrap();
     other.done.0 - other.accepted.0
 }
 
-fn check_that_none_starves(mut config: MemoryConfig, row: u64) {
+fn check_that_none_starves(mut config: MemoryConfig, stream: u64, row: u64) {
     config.refresh = RefreshPolicy::Off;
     for scheduler in [Scheduler::FrFcfs, Scheduler::FrFcfsHit, Scheduler::PerBank] {
         config.scheduler = scheduler;
         config.age_limit = Some(Cycles(2000));
-        let limited = wait_behind_a_stream(&config, row);
+        let limited = wait_behind_a_stream(&config, stream, row);
         assert!((2000..2200).contains(&limited), "{scheduler:?}: {limited}");
         config.age_limit = None;
-        let unlimited = wait_behind_a_stream(&config, row);
+        let unlimited = wait_behind_a_stream(&config, stream, row);
         assert!(unlimited > 30_000, "{scheduler:?}: {unlimited}");
     }
 }
 
 #[test]
 fn nobody_starves_behind_row_hits() {
-    check_that_none_starves(machine_h(), ROW);
+    check_that_none_starves(machine_h(), 0, ROW);
 }
 
 #[test]
 fn no_hit_starves_behind_those_of_another_rank() {
     const RANK: u64 = 1 << 15;
     let spec = std::sync::Arc::new(machine_h().spec().clone());
-    check_that_none_starves(MemoryConfig::of_ranks(vec![spec; 2], 1), RANK);
+    let config = MemoryConfig::of_ranks(vec![spec; 2], 1);
+    check_that_none_starves(config.clone(), 0, RANK);
+    check_that_none_starves(config, RANK, 0);
 }
 
 #[test]
@@ -132,6 +136,32 @@ fn reads_are_served_although_writes_never_end() {
     drain(&mut memory, &mut seen);
     let read = seen.completions.iter().find(|c| c.request.tag == 7).unwrap();
     assert!(read.done.0 - read.accepted.0 < 3500, "{read:?}");
+}
+
+/// Row hits of one bank, as many as there is room for in each cycle. The queue of writes is always
+/// full, so a drain lasts for the age limit of 300 cycles, in which a write is sent every 6
+/// (tCCD_L). Then the 32 reads that wait are served, in 192 cycles.
+#[test]
+fn neither_reads_nor_writes_that_never_end_stop_the_others() {
+    let mut config = machine_h();
+    config.age_limit = Some(Cycles(300));
+    config.refresh = RefreshPolicy::Off;
+    let mut memory = MemorySystem::new(&config).unwrap();
+    let mut seen = Seen::default();
+    let mut sent = [0, 0];
+    for now in 0..50_000 {
+        for (direction, first) in [(Direction::Read, 0), (Direction::Write, 64)] {
+            let count = &mut sent[direction as usize];
+            let line = first + *count % 64;
+            let request = request(line * 64, direction, 0, 0);
+            *count += u64::from(memory.enqueue(Cycles(now), request).is_ok());
+        }
+        memory.advance(Cycles(now), &mut seen);
+    }
+    let writes = seen.completions.iter().filter(|c| c.request.direction == Direction::Write);
+    let writes = writes.count() as f64 / seen.completions.len() as f64;
+    // Some 50 of each 82, and each change of the direction takes a while.
+    assert!((0.5..0.65).contains(&writes), "{writes}");
 }
 
 #[test]
@@ -279,6 +309,17 @@ fn refreshes_of_banks_that_take_no_time_or_all_of_it_are_refused() {
 }
 
 #[test]
+fn ranks_of_a_channel_that_are_not_alike_are_refused() {
+    let text = include_str!("../data/ddr4-2400.toml");
+    for (from, to) in [("clock_ns = 0.833", "clock_ns = 0.75"), ("rows = 65536", "rows = 32768")] {
+        let other = MemorySpec::parse("other", &text.replace(from, to)).unwrap();
+        let ranks = vec![machine_h().spec().clone().into(), other.into()];
+        let refused = MemoryConfig::of_ranks(ranks, 1).validate().unwrap_err();
+        assert!(refused.reason.contains("on one channel"), "{to}: {refused:?}");
+    }
+}
+
+#[test]
 fn queues_that_cannot_be_held_are_refused() {
     let mut config = machine_h();
     config.read_queue = 4096;
@@ -288,8 +329,10 @@ fn queues_that_cannot_be_held_are_refused() {
     config.read_queue = 0;
     assert!(config.validate().unwrap_err().reason.contains("a read queue of 0"));
     config.read_queue = 32;
-    config.low_watermark = 0.9;
-    assert!(config.validate().unwrap_err().reason.contains("watermarks"));
+    for watermarks in [(0.9, 0.8), (-0.1, 0.8), (0.2, 1.1)] {
+        (config.low_watermark, config.high_watermark) = watermarks;
+        assert!(config.validate().unwrap_err().reason.contains("watermarks"), "{watermarks:?}");
+    }
 }
 
 /// LPDDR2: four rows take 18 of the 27 cycles of tFAW, and a refresh of a bank counts like one.
