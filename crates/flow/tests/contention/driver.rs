@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use memweir_core::{Bytes, BytesPerSec, Counts, JobId, MediumId, Nanos, Picos};
 use memweir_flow::{
-    Experiment, Knowledge, Machine, Memory, Migration, Migrator, Outcome, PageCopy, Placement,
-    Program, QuantumOutcome, Recorder, Simulation, Task, TaskQuantum, simulate,
+    Admission, Experiment, Knowledge, KnowledgeError, Machine, Memory, Migration, Migrator,
+    Outcome, PageCopy, Placement, Program, QuantumOutcome, Recorder, Simulation, Task, TaskOutcome,
+    TaskQuantum, simulate,
 };
 use memweir_policy::{Policy, PredictorKind, QuantumView};
 
@@ -185,6 +186,26 @@ fn the_first_run_of_a_program_tells_what_later_ones_take() {
     assert_eq!(expected(Knowledge::Nothing), [None; 5]);
 }
 
+#[test]
+fn known_times_are_wrong_by_their_factors_and_the_error() {
+    let steady = program(&[0.5; 400]);
+    let tasks = vec![task(&steady, 0, 400); 3];
+    let mut experiment = experiment(machine(1, 10.0), tasks, "os");
+    let expected = |experiment: &Experiment| {
+        let listens = Listens::default();
+        let heard = listens.0.clone();
+        Simulation::new(experiment).policy(Box::new(listens)).run().expect("it can be simulated");
+        std::mem::take(&mut *heard.lock().expect("no panic")).into_values().collect::<Vec<_>>()
+    };
+    experiment.time_factors = vec![2.0, 0.5];
+    assert_eq!(expected(&experiment), [800, 200, 400].map(Some));
+    (experiment.knowledge_error, experiment.seed) = (KnowledgeError(0.5), 7);
+    let factor = |job| experiment.knowledge_error.factors(7, job).0;
+    let wrong = |(job, time): (usize, f64)| (time * factor(job)).round() as u64;
+    let wrong = [(0, 800.0), (1, 200.0), (2, 400.0)].map(wrong);
+    assert_eq!(expected(&experiment), wrong.map(Some));
+}
+
 /// Never fills a second core.
 struct OneAtATime;
 
@@ -239,6 +260,36 @@ fn a_job_has_its_cores_until_the_last_of_its_tasks_ends() {
     assert_eq!(outcome.tasks.iter().map(|task| task.quanta).collect::<Vec<_>>(), [1, 3, 1]);
 }
 
+/// One task, a job of two, one task and a job of three, with room for two tasks: each job waits for
+/// the one before it, also where it would find room, and the last until it is alone.
+#[test]
+fn jobs_are_admitted_in_their_order_when_there_is_room() {
+    let idle = program(&[0.0]);
+    let tasks = [90, 50, 50, 30, 20, 20, 20].map(|work| task(&idle, 0, work)).to_vec();
+    let experiment = Experiment {
+        jobs: [0, 1, 1, 2, 3, 3, 3].into(),
+        admission: Admission::Limited(2),
+        ..experiment(machine(3, 10.0), tasks, "os")
+    };
+    let outcome = outcome(&experiment);
+    let times = |of: fn(&TaskOutcome) -> Nanos| outcome.tasks.iter().map(of).collect::<Vec<_>>();
+    assert_eq!(times(|task| task.started), [0, 90, 90, 140, 170, 170, 170].map(ms));
+    assert_eq!(times(|task| task.finish), [90, 140, 140, 170, 190, 190, 190].map(ms));
+}
+
+#[test]
+fn a_very_short_quantum_has_no_bandwidth_beside_others() {
+    let run = |work| {
+        outcome(&experiment(machine(1, 10.0), vec![Task { work: ms(work), ..waves() }], "os"))
+    };
+    let bandwidths = |work| run(work).bandwidths(ms(100)).len();
+    assert_eq!([20, 1_000, 1_049, 1_050].map(bandwidths), [1, 10, 10, 11]);
+    // Five quanta at 2 GB/s and five at 6, each 2 from the mean: 10 * 4 over 9.
+    let deviation = run(1_000).bandwidth_deviation(ms(100)).map_or(0.0, BytesPerSec::as_gb);
+    assert!((deviation - (40.0f64 / 9.0).sqrt()).abs() < 1e-6, "{deviation}");
+    assert_eq!(run(20).bandwidth_deviation(ms(100)), None);
+}
+
 /// Moves the pages of task 0 to DRAM after the first quantum.
 struct Promotion(Vec<Counts>);
 
@@ -289,5 +340,58 @@ fn pages_move_between_quanta_at_the_cost_of_the_copy() {
         let lines = 4e8 / 64.0;
         assert!((pram as f64 - lines / 1.8).abs() < 2.0, "{pram}");
         assert!((dram as f64 - lines * (1.0 - 1.0 / 1.8)).abs() < 2.0, "{dram}");
+    }
+}
+
+/// By hand: copying 10 MB at 10 GB/s takes 2 ms, while half of the traffic is in each memory.
+/// Beside it a task reads 10 GB/s from the DRAM, which carries 10. With a stretch of 1 + d the copy
+/// runs at 1 / (1 + d / 2) and the reader at 1 / (1 + d): 5 / (1 + d / 2) + 10 / (1 + d) = 10 gives
+/// d^2 + d = 1. So d = 0.618, the copy takes 2.618 ms, and the reader does 1.618 ms of its work.
+#[test]
+fn a_copy_contends_with_the_others() {
+    let mut machine = machine(2, 10.0);
+    let nvm = Memory {
+        name: "nvm".to_owned(),
+        kind: memweir_core::medium::MediumKind::Nvm,
+        ..machine.memories[0].clone()
+    };
+    machine.memories.push(nvm);
+    let tasks = vec![task(&program(&[0.0]), 0, 200), task(&program(&[10.0]), 0, 150)];
+    let experiment = experiment(machine, tasks, "os");
+    let mut promotion = Promotion(Vec::new());
+    let outcome = Simulation::new(&experiment).migrator(&mut promotion).run();
+    let outcome = outcome.expect("a possible experiment");
+    let finish = [0, 1].map(|task| outcome.tasks[task].finish.as_millis_f64());
+    let golden = (1.0 + 5.0f64.sqrt()) / 2.0;
+    assert!((finish[0] - 201.0 - golden).abs() < 1e-4, "{finish:?}");
+    assert!((finish[1] - 151.0).abs() < 1e-4, "{finish:?}");
+}
+
+/// Moves the pages of task 0 to the second memory after the first quantum, at no cost.
+struct Demotion(bool);
+
+impl Migrator for Demotion {
+    fn migrate(&mut self, _: Nanos, _: &[TaskQuantum]) -> Vec<Migration> {
+        let moved = std::mem::replace(&mut self.0, true);
+        let migration =
+            Migration { task: JobId(0), placement: Placement::all_in(1), copies: Vec::new() };
+        if moved { Vec::new() } else { vec![migration] }
+    }
+}
+
+#[test]
+fn a_forecast_follows_pages_that_have_moved() {
+    // A task alone is as slow as its new memory says, so what is forecast comes true.
+    let mut experiment = experiment(hybrid(), vec![waves()], "ideal-average");
+    experiment.scheduler.predictor = PredictorKind::Profile;
+    let mut diary = Diary::default();
+    let mut demotion = Demotion(false);
+    let simulation = Simulation::new(&experiment).recorder(&mut diary).migrator(&mut demotion);
+    let outcome = simulation.run().expect("a possible experiment");
+    // 100 ms in DRAM; 400 ms of 2 GB/s take 0.8 + 0.2 * 3 times as long, 500 of 6 GB/s 0.4 + 1.8.
+    assert_eq!(outcome.turnaround, ms(100 + 560 + 1_100));
+    for (quantum, tasks) in &diary.0[2..] {
+        let predicted = tasks[0].predicted.map_or(0.0, |rate| rate.0);
+        assert!((predicted - quantum.bandwidth.0).abs() < 1e-3 * predicted, "{quantum:?}");
     }
 }
