@@ -313,6 +313,22 @@ fn a_policy_decides_which_jobs_run() {
 }
 
 #[test]
+fn jobs_that_take_turns_on_a_core_take_as_long_as_one_after_the_other() {
+    // Each read needs the data of the one before it, so there is nothing that could overlap.
+    let scenario = r#"
+fidelity = "bank"
+instructions = 50_000
+machine = { cores = 1, memory = { device = "ddr4-2400" } }
+policies = "os"
+compression = 5_000
+programs = [{ instances = 2, synthetic = { mpki = 50, rbl = 0.05, blp = 1, footprint_mib = 16 } }]
+"#;
+    let point = run(scenario, &[]).remove(0);
+    let ratio = point.policies[0].turnaround_s / (2.0 * point.alone[0].run.time_s);
+    assert!((0.98..1.05).contains(&ratio), "{ratio}");
+}
+
+#[test]
 fn a_job_of_two_threads_runs_on_two_cores_at_once() {
     let scenario = r#"
 fidelity = "bank"
