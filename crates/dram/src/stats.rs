@@ -64,3 +64,41 @@ impl std::ops::SubAssign for Stats {
         self.data_cycles -= earlier.data_cycles;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_is_added_and_taken_away() {
+        let once = Stats {
+            reads: 1,
+            writes: 2,
+            forwarded: 3,
+            coalesced: 4,
+            row_hits: 5,
+            row_misses: 6,
+            row_conflicts: 7,
+            activates: 8,
+            refreshes: 9,
+            data_cycles: 10,
+        };
+        let twice = Stats {
+            reads: 2,
+            writes: 4,
+            forwarded: 6,
+            coalesced: 8,
+            row_hits: 10,
+            row_misses: 12,
+            row_conflicts: 14,
+            activates: 16,
+            refreshes: 18,
+            data_cycles: 20,
+        };
+        let mut stats = once;
+        stats += once;
+        assert_eq!(stats, twice);
+        stats -= once;
+        assert_eq!((stats, stats.requests()), (once, 3));
+    }
+}

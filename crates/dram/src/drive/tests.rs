@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{MapLayout, MemoryConfig, PagePolicy, Scheduler};
-use crate::request::RowOutcome;
+use crate::energy::EnergyMeter;
+use crate::request::{RowCounts, RowOutcome};
 use crate::spec::MemorySpec;
 use crate::system::MemorySystem;
 
@@ -128,12 +129,67 @@ fn sums_are_held_against_each_other() {
     assert!(driven.verify(500, &memory.stats()).unwrap_err().contains("hits"));
 }
 
+/// 125 requests in 1,000 cycles of 0.833 ns, on two channels that draw 34 mA at 1.2 V in each of
+/// eight devices.
+#[test]
+fn a_report_has_its_figures_in_their_units() {
+    let config = MemoryConfig::new(MemorySpec::shipped("ddr4-2400").unwrap());
+    let mut latencies = Latencies::default();
+    (1..=100).for_each(|latency| latencies.record(latency));
+    let rows = RowCounts { hits: 60, misses: 40, conflicts: 25 };
+    let driven = Driven { reads: 100, writes: 25, cycles: Cycles(1_000), rows, latencies };
+    let first = Stats { activates: 50, refreshes: 2, data_cycles: 400, ..Stats::default() };
+    let second = Stats { activates: 15, refreshes: 1, data_cycles: 100, ..Stats::default() };
+    let energy = EnergyMeter::new(&config).report(Cycles(1_000));
+    let measured = |stats| Measured { config: &config, stats, energy: Some(&energy) };
+    let memories = [measured(&first), measured(&second)];
+    let served = Served::new(&memories, config.spec().clock, &driven);
+    assert_eq!(
+        (served.requests, served.reads, served.writes, served.cycles),
+        (125, 100, 25, 1_000)
+    );
+    assert_eq!((served.row_hits, served.row_misses, served.row_conflicts), (60, 40, 25));
+    assert_eq!((served.activates, served.refreshes), (65, 3));
+    let read = &served.read_latency_cycles;
+    assert_eq!((read.mean, read.p50, read.p90), (Some(50.5), Some(50), Some(90)));
+    assert_eq!((read.p99, read.max), (Some(99), Some(100)));
+    let near = |found: f64, wanted: f64| (found / wanted - 1.0).abs() < 1e-12;
+    assert!(near(served.bandwidth_bytes_per_s, 8_000.0 / 833e-9), "{served:?}");
+    assert!(near(served.bus_utilisation, 0.25), "{served:?}");
+    let milliwatts = 2.0 * 8.0 * 1.2 * 34.0;
+    assert!(near(served.average_power_mw.unwrap(), milliwatts), "{served:?}");
+    let picojoules = served.energy_pj.unwrap()["precharge_standby"];
+    assert!(near(picojoules, milliwatts * 833.0), "{picojoules}");
+    let memories = [memories[0], Measured { energy: None, ..memories[1] }];
+    let served = Served::new(&memories, config.spec().clock, &driven);
+    assert_eq!((served.energy_pj, served.average_power_mw), (None, None));
+}
+
+/// The begin of a measurement, and the latencies of all reads.
+#[derive(Default)]
+struct Watch {
+    begins: Option<Cycles>,
+    reads: Vec<u64>,
+}
+
+impl PartObserver for Watch {
+    fn measured(&mut self, _: usize, _: &Completion, latency: Option<u64>) {
+        self.reads.extend(latency);
+    }
+
+    fn begins(&mut self, at: Cycles) {
+        self.begins = Some(at);
+    }
+}
+
 #[test]
 fn a_warm_up_is_served_but_not_measured() {
     let offers = [0, 64, 128].map(|address| offer(address, Direction::Read));
     let plan = DrivePlan { mode: Mode::Pace(1000), warm_up: 1 };
     let mut memory = memory(|_| {});
-    let driven = drive_through(&mut memory, plan, &offers).unwrap();
+    let (mut rest, mut watch) = (offers.into_iter(), Watch::default());
+    let driven = drive(&mut memory, plan, || Ok::<_, Infallible>(rest.next()), &mut watch).unwrap();
+    assert_eq!((watch.begins, watch.reads), (Some(Cycles(1000)), [38, 21, 21].to_vec()));
     // The first read opens the row, and is answered before the second is due.
     let (whole, before) = (&driven.whole, &driven.warm_up.as_ref().unwrap().whole);
     assert_eq!((before.cycles, before.rows.misses, before.reads), (Cycles(1000), 1, 1));
@@ -157,6 +213,7 @@ fn a_warm_up_has_the_requests_that_are_on_their_way_over_a_link() {
     assert_eq!((before.all_stats().requests(), driven.accepted), (0, 20));
     assert_eq!(WarmUp::of(&driven), Some(WarmUp { requests: 20, cycles: 20 }));
     driven.verify(40).unwrap();
+    assert!(driven.verify(41).is_err());
 }
 
 fn any_mode() -> impl Strategy<Value = Mode> {

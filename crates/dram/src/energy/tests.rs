@@ -77,6 +77,73 @@ fn drampower_patterns_0_to_2_a_row_and_a_read() {
     pattern(&read, 50, &expected, 2479.0);
 }
 
+/// DDR5-4800: bank 0 is open for 1,000 cycles of 0.416 ns, and the banks with the number 1 of the
+/// eight groups are refreshed for tRFCsb = 312 of them.
+#[test]
+fn a_refresh_of_banks_with_one_number_keeps_them_all_open() {
+    let ddr5 = MemorySpec::shipped("ddr5-4800").unwrap();
+    let report = report(ddr5, &[(0, K::Activate, 0), (100, K::RefreshBank, 1)], 1_000);
+    // Volts, devices of half a channel, and nanoseconds.
+    let cycle = 1.1 * 4.0 * 0.416;
+    // IDD2N = 92, IDD3N = 142, rho = 0.5, 32 banks; tRAS = 77.
+    let (shared, each) = (117.0, 25.0 / 32.0);
+    let standby = (shared * 1_000.0 + each * (1_000.0 + 8.0 * 312.0)) * cycle;
+    let activate = (122.0 - shared - each) * 77.0 * cycle;
+    // IDD5B = 277; tRFC = 708, of which a refresh of some banks is 1171 / 9375.
+    let refresh = (277.0 - 142.0) * 708.0 * cycle * 1_171.0 / 9_375.0;
+    let expected = [
+        (ActiveStandby, standby),
+        (Activate, activate),
+        (Refresh, refresh),
+        // The other half of the channel: IDD2N.
+        (PrechargeStandby, 92.0 * 1_000.0 * cycle),
+    ];
+    compare(&report, 1.0, &expected);
+}
+
+/// A rank that sleeps during the refresh draws standby current until the end of it.
+#[test]
+fn power_down_begins_after_the_refresh_of_a_bank() {
+    let ddr5 = MemorySpec::shipped("ddr5-4800").unwrap();
+    let report = report(ddr5, &[(0, K::RefreshBank, 0), (10, K::PowerDownEnter, 0)], 1_000);
+    let cycle = 1.1 * 4.0 * 0.416;
+    let standby = (117.0 * 312.0 + 25.0 / 32.0 * 8.0 * 312.0) * cycle;
+    let refresh = (277.0 - 142.0) * 708.0 * cycle * 1_171.0 / 9_375.0;
+    let asleep = 88.0 * (1_000.0 - 312.0) * cycle;
+    let expected = [
+        (ActiveStandby, standby),
+        (Refresh, refresh),
+        (PrechargePowerDown, asleep),
+        (PrechargeStandby, 92.0 * 1_000.0 * cycle),
+    ];
+    compare(&report, 1.0, &expected);
+}
+
+#[test]
+fn ranks_of_all_channels_are_counted_on_their_own() {
+    let rank = std::sync::Arc::new(spec(DRAMPOWER));
+    let mut meter = EnergyMeter::new(&MemoryConfig::of_ranks(vec![rank.clone(), rank], 2));
+    let standby = |meter: &EnergyMeter| meter.report(Cycles(100)).of(ActiveStandby);
+    for (count, (channel, rank)) in [(0, 0), (0, 1), (1, 0), (1, 1)].into_iter().enumerate() {
+        let to = BankAddress { channel, rank, ..BankAddress::default() };
+        meter.count(&Command { to, ..command(0, K::Activate, 0) });
+        let one = report(spec(DRAMPOWER), &[(0, K::Activate, 0)], 100).of(ActiveStandby);
+        assert!((standby(&meter) / one - (count + 1) as f64).abs() < 1e-9, "{channel} {rank}");
+    }
+}
+
+#[test]
+fn a_device_without_energies_is_known_as_such() {
+    let without = |text: &str| {
+        let (before, _) = text.split_once("[currents]").unwrap();
+        EnergyMeter::new(&MemoryConfig::new(spec(before))).is_partial()
+    };
+    assert!(without(DRAMPOWER));
+    assert!(!EnergyMeter::new(&MemoryConfig::new(spec(DRAMPOWER))).is_partial());
+    let nvm = MemoryConfig::new(MemorySpec::shipped("stt-ram").unwrap());
+    assert!(!EnergyMeter::new(&nvm).is_partial());
+}
+
 #[test]
 fn drampower_pattern_3_two_banks_of_different_lengths() {
     pattern(
