@@ -125,4 +125,21 @@ mod tests {
             }
         }
     }
+
+    /// Blocks of 256 bytes go round three channels, each of which bit 13 divides in two.
+    #[test]
+    fn an_interleaving_chooses_among_groups_of_channels() {
+        let text = r#"
+            name = "six channels"
+            bits = 20
+            function = [{ role = "channel", bits = [13] }]
+            row = [14, 15, 16, 17, 18, 19]
+            column = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+            interleave = { channels = 3, granule = 256 }
+        "#;
+        let decoder = Decoder::new(&AddressMap::parse("six", text).unwrap());
+        // Block 98 is number 32 of the last channel: address 8192 there.
+        let place = decoder.place(PhysAddr(98 * 256 + 64));
+        assert_eq!(place, Place { channel: 5, bank: 0, row: 0, column: 1 });
+    }
 }

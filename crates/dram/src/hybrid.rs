@@ -157,11 +157,16 @@ mod tests {
     use memweir_core::Direction;
 
     #[derive(Default)]
-    struct Answers(Vec<(usize, u64, u64)>);
+    struct Answers(Vec<(usize, [u64; 2], u64)>, Vec<(usize, Command)>);
 
     impl PartObserver for Answers {
         fn completed(&mut self, part: usize, completion: &Completion) {
-            self.0.push((part, completion.done.0, completion.request.address.0));
+            let times = [completion.accepted.0, completion.done.0];
+            self.0.push((part, times, completion.request.address.0));
+        }
+
+        fn command(&mut self, part: usize, command: &Command) {
+            self.1.push((part, *command));
         }
     }
 
@@ -188,10 +193,14 @@ mod tests {
         while let Some(next) = memory.next_event() {
             memory.advance(next, &mut answers);
         }
-        // Cycle 1 of 2 ns is the first that is not before cycle 2 of 0.833 ns; a read of a closed
-        // bank takes 38.
+        // Cycle 1 of 2 ns is the first that is not before cycle 2 of 0.833 ns, in which it begins;
+        // a read of a closed bank takes 38.
         let second = (39 * 2000_u64).div_ceil(833);
-        assert_eq!(answers.0, [(0, 40, 64), (1, second, (8 << 30) + 64)]);
+        assert_eq!(answers.0, [(0, [2, 40], 64), (1, [2, second], (8 << 30) + 64)]);
+        // Commands are in cycles of their part's clock.
+        let commands = answers.1.iter().map(|(part, command)| (*part, command.at.0));
+        let of_part = |wanted| commands.clone().filter(move |(part, _)| *part == wanted);
+        assert!(of_part(0).eq([(0, 2), (0, 19)]) && of_part(1).eq([(1, 1), (1, 18)]));
     }
 
     #[test]

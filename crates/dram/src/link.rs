@@ -177,25 +177,34 @@ mod tests {
     use memweir_core::PhysAddr;
 
     use super::*;
+    use crate::command::CommandKind;
     use crate::request::Source;
     use crate::{MemoryConfig, MemorySpec, MemorySystem};
 
     #[derive(Default)]
-    struct Answers(Vec<(u64, u32)>);
+    struct Answers(Vec<(u64, u32)>, Vec<(u64, CommandKind)>);
 
     impl Observer for Answers {
         fn completed(&mut self, completion: &Completion) {
             self.0.push((completion.done.0 - completion.accepted.0, completion.request.tag));
         }
+
+        fn command(&mut self, command: &Command) {
+            self.1.push((command.at.0, command.kind));
+        }
+    }
+
+    /// A memory with a cycle of 1 ns behind a link.
+    fn memory(link: &str) -> MemorySystem {
+        let text = format!("{}\n[link]\n{link}\n", include_str!("../data/ddr4-2400.toml"));
+        let text = text.replace("clock_ns = 0.833", "clock_ns = 1");
+        MemorySystem::new(&MemoryConfig::new(MemorySpec::parse("x", &text).unwrap())).unwrap()
     }
 
     /// Returns the latencies and tags of `count` reads of neighboring lines, offered in cycle zero
     /// or as soon as there is room, and the last cycle.
     fn reads(count: u32, link: &str) -> (Vec<(u64, u32)>, u64) {
-        let text = format!("{}\n[link]\n{link}\n", include_str!("../data/ddr4-2400.toml"));
-        let text = text.replace("clock_ns = 0.833", "clock_ns = 1");
-        let config = MemoryConfig::new(MemorySpec::parse("x", &text).unwrap());
-        let mut memory = MemorySystem::new(&config).unwrap();
+        let mut memory = memory(link);
         let mut answers = Answers::default();
         let mut now = 0;
         for tag in 0..count {
@@ -220,6 +229,32 @@ mod tests {
     fn a_read_pays_the_latency_twice_and_its_line_once() {
         // 30 there, 38 in a closed bank, 2 for 64 bytes at 32 GB/s, 30 back.
         assert_eq!(reads(1, "latency_ns = 30\ngb_per_s = 32").0, [(100, 0)]);
+    }
+
+    /// Two writes 500 ns after a read of the same row, in which every fourth line is. Each line
+    /// takes 16 ns, and the answer none.
+    #[test]
+    fn written_lines_take_turns_on_their_way_there() {
+        let mut memory = memory("latency_ns = 30\ngb_per_s = 4");
+        let mut answers = Answers::default();
+        let requests = [(1, Direction::Read), (500, Direction::Write), (500, Direction::Write)];
+        for (tag, (now, direction)) in (0..).zip(requests) {
+            memory.advance(Cycles(now - 1), &mut answers);
+            let address = PhysAddr(u64::from(tag) * 256);
+            let request = Request { address, direction, source: Source(0), tag };
+            memory.enqueue(Cycles(now), request).unwrap();
+            assert!(!memory.is_idle());
+        }
+        while let Some(next) = memory.next_event() {
+            memory.advance(next, &mut answers);
+        }
+        assert!(memory.is_idle());
+        // The read: 30 there, 38 in a closed bank, 16 and 30 back. A write: 16 and 30 there,
+        // CWL + BL/2 = 16, and 30 back.
+        assert_eq!(answers.0, [(114, 0), (92, 1), (108, 2)]);
+        use CommandKind as C;
+        let commands = [(31, C::Activate), (48, C::Read), (546, C::Write), (562, C::Write)];
+        assert_eq!(answers.1, commands);
     }
 
     #[test]

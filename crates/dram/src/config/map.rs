@@ -186,6 +186,8 @@ fn fill(map: &mut AddressMap, columns: usize, rows: usize) {
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::Bytes;
+    use memweir_core::address_map::Interleave;
     use memweir_core::names::Named;
 
     use super::*;
@@ -254,7 +256,29 @@ mod tests {
         let refusal = config.complete_map().unwrap_err();
         assert!(refusal.reason.contains("1 functions for `bank`"), "{refusal:?}");
         let mut config = self::config();
+        config.map.row.pop();
+        config.map.bits -= 1;
+        let refusal = config.complete_map().unwrap_err();
+        assert!(refusal.reason.contains("has 15 row bits, the memory 16"), "{refusal:?}");
+        let mut config = self::config();
         config.channels = 3;
         assert!(config.complete_map().unwrap_err().reason.contains("3 channels"));
+    }
+
+    /// The functions choose between two channels.
+    #[test]
+    fn an_interleaving_needs_a_multiple_of_its_channels() {
+        let spec = MemorySpec::shipped("ddr4-2400").unwrap();
+        let mut config = MemoryConfig::with_channels(spec, 2);
+        config.map.interleave = Some(Interleave { channels: 3, granule: Bytes(256) });
+        let mut check = |channels| {
+            config.channels = channels;
+            config.check().map_err(|(setting, refusal)| (setting, refusal.reason))
+        };
+        assert_eq!(check(6), Ok(()));
+        assert!(check(3).unwrap_err().1.contains("1 functions for `channel`"));
+        let (setting, reason) = check(4).unwrap_err();
+        assert_eq!(setting, Setting::Channels);
+        assert_eq!(reason, "the map interleaves over 3 channels, the memory has 4");
     }
 }
