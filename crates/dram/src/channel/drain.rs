@@ -98,6 +98,24 @@ mod tests {
         assert!(!drain.update([1, 2], 50));
         assert!(drain.update([1, 1], 51));
         assert_eq!(drain.served(), Direction::Read);
+        assert!(drain.update([1, 8], 52), "no read is owed");
+    }
+
+    #[test]
+    fn a_drain_that_has_no_lower_end_ends_with_the_last_write() {
+        let mut drain = Drain { low: 0, ..drain() };
+        assert!(drain.update([0, 2], 0));
+        assert!(!drain.update([1, 1], 1));
+        assert!(drain.update([1, 0], 2));
+    }
+
+    #[test]
+    fn a_drain_is_long_only_while_reads_wait() {
+        let mut drain = drain();
+        assert!(drain.update([0, 9], 0));
+        assert!(!drain.update([0, 9], 500));
+        assert!(!drain.update([1, 9], 600));
+        assert!(drain.update([1, 9], 601));
     }
 
     #[test]

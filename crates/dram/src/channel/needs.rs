@@ -393,5 +393,14 @@ mod tests {
         assert_eq!(parts.first(0), Some((CommandKind::Activate, 6)));
         parts.3.served(parts.bank(6));
         assert_eq!(parts.first(0), Some((CommandKind::Activate, 1)));
+        // So do row-buffer hits, of which the older one is that of bank 9.
+        let mut parts = Parts::new(Scheduler::PerBank);
+        for bank in [9, 4] {
+            parts.open(bank, 7);
+            parts.read(bank, 7);
+        }
+        assert_eq!(parts.first(0), Some((CommandKind::Read, 4)));
+        parts.0.reach(101);
+        assert_eq!(parts.first(0), Some((CommandKind::Read, 9)), "both are beyond the age limit");
     }
 }

@@ -230,6 +230,24 @@ mod tests {
     }
 
     #[test]
+    fn requests_of_both_directions_are_sorted_when_a_row_is_opened() {
+        let (mut queues, shape) = queues(Scheduler::FrFcfs);
+        let bank = shape.bank(6);
+        for (tag, direction) in (0..).zip([Direction::Read, Direction::Write]) {
+            for row in [10, 11] {
+                queues.push(request(tag, direction), 0, place(6, row, tag), bank, CLOSED);
+            }
+        }
+        queues.sort(6, 10);
+        for direction in [Direction::Read, Direction::Write] {
+            let list = *queues.list(6, direction);
+            assert_eq!([list.hit, list.other].map(|slot| queues.get(slot).row), [10, 11]);
+            queues.take(list.other, bank, 10);
+            assert_eq!(queues.list(6, direction).other, NIL);
+        }
+    }
+
+    #[test]
     fn banks_with_queues_of_their_own_fill_one_by_one() {
         let (mut queues, shape) = queues(Scheduler::PerBank);
         for tag in 0..3 {
@@ -265,5 +283,22 @@ mod tests {
         assert!(queues.holds_write(&write, at, slot), "its row was opened for it");
         queues.release(slot);
         assert!(!queues.holds_write(&write, at, slot));
+    }
+
+    /// Lines 0 and 233 share a bucket of the hash.
+    #[test]
+    fn no_other_line_and_no_read_is_taken_for_a_waiting_write() {
+        let (mut queues, shape) = queues(Scheduler::FrFcfs);
+        let (write, at) = (request(0, Direction::Write), place(3, 1, 9));
+        let (read, other) = (request(233, Direction::Read), place(3, 1, 10));
+        queues.push(write, 0, at, shape.bank(3), CLOSED);
+        let slot = queues.list(3, Direction::Write).other;
+        assert!(!queues.holds_write(&read, other, NIL));
+        queues.push(read, 0, other, shape.bank(3), CLOSED);
+        let waiting = queues.list(3, Direction::Read).other;
+        assert!(!queues.holds_write(&read, other, waiting));
+        queues.take(slot, shape.bank(3), 1);
+        assert!(!queues.holds_write(&read, other, slot));
+        assert!(queues.holds_write(&write, at, slot));
     }
 }

@@ -293,7 +293,10 @@ mod tests {
         rows.precharge(bank, Closing::Refresh);
         open(&mut rows, 1);
         assert_eq!(timeout(&rows, &bus, &queues), 16_000, "a refresh teaches nothing");
-        for row in 2..20 {
+        rows.precharge(bank, Closing::Conflict);
+        open(&mut rows, 2);
+        assert_eq!(timeout(&rows, &bus, &queues), 8_000, "it should have closed the row");
+        for row in 3..20 {
             rows.precharge(bank, Closing::Conflict);
             open(&mut rows, row);
         }

@@ -111,6 +111,24 @@ fn precharges_respect_trtp_twr_trp_and_tppd() {
     exact(&lpddr2, Rule::TRp, &all);
 }
 
+/// LPDDR counts tRTP from the last prefetch of a burst, and tWR from a cycle after its data.
+#[test]
+fn precharges_of_lpddr_respect_trtp_and_twr() {
+    // Bursts of 8 cycles with prefetches of 2: 8 + tRTP 4 - 2 = 10; WL 4 + 8 + 1 + tWR 8 = 21.
+    let lpddr2 = memory("lpddr2-1066", &[]);
+    exact(&lpddr2, Rule::TRtp, &[ACT, (20, K::Read, 0, 0, 0), (30, K::Precharge, 0, 0, 0)]);
+    exact(&lpddr2, Rule::TWr, &[ACT, (20, K::Write, 0, 0, 0), (41, K::Precharge, 0, 0, 0)]);
+    // Bursts of 16 with prefetches of 8: 16 + tRTP 12 - 8 = 20; WL 14 + 16 + 1 + tWR 29 = 60.
+    let lpddr4 = memory("lpddr4-3200", &[]);
+    exact(&lpddr4, Rule::TRtp, &[ACT, (60, K::Read, 0, 0, 0), (80, K::Precharge, 0, 0, 0)]);
+    exact(&lpddr4, Rule::TWr, &[ACT, (40, K::Write, 0, 0, 0), (100, K::Precharge, 0, 0, 0)]);
+    // At least as long as a prefetch takes.
+    let short = memory("lpddr2-1066", &[("tRTP = { ns = 7.5, cycles = 2 }", "tRTP = 1")]);
+    exact(&short, Rule::TRtp, &[ACT, (20, K::Read, 0, 0, 0), (28, K::Precharge, 0, 0, 0)]);
+    let short = memory("lpddr4-3200", &[("tRTP = { ns = 7.5, cycles = 8 }", "tRTP = 7")]);
+    exact(&short, Rule::TRtp, &[ACT, (60, K::Read, 0, 0, 0), (76, K::Precharge, 0, 0, 0)]);
+}
+
 /// Returns commands that open two banks of two groups, a third of the first group, and one of the
 /// other rank.
 fn opened() -> Vec<Line> {
@@ -143,6 +161,13 @@ fn reads_and_writes_respect_tccd_and_twtr() {
     exact(&lpddr2, Rule::ReadToWrite, &lines);
     let lines = [ACT, (10, K::Activate, 0, 0, 1), (40, K::Write, 0, 0, 0), (57, K::Read, 0, 0, 1)];
     exact(&lpddr2, Rule::TWtrL, &lines);
+    // LPDDR4: RL 28, tDQSCK 6, WL 14, a burst of 16 cycles, a write preamble of 2, tWTR 16.
+    let lpddr4 = memory("lpddr4-3200", &[]);
+    let open = [ACT, (40, K::Activate, 0, 0, 1)];
+    let to_write = [(100, K::Read, 0, 0, 0), (138, K::Write, 0, 0, 1)];
+    exact(&lpddr4, Rule::ReadToWrite, &[open, to_write].concat());
+    let to_read = [(100, K::Write, 0, 0, 0), (147, K::Read, 0, 0, 1)];
+    exact(&lpddr4, Rule::TWtrL, &[open, to_read].concat());
 }
 
 #[test]

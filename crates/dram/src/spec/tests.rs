@@ -46,6 +46,11 @@ fn rounds_spans_of_time_as_the_standards_say() {
     // DDR5-4800, 416 ps: 16 ns are 38.46 cycles, and 0.3 % less does not change it.
     assert_eq!(Rounding::Ddr5.cycles(Picos(16_000), Picos(416)), Cycles(39));
     assert_eq!(Rounding::Ddr5.cycles(Picos(16_640), Picos(416)), Cycles(40));
+    // 417.043 ns are 1002.5 cycles, and 0.3 % less 999.5.
+    assert_eq!(Rounding::Ddr5.cycles(Picos(417_043), Picos(416)), Cycles(1000));
+    for rounding in [Rounding::Up, Rounding::Ddr4, Rounding::Ddr5] {
+        assert_eq!(rounding.cycles(Picos(0), clock), Cycles(0));
+    }
 }
 
 #[test]
@@ -69,6 +74,8 @@ fn refuses_what_is_wrong_with_line_and_key() {
     assert!(refusal("tRFC = 420", "tRFC = 9360").contains("timing.tREFI"));
     assert!(refusal("rows = 65536", "rows = 65535").contains("`rows` is 65535"));
     assert!(refusal("bus_bits = 64", "bus_bits = 32").contains("a burst carries 32 bytes"));
+    assert!(refusal("device_bits = 8", "device_bits = 128").contains("wider than the bus"));
+    assert!(refusal("columns = 1024", "columns = 4").contains("shorter than a line"));
     let ranks = refusal("ranks = 1", "ranks = 16777216");
     assert!(ranks.contains("16777216 ranks"), "{ranks}");
     assert!(refusal("\"ddr4\"", "\"ddr44\"").contains("did you mean `ddr4`"));
