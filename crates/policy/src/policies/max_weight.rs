@@ -24,8 +24,8 @@ pub const OPTIONS: &[PolicyOption] = &[COMPLETION, SLOWDOWN, AUTO_CORES];
 /// queueing systems", IEEE Transactions on Automatic Control 37(12), 1992): the weights fall as
 /// work is done, so that the schedule balances by itself whatever would end the batch late.
 ///
-/// The weights derive from the [`Objective`]. The search is approximate: at least 95 % of the best
-/// sum on 100,000 random cases, and less on about one in a million.
+/// The weights derive from the [`Objective`]. The search is approximate. On a million random cases
+/// it found at least 95 % of the best sum, but for seven; with jobs of several cores, but for 938.
 #[derive(Clone, Debug)]
 pub struct MaxWeight {
     weights: Weights,

@@ -10,7 +10,8 @@
 //!    way towards them, half of it, a quarter, and so on, until the exact value has risen and falls
 //!    again (the method of Frank and Wolfe, with whole jobs).
 //! 2. *Exchanges.* Single jobs are exchanged for waiting ones while the exact value rises and
-//!    effort is left.
+//!    effort is left. A job of several cores takes the place of several jobs, and several take its
+//!    place.
 
 use memweir_core::MAX_MEDIA;
 
@@ -243,23 +244,19 @@ impl Chooser {
         self.order.extend(scores.zip(0..).map(|(score, place)| Ranked::new(score, place)));
     }
 
-    /// Improves the chosen set by exchanges.
+    /// Improves the chosen set by exchanges. They leave no core free that a waiting job fits.
     ///
     /// The jobs of low score leave first and those of high score come first.
     fn exchange(&mut self, problem: &Problem<'_>, mut highest: f64) {
-        let fixed = problem.running;
-        let used: u32 = self.set[fixed..].iter().map(|job| job.cores).sum();
-        let mut free = problem.cores - used;
-        self.is_chosen.fill(false);
-        self.chosen.iter().for_each(|place| self.is_chosen[*place] = true);
+        self.note_chosen();
         let mut effort = EFFORT;
         let mut improved = true;
         while improved {
             improved = false;
             for nth in (0..self.chosen.len()).rev() {
-                let leaving = self.set[fixed + nth];
-                for place in self.order.iter().map(|ranked| ranked.place()) {
-                    let fits = problem.waiting()[place].cores <= leaving.cores + free;
+                for rank in 0..self.order.len() {
+                    let place = self.order[rank].place();
+                    let fits = problem.waiting()[place].cores <= problem.cores;
                     if !fits || self.is_chosen[place] {
                         continue;
                     }
@@ -267,22 +264,81 @@ impl Chooser {
                         return;
                     }
                     effort -= self.set.len();
-                    let coming = problem.waiting()[place];
-                    self.set[fixed + nth] = coming;
-                    let value = value(problem.speeds, &self.set);
-                    if value > highest * (1.0 + LEAST_GAIN) {
+                    if let Some(value) = self.exchanged(problem, nth, place, highest) {
                         highest = value;
-                        free = free + leaving.cores - coming.cores;
-                        self.is_chosen[self.chosen[nth]] = false;
-                        self.is_chosen[place] = true;
-                        self.chosen[nth] = place;
                         improved = true;
                         break;
                     }
-                    self.set[fixed + nth] = leaving;
+                }
+                // A job of several cores may have taken the place of this one's neighbors.
+                if nth > self.chosen.len() {
+                    break;
                 }
             }
         }
+    }
+
+    /// Puts a waiting job in the place of the `nth` chosen one, and of more if it needs their
+    /// cores, if that raises the weighted speed above `highest`; returns the weighted speed then.
+    fn exchanged(
+        &mut self,
+        problem: &Problem<'_>,
+        nth: usize,
+        place: usize,
+        highest: f64,
+    ) -> Option<f64> {
+        let (at, coming) = (problem.running + nth, problem.waiting()[place]);
+        let (leaving, left) = (self.set[at], self.chosen[nth]);
+        let alike = coming.cores == leaving.cores;
+        if !alike {
+            self.best.clone_from(&self.chosen);
+        }
+        (self.set[at], self.chosen[nth]) = (coming, place);
+        if !alike {
+            self.fit(problem, nth);
+        }
+        let value = value(problem.speeds, &self.set);
+        if value > highest * (1.0 + LEAST_GAIN) {
+            self.note_chosen();
+            return Some(value);
+        }
+        if alike {
+            (self.set[at], self.chosen[nth]) = (leaving, left);
+        } else {
+            self.take_best(problem);
+            self.note_chosen();
+        }
+        None
+    }
+
+    /// Makes the chosen jobs fit the cores. Jobs other than the `nth` leave, the last one first,
+    /// until the rest fits; then waiting jobs take the free cores in the order of their scores.
+    fn fit(&mut self, problem: &Problem<'_>, nth: usize) {
+        let kept = self.chosen[nth];
+        let mut used: u32 = self.set[problem.running..].iter().map(|job| job.cores).sum();
+        while used > problem.cores {
+            let last = self.chosen.iter().rposition(|place| *place != kept);
+            let Some(last) = last else { break };
+            self.chosen.remove(last);
+            used -= self.set.remove(problem.running + last).cores;
+        }
+        self.note_chosen();
+        let mut free = problem.cores - used;
+        for rank in 0..self.order.len() {
+            let place = self.order[rank].place();
+            if free == 0 {
+                break;
+            }
+            if problem.waiting()[place].cores <= free && !self.is_chosen[place] {
+                free -= self.take(problem, place);
+            }
+        }
+    }
+
+    /// Notes which waiting jobs are chosen.
+    fn note_chosen(&mut self) {
+        self.is_chosen.fill(false);
+        self.chosen.iter().for_each(|place| self.is_chosen[*place] = true);
     }
 }
 

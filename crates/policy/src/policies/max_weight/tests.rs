@@ -308,6 +308,16 @@ fn jobs(figures: &[(f64, f64)]) -> Vec<Job> {
     figures.iter().map(with_load).collect()
 }
 
+/// Jobs by their utilization, their weight and their cores.
+fn wide_jobs(figures: &[(f64, f64, u32)]) -> Vec<Job> {
+    let narrow: Figures = figures.iter().map(|(load, weight, _)| (*load, *weight)).collect();
+    let mut jobs = jobs(&narrow);
+    for (job, (.., cores)) in jobs.iter_mut().zip(figures) {
+        (job.cores, job.per_core) = (*cores, 1.0 / f64::from(*cores));
+    }
+    jobs
+}
+
 fn figures(most: usize) -> impl Strategy<Value = Figures> {
     prop::collection::vec((0.0f64..1.2, 0.01f64..1.0), 1..most)
 }
@@ -342,6 +352,33 @@ fn the_search_exchanges_no_pairs() {
     assert_eq!(sorted(chosen), [0, 2]);
     let part = problem.value([0, 2]) / problem.value([1, 3]);
     assert!((0.94..0.95).contains(&part), "{part}");
+}
+
+fn chosen(jobs: &[Job], running: usize, cores: u32) -> Vec<usize> {
+    let speeds = SpeedModel::new(&machine(4));
+    let problem = Problem { speeds: &speeds, jobs, running, cores };
+    sorted(Chooser::default().choose(&problem).collect())
+}
+
+#[test]
+fn a_wide_job_takes_the_place_of_several() {
+    // None has traffic, so a set is worth its weights. The scores per core, 1, 0.75 and 0.1, lead
+    // to the narrow jobs, worth 1.1; the wide one is worth 1.5.
+    let waiting = wide_jobs(&[(0.0, 1.0, 1), (0.0, 0.1, 1), (0.0, 1.5, 2)]);
+    assert_eq!(chosen(&waiting, 0, 2), [2]);
+    // Three narrow ones are worth 1.5, and the wide one beside the best of them 1.7.
+    let waiting = wide_jobs(&[(0.0, 1.0, 1), (0.0, 0.4, 1), (0.0, 0.1, 1), (0.0, 0.7, 2)]);
+    assert_eq!(chosen(&waiting, 0, 3), [0, 3]);
+}
+
+#[test]
+fn no_exchange_leaves_a_core_free_that_a_job_fits() {
+    // Only the running job has a weight, so the least traffic is best: 0.3 of the wide job, or 0.2
+    // of one narrow job, but the other narrow one would fit beside it, and both have 0.4.
+    let jobs = wide_jobs(&[(0.5, 1.0, 1), (0.3, 1e-9, 2), (0.2, 1e-9, 1), (0.2, 1e-9, 1)]);
+    assert_eq!(chosen(&jobs, 1, 2), [0]);
+    // Where there is no other, the core stays free.
+    assert_eq!(chosen(&jobs[..3], 1, 2), [1]);
 }
 
 /// Heavy jobs on all cores draw four times the peak, and the scores beside them say that only light
@@ -387,21 +424,24 @@ proptest! {
         cores in 1u32..5,
     ) {
         let speeds = SpeedModel::new(&machine(4));
-        let mut jobs = jobs(&waiting.iter().map(|job| (job.0, job.1)).collect::<Vec<_>>());
-        for (job, (_, _, cores)) in jobs.iter_mut().zip(&waiting) {
-            (job.cores, job.per_core) = (*cores, 1.0 / f64::from(*cores));
-        }
+        let jobs = wide_jobs(&waiting);
         let problem = Problem { speeds: &speeds, jobs: &jobs, running: 0, cores };
         let chosen: Vec<usize> = Chooser::default().choose(&problem).collect();
         let used = |set: &[usize]| set.iter().map(|place| jobs[*place].cores).sum::<u32>();
-        prop_assert!(used(&chosen) <= cores, "{chosen:?}");
+        // Returns true if a job outside of the set fits the cores that the set leaves free.
+        let idles = |set: &[usize]| {
+            let free = cores - used(set);
+            (0..jobs.len()).any(|place| jobs[place].cores <= free && !set.contains(&place))
+        };
+        prop_assert!(used(&chosen) <= cores && !idles(&chosen), "{chosen:?}");
         let found = problem.value(chosen.iter().copied());
         for nth in 0..chosen.len() {
             for place in (0..jobs.len()).filter(|place| !chosen.contains(place)) {
                 let mut other = chosen.clone();
                 other[nth] = place;
                 let betters = problem.value(other.iter().copied()) > found * (1.0 + 1e-6);
-                prop_assert!(!betters || used(&other) > cores, "{other:?} and not {chosen:?}");
+                let may_be = used(&other) <= cores && !idles(&other);
+                prop_assert!(!betters || !may_be, "{other:?} and not {chosen:?}");
             }
         }
     }
