@@ -679,3 +679,31 @@ fn nothing_stays_behind_when_somebody_is_killed() {
         assert!(!kept.into_iter().any(|entry| ours(&entry.file_name().to_string_lossy())));
     }
 }
+
+#[test]
+fn a_process_whose_helper_died_is_named() {
+    if !(possible() && exists("python3")) {
+        return;
+    }
+    let world = World::new();
+    let mut run = Command::new(MEMWEIR);
+    run.args(["page", "run", "--dram", "8M", "--nvm", "memfd:256M", "--json", "run.json"]);
+    run.args(["--", "python3", "-c", WAITER]).current_dir(world.path());
+    run.env(crate::support::MARK, world.path()).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let mut run = run.spawn().expect("memweir starts");
+    wait_until("the program has its memory", || world.has("ready"));
+    let is_helper = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .is_ok_and(|comm| comm == "memweir-page\n")
+    };
+    let helper = world.processes().into_iter().find(is_helper).expect("a helper");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(helper), Signal::SIGKILL).unwrap();
+    // The program goes on, and ends with its input.
+    drop(run.stdin.take());
+    let output = run.wait_with_output().expect("memweir ends");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("ended before it; memory stayed where it was"), "{said}");
+    let report = world.json("run.json");
+    assert_eq!(report["uncounted_processes"].as_array().map(Vec::len), Some(1), "{report}");
+}

@@ -113,6 +113,8 @@ pub struct Report {
     pub nvm_peak_bytes: Bytes,
     /// Processes that were ended because there was no room left.
     pub ended_processes: Vec<u32>,
+    /// Processes whose helper died before them. No figure has their memory from then on.
+    pub uncounted_processes: Vec<u32>,
     /// Times of single pages, by operation.
     pub times: BTreeMap<&'static str, Histogram>,
     /// Energy estimate for the media that the places stand for.
@@ -174,6 +176,7 @@ impl Report {
             nvm_used_bytes: running.map_or(nvm_peak, |row| row.nvm_used_bytes),
             nvm_peak_bytes: nvm_peak,
             ended_processes: paged.ended().to_vec(),
+            uncounted_processes: paged.uncounted().to_vec(),
             times: Histogram::all(counters).into_iter().collect(),
             energy: estimate(&Paging {
                 duration: row.t_s,

@@ -110,6 +110,8 @@ pub struct Paged {
     killer: Killer,
     outside: Outside,
     seen: Seen,
+    /// Processes that have ended and were not counted in the end, because their helper had died.
+    uncounted: Vec<u32>,
 }
 
 /// Findings of the looks.
@@ -169,7 +171,8 @@ impl Paged {
         let processes = Unreached::descendants(&preload::library()?)?;
         let (killer, seen) = (Killer::default(), Seen::default());
         let outside = Outside::new(processes, request.unpaged);
-        Ok(Self { order, environment, counters, begun: Instant::now(), killer, outside, seen })
+        let (begun, uncounted) = (Instant::now(), Vec::new());
+        Ok(Self { order, environment, counters, begun, killer, outside, seen, uncounted })
     }
 
     /// Returns the variables to set in the program's environment.
@@ -188,6 +191,12 @@ impl Paged {
     #[must_use]
     pub fn ended(&self) -> &[u32] {
         self.killer.ended()
+    }
+
+    /// Returns the processes whose helper died before them, by the last look.
+    #[must_use]
+    pub fn uncounted(&self) -> &[u32] {
+        &self.uncounted
     }
 
     /// Returns the programs that were started and not paged.
@@ -251,7 +260,7 @@ impl Paged {
     }
 
     /// Takes the last look, when the program has ended, after waiting until the processes that have
-    /// ended are counted.
+    /// ended are counted. Their helpers do that, unless they have died.
     ///
     /// # Errors
     /// If the counters cannot be read.
@@ -261,12 +270,15 @@ impl Paged {
             let entry = format!("/proc/{}", process.process);
             !std::fs::exists(entry).unwrap_or(false)
         };
-        while self.counters.read()?.processes().any(|process| is_gone(&process))
-            && begun.elapsed() < EXIT_COUNT_TIMEOUT
-        {
+        loop {
+            let counters = self.counters.read()?;
+            let gone = counters.processes().filter(is_gone);
+            self.uncounted = gone.map(|process| process.process).collect();
+            if self.uncounted.is_empty() || begun.elapsed() >= EXIT_COUNT_TIMEOUT {
+                return self.look();
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.look()
     }
 
     /// Returns the row of the last look at which the program ran; `None` if it ended before any.

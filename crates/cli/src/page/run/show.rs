@@ -69,6 +69,15 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         let shared = report.shared_peak_bytes;
         warnings.push(format!("at least {shared} of shared memory were neither paged nor counted"));
     }
+    if !report.uncounted_processes.is_empty() {
+        let processes: Vec<String> =
+            report.uncounted_processes.iter().map(u32::to_string).collect();
+        warnings.push(format!(
+            "the pager of process {} ended before it; memory stayed where it was, and is in no \
+             figure from then on",
+            processes.join(", ")
+        ));
+    }
     if report.dram_overshoot_bytes.0 > report.dram_bytes.0 / 20 {
         let causes: Vec<String> =
             report.dram_overshoot_causes.iter().map(|cause| because(*cause, report)).collect();

@@ -47,6 +47,7 @@ fn report() -> Report {
         nvm_used_bytes: Bytes(32 << 20),
         nvm_peak_bytes: Bytes(256 << 20),
         ended_processes: Vec::new(),
+        uncounted_processes: Vec::new(),
         times: [("direct_read", histogram)].into_iter().collect(),
         energy,
         counters: [("processes", 1)].into_iter().collect(),
@@ -89,8 +90,10 @@ fn what_did_not_go_as_asked_is_told() {
     assert!(told[2].contains("16 MiB above the budget of 64 MiB: the NVM was full; 9 times"));
     assert!(told[2].contains("for up to 12 ms at a time"), "{told:?}");
     report.shared_peak_bytes = Bytes(100 << 20);
+    report.uncounted_processes = vec![7, 8];
     let told = warnings(&report);
     assert!(told[2].contains("at least 100 MiB of shared memory were"), "{told:?}");
+    assert!(told[3].starts_with("the pager of process 7, 8 ended before it"), "{told:?}");
 }
 
 #[test]
