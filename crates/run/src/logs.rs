@@ -30,9 +30,9 @@ impl Logs {
     /// Logs in the directory `part` of `logs`; both are made if they do not exist.
     ///
     /// # Errors
-    /// A directory cannot be made, is a link that another user made, which could lead anywhere, or
-    /// has the logs of a run that is not over; with the path of that directory. The parents of
-    /// `logs` are the user's choice.
+    /// A directory cannot be made, is a link that another user made, which could lead anywhere,
+    /// takes no files, or has the logs of a run that is not over; with the path of that directory.
+    /// The parents of `logs` are the user's choice.
     pub fn create(logs: &Path, part: &Path) -> Result<Self, (PathBuf, io::Error)> {
         let named = |path: &Path, error| (path.to_owned(), error);
         if let Some(parent) = logs.parent() {
@@ -46,8 +46,10 @@ impl Logs {
             directory = private::directory(&private::lasting_path(&directory).join(name))
                 .map_err(|error| named(&path, error))?;
         }
-        let path =
-            fs::read_link(private::lasting_path(&directory)).map_err(|error| (path, error))?;
+        // Otherwise every job would run, and its output would be discarded.
+        let lasting = private::lasting_path(&directory);
+        tempfile::tempfile_in(&lasting).map_err(|error| (path.clone(), error))?;
+        let path = fs::read_link(lasting).map_err(|error| (path, error))?;
         Ok(Self { path, directory, _locked: locked })
     }
 
@@ -165,6 +167,13 @@ mod tests {
     fn a_directory_that_is_a_file_is_refused() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         assert!(Logs::create(file.path(), Path::new("")).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_takes_no_files_is_refused() {
+        // Not even root can make one there.
+        let (path, _) = Logs::create(Path::new("/proc/sys"), Path::new("")).expect_err("refused");
+        assert_eq!(path, Path::new("/proc/sys"));
     }
 
     #[test]

@@ -481,3 +481,18 @@ fn a_result_reaches_the_reader_of_a_named_pipe() {
     let result: Value = serde_json::from_str(&reader.join().expect("it reads")).expect("JSON");
     assert!(result["memories"].is_array(), "{result}");
 }
+
+#[test]
+fn output_of_a_job_that_cannot_be_kept_is_a_lost_result() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path().join("memweir-logs/touch.out")).expect("directories");
+    let run = ["run", "--policy", "os", "--json", "r.json", "--", "touch", "ran"];
+    let said = stderr_of(world.memweir().args(run), 4);
+    assert!(said.contains("memweir-logs/touch.out: the output is not kept"), "{said}");
+    assert!(world.has("ran"), "the job runs all the same");
+    assert_eq!(world.json("r.json")["lost"].as_array().map(Vec::len), Some(1));
+    let run = ["run", "--policy", "os", "--logs", "/proc/sys", "--", "touch", "never"];
+    let said = stderr_of(world.memweir().args(run), 4);
+    assert!(said.contains("cannot write /proc/sys: "), "{said}");
+    assert!(!world.has("never"));
+}

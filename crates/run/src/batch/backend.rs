@@ -166,7 +166,9 @@ impl<'a> ProcessBackend<'a> {
         let cpu = self.cores.as_ref().and_then(|cores| cores.of(job));
         let (mut launch, trouble) = launcher::launch(self.plan, self.logs, job, cpu)?;
         if let Some(error) = trouble {
-            self.notice(format!("the output of {} is not kept: {error}", self.job(job).name));
+            let path = self.logs.stdout_path(&self.job(job).name);
+            let notice = self.recorder.lose(path, format!("the output is not kept: {error}"));
+            self.notice(notice);
         }
         let spawned = self.mechanisms.spawn(job, &mut launch);
         if let Some(error) = spawned.map_err(|error| Failure::new(&error))? {

@@ -158,8 +158,8 @@ impl<'a> QuantumRecorder<'a> {
         &self.lost
     }
 
-    /// Notes a file that can no longer be written, and returns the notice about it.
-    fn lose(&mut self, path: PathBuf, reason: String) -> String {
+    /// Notes a file that cannot be written, or no longer, and returns the notice about it.
+    pub(crate) fn lose(&mut self, path: PathBuf, reason: String) -> String {
         let notice = format!("{}: {reason}", path.display());
         self.lost.push(LostOutput::new(&path, reason));
         notice

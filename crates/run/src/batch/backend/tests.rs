@@ -240,6 +240,7 @@ struct Case {
     pinning: Pinning,
     blocker: FakeBlocker,
     world: Machine,
+    logs: tempfile::TempDir,
 }
 
 impl Case {
@@ -257,6 +258,7 @@ impl Case {
             pinning: Pinning::Free,
             blocker,
             world: Machine::new(scripts, control),
+            logs: tempfile::tempdir().expect("a directory"),
         }
     }
 
@@ -266,8 +268,7 @@ impl Case {
     }
 
     fn run(mut self) -> (Result<BatchReport, RunError>, FakeControl, Diary) {
-        let directory = tempfile::tempdir().expect("a directory");
-        self.options.logs = directory.path().to_owned();
+        self.options.logs = self.logs.path().to_owned();
         let control = self.world.control.clone();
         let count = self.world.scripts.len();
         let job = |index| Job::new(format!("job-{index}"), Command::Exec(vec!["true".into()]));
@@ -423,6 +424,17 @@ fn a_program_that_vanished_is_a_failed_job() {
     assert_eq!(report.jobs[1].exit_code, Some(0));
     assert!(report.notices[0].contains("job-0 could not be started"), "{:?}", report.notices);
     assert_eq!(control.known().len(), 0);
+}
+
+#[test]
+fn output_that_cannot_be_kept_is_a_lost_result() {
+    let case = Case::new("round-robin", 2, &[30, 30]);
+    std::fs::create_dir(case.logs.path().join("job-0.out")).expect("a directory in its way");
+    let report = case.run().0.expect("both jobs run");
+    assert_eq!(report.jobs[0].exit_code, Some(0));
+    let [lost] = report.lost.as_slice() else { panic!("{:?}", report.lost) };
+    assert!(lost.path.ends_with("/job-0.out"), "{lost:?}");
+    assert!(report.notices[0].contains("the output is not kept"), "{:?}", report.notices);
 }
 
 #[test]
