@@ -23,7 +23,7 @@ pub(crate) struct JobSource {
     /// Commands, with `:::` between them
     #[arg(last = true, value_name = "CMD", help_heading = "Jobs")]
     command: Vec<OsString>,
-    /// A file with one shell command per line
+    /// A file with one shell command per line; `-` is standard input
     #[arg(long, value_name = "FILE", help_heading = "Jobs")]
     from_file: Option<PathBuf>,
     /// Run N instances of each job
@@ -53,7 +53,7 @@ impl JobSource {
         let nothing = BatchOptions::default();
         let (batch, options) = match (&self.jobs_file, &self.from_file, self.command.as_slice()) {
             (Some(path), None, []) => {
-                let file = JobsFile::read(path, cores)?;
+                let file = JobsFile::read(path, cores).map_err(|error| unlike(path, error))?;
                 (file.batch, file.options)
             }
             (None, Some(path), []) => (from_file(path)?, nothing),
@@ -72,9 +72,19 @@ impl JobSource {
     }
 }
 
-/// The jobs of a file with one command per line.
+/// The jobs of a file, or of standard input, with one command per line.
 fn from_file(path: &Path) -> Result<Batch, InputError> {
+    let path = if output::is_stdout(Some(path)) { Path::new("/dev/stdin") } else { path };
     Batch::from_lines(&path.display().to_string(), &files::text(path)?)
+}
+
+/// Names the two other forms of a batch, if `path` looks unlike a jobs file: it may be a program or
+/// a list of commands.
+fn unlike(path: &Path, error: InputError) -> InputError {
+    if error.help.is_some() || path.extension().is_some_and(|ending| ending == "toml") {
+        return error;
+    }
+    error.help("a command follows `--`, a file of shell commands `--from-file`, and jobs are TOML")
 }
 
 /// The end of a batch before its jobs end.

@@ -381,8 +381,11 @@ fn a_full_disk_under_the_report_is_told() {
 fn a_file_of_commands_is_a_batch() {
     let world = World::new();
     let list = world.file("list", "# two jobs\n\necho one > one\necho two > two\n");
-    world.memweir().args(["run", "--policy", "os", "--from-file"]).arg(list).assert().success();
+    let run = ["run", "--policy", "os", "--from-file"];
+    world.memweir().args(run).arg(list).assert().success();
     assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("one\n", "two\n"));
+    world.memweir().args(run).arg("-").write_stdin("echo three > three\n").assert().success();
+    assert_eq!(world.read("three"), "three\n");
 }
 
 #[test]

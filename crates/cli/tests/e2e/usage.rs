@@ -285,7 +285,11 @@ fn jobs_are_named_in_exactly_one_way() {
         refusal(world.memweir().args(["run", "--from-file"]).arg(&file).args(["--", "true"]), 2);
     assert!(message.contains("more than one way"), "{message}");
     let message = refusal(world.memweir().args(["run", "absent.toml"]), 2);
-    assert!(message.contains("absent.toml"), "{message}");
+    assert!(message.contains("absent.toml") && !message.contains("--from-file"), "{message}");
+    for unlike in ["gzip", "list"] {
+        let message = refusal(world.memweir().args(["run", unlike]), 2);
+        assert!(message.contains("a command follows `--`"), "{message}");
+    }
     let message = refusal(world.memweir().args(["run", "--", "no-such-program"]), 2);
     assert!(message.contains("no-such-program"), "{message}");
     let message = refusal(world.memweir().args(["run", "--", "true", ":::", ":::", "true"]), 2);
