@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use memweir_core::names::choose;
 use memweir_core::{Nanos, PhysAddr};
+use memweir_linux::tell;
 use memweir_map::detect::{Detection, Options, Progress, bpm, detect};
 use memweir_map::oracle::{Latency, LatencyOracle, OracleError, Reach};
 use memweir_map::synthetic::Noise;
 
 use crate::failure::{Failure, Outcome};
 use crate::render::progress;
+use crate::shared::map;
 use crate::value::{duration, offering, refused, toml};
 use crate::{interrupt, output};
 use oracle::Source;
@@ -76,15 +78,21 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         Err(reason) => Report::impossible(&reason),
     };
     let found = args.output.as_ref().zip(report.map());
-    let map = found.map_or(Ok(()), |(path, map)| output::file(path, &map.to_toml()));
+    let written = found.map_or(Ok(()), |(path, map)| output::file(path, &map.to_toml()));
     let shown = output::report(args.json.as_deref(), &report.json(), || {
-        report.text(args.output.as_deref().filter(|_| map.is_ok()))
+        report.text(args.output.as_deref().filter(|_| written.is_ok()))
     });
-    output::both(map, shown)?;
-    Ok(match stop.load(Ordering::Relaxed) && report.map().is_none() {
-        true => Outcome::Interrupted,
-        false => report.outcome(),
-    })
+    output::both(written, shown)?;
+    if stop.load(Ordering::Relaxed) && report.map().is_none() {
+        return Ok(Outcome::Interrupted);
+    }
+    if report.outcome() == Outcome::Refused
+        && args.oracle == Source::Live
+        && let Some(why) = map::virtual_machine("no bits of theirs choose a bank")
+    {
+        tell!("{why}");
+    }
+    Ok(report.outcome())
 }
 
 impl Args {

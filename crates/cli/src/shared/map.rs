@@ -39,13 +39,12 @@ pub(crate) fn read_entry(file: &Path, id: Option<&str>) -> Result<AddressMap, In
     AddressMap::parse(&name, &text)
 }
 
-/// The warning that a map may not hold here, if this is a virtual machine.
-pub(crate) fn virtual_machine() -> Option<String> {
+/// The warning that no map may hold here, with its consequence, if this is a virtual machine.
+pub(crate) fn virtual_machine(consequence: &str) -> Option<String> {
     let hypervisor = Machine::here().hypervisor?;
     Some(format!(
         "this is a virtual machine (on {hypervisor}): guest-physical addresses are not DRAM \
-         addresses, so programs of different colors share banks unless the host backs this guest \
-         with contiguous memory"
+         addresses, so {consequence} unless the host backs this guest with contiguous memory"
     ))
 }
 
