@@ -180,7 +180,8 @@ fn without_meter(
         );
         return Err(RunError::NoMeter(refusal.key("meter").help(
             "`--profile-first` profiles unknown programs once; or declare `expected_time_s` \
-             and `read_bandwidth` in the jobs file",
+             and `read_bandwidth` in the jobs file; or choose a policy that needs neither, such \
+             as `long-job-first`",
         )));
     }
     // The reasons of each meter would bury the result. A policy of the table that comes here needs
