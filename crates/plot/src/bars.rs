@@ -2,8 +2,8 @@
 
 use plotters::prelude::*;
 
-use super::chart::{Entry, LEFT, Mark, RIGHT, heading, tick, vertical_label};
-use super::{Area, Arrangement, Bars, Drawn, FAINT, FONT, INK, draw_error, text, text_width};
+use super::chart::{Axis, Entry, LEFT, Mark, RIGHT, axes, draw_levels, heading};
+use super::{Area, Arrangement, Bars, Drawn, INK, draw_error, text, text_width};
 
 /// Share of a category's width that its bars fill.
 const FILLED: f64 = 0.78;
@@ -14,30 +14,10 @@ pub(super) fn draw(bars: &Bars, area: &Area<'_>) -> Drawn {
         bars.sets.iter().map(|set| Entry { name: &set.name, color: set.color, mark: Mark::Box });
     let entries: Vec<_> = sets.chain(bars.levels.iter().map(Entry::level)).collect();
     let heading = heading(&bars.title, &entries, area)?;
-    vertical_label(&bars.y_label, heading, area)?;
     let count = bars.categories.len().max(1) as f64;
-    let (low, high) = extent(bars);
-    let mut context = ChartBuilder::on(area)
-        .margin_top(heading)
-        .margin_right(RIGHT)
-        .set_label_area_size(LabelAreaPosition::Left, LEFT)
-        .set_label_area_size(LabelAreaPosition::Bottom, 46)
-        .build_cartesian_2d(0.0..count, low..high)
-        .map_err(draw_error)?;
-    context
-        .configure_mesh()
-        .disable_x_mesh()
-        .x_labels(0)
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(FAINT)
-        .axis_style(INK)
-        .y_labels(7)
-        .y_label_formatter(&|y| tick(*y, (low, high)))
-        .x_desc(&bars.x_label)
-        .label_style((FONT, 13).into_font().color(&INK))
-        .axis_desc_style((FONT, 13).into_font().color(&INK))
-        .draw()
-        .map_err(draw_error)?;
+    let x = Axis { label: &bars.x_label, ends: (0.0, count), ticks: 0 };
+    let y = Axis { label: &bars.y_label, ends: extent(bars), ticks: 7 };
+    let mut context = axes(heading, &x, &y, area)?;
     for (set, rectangles) in bars.sets.iter().zip(rectangles(bars)) {
         let boxes =
             rectangles.into_iter().map(|corners| Rectangle::new(corners, set.color.filled()));
@@ -45,12 +25,7 @@ pub(super) fn draw(bars: &Bars, area: &Area<'_>) -> Drawn {
     }
     let axis = PathElement::new([(0.0, 0.0), (count, 0.0)], INK.stroke_width(1));
     context.draw_series([axis]).map_err(draw_error)?;
-    for level in &bars.levels {
-        let line = [(0.0, level.value), (count, level.value)];
-        context
-            .draw_series(DashedLineSeries::new(line, 7, 4, level.color.stroke_width(2)))
-            .map_err(draw_error)?;
-    }
+    draw_levels(&bars.levels, x.ends, &mut context)?;
     names(bars, area)
 }
 
@@ -121,20 +96,10 @@ fn names(bars: &Bars, area: &Area<'_>) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BarSet, PALETTE};
 
     fn bars(arrangement: Arrangement, values: [[f64; 2]; 2]) -> Bars {
-        let set = |name: &str, values: [f64; 2]| BarSet {
-            name: name.to_owned(),
-            values: values.to_vec(),
-            color: PALETTE[0],
-        };
-        Bars {
-            categories: vec!["a".to_owned(), "b".to_owned()],
-            sets: vec![set("one", values[0]), set("two", values[1])],
-            arrangement,
-            ..Bars::default()
-        }
+        let sets = ["one", "two"].into_iter().zip(values.map(Vec::from));
+        Bars { arrangement, ..Bars::of(["a", "b"], sets) }
     }
 
     #[test]

@@ -18,42 +18,74 @@ pub(super) const RIGHT: u32 = 24;
 /// Dots of a series up to which each is drawn large.
 const FEW_DOTS: usize = 200;
 
-type Context<'a, 'b> =
+pub(super) type Context<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Draws `chart` with its title, legend, axes and data.
 pub(super) fn draw(chart: &Chart, area: &Area<'_>) -> Drawn {
     let heading = heading(&chart.title, &entries(chart), area)?;
-    vertical_label(&chart.y_label, heading, area)?;
     let (x_end, y_start, y_end) = extent(chart);
+    let x = Axis { label: &chart.x_label, ends: (chart.x_start, x_end), ticks: 11 };
+    let y = Axis { label: &chart.y_label, ends: (y_start, y_end), ticks: 6 };
+    let mut context = axes(heading, &x, &y, area)?;
+    for series in &chart.series {
+        draw_series(series, x_end, &mut context)?;
+    }
+    draw_levels(&chart.levels, x.ends, &mut context)
+}
+
+/// One axis of a chart.
+pub(super) struct Axis<'a> {
+    pub(super) label: &'a str,
+    pub(super) ends: (f64, f64),
+    /// About this many numbers stand along it; if zero, it has no lines either.
+    pub(super) ticks: usize,
+}
+
+/// Draws the axes of a chart below a heading of this height.
+pub(super) fn axes<'a, 'b>(
+    heading: u32,
+    x: &Axis<'_>,
+    y: &Axis<'_>,
+    area: &'a Area<'b>,
+) -> Result<Context<'a, 'b>, PlotError> {
+    vertical_label(y.label, heading, area)?;
     let mut context = ChartBuilder::on(area)
         .margin_top(heading)
         .margin_right(RIGHT)
         .set_label_area_size(LabelAreaPosition::Left, LEFT)
         .set_label_area_size(LabelAreaPosition::Bottom, 46)
-        .build_cartesian_2d(chart.x_start..x_end, y_start..y_end)
+        .build_cartesian_2d(x.ends.0..x.ends.1, y.ends.0..y.ends.1)
         .map_err(draw_error)?;
-    context
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
+    let mut mesh = context.configure_mesh();
+    if x.ticks == 0 {
+        mesh.disable_x_mesh();
+    }
+    mesh.light_line_style(TRANSPARENT)
         .bold_line_style(FAINT)
         .axis_style(INK)
-        .x_labels(11)
-        .y_labels(6)
-        .x_label_formatter(&|x| tick(*x, (chart.x_start, x_end)))
-        .y_label_formatter(&|y| tick(*y, (y_start, y_end)))
-        .x_desc(&chart.x_label)
+        .x_labels(x.ticks)
+        .y_labels(y.ticks)
+        .x_label_formatter(&|value| tick(*value, x.ends))
+        .y_label_formatter(&|value| tick(*value, y.ends))
+        .x_desc(x.label)
         .label_style((FONT, 13).into_font().color(&INK))
         .axis_desc_style((FONT, 13).into_font().color(&INK))
         .draw()
         .map_err(draw_error)?;
-    for series in &chart.series {
-        draw_series(series, x_end, &mut context)?;
-    }
-    for level in &chart.levels {
-        let line = [(chart.x_start, level.value), (x_end, level.value)];
+    Ok(context)
+}
+
+/// Draws the lines of reference from end to end of the horizontal axis.
+pub(super) fn draw_levels(
+    levels: &[Level],
+    (from, to): (f64, f64),
+    context: &mut Context<'_, '_>,
+) -> Drawn {
+    for Level { value, color, .. } in levels {
+        let line = [(from, *value), (to, *value)];
         context
-            .draw_series(DashedLineSeries::new(line, 7, 4, level.color.stroke_width(2)))
+            .draw_series(DashedLineSeries::new(line, 7, 4, color.stroke_width(2)))
             .map_err(draw_error)?;
     }
     Ok(())
@@ -90,7 +122,7 @@ fn draw_series(series: &Series, x_end: f64, context: &mut Context<'_, '_>) -> Dr
 
 /// Draws the name of the vertical axis beside the middle of the axis, below a heading of this
 /// height.
-pub(super) fn vertical_label(label: &str, heading: u32, area: &Area<'_>) -> Drawn {
+fn vertical_label(label: &str, heading: u32, area: &Area<'_>) -> Drawn {
     let (_, height) = area.dim_in_pixel();
     let style = (FONT, 13)
         .into_font()

@@ -220,6 +220,75 @@ pub struct GridRow {
     pub cells: Vec<f64>,
 }
 
+impl Series {
+    /// Creates a set of values.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        points: Vec<(f64, f64)>,
+        style: Style,
+        color: RGBColor,
+    ) -> Self {
+        Self { name: name.into(), points, style, color }
+    }
+}
+
+impl Level {
+    /// Creates a line of reference.
+    #[must_use]
+    pub fn new(name: impl Into<String>, value: f64, color: RGBColor) -> Self {
+        Self { name: name.into(), value, color }
+    }
+}
+
+impl Chart {
+    /// Creates a chart of lines in the colors of the palette, with these names and points.
+    #[must_use]
+    pub fn lines(curves: impl IntoIterator<Item = (impl Into<String>, Vec<(f64, f64)>)>) -> Self {
+        let curves = curves.into_iter().zip(PALETTE.into_iter().cycle());
+        let line = |((name, points), color)| Series::new(name, points, Style::Line, color);
+        Self { series: curves.map(line).collect(), ..Self::default() }
+    }
+}
+
+impl Bars {
+    /// Creates bars in the colors of the palette; each set has a name and a value per category.
+    #[must_use]
+    pub fn of(
+        categories: impl IntoIterator<Item: Into<String>>,
+        sets: impl IntoIterator<Item = (impl Into<String>, Vec<f64>)>,
+    ) -> Self {
+        let sets = sets.into_iter().zip(PALETTE.into_iter().cycle());
+        let sets = sets.map(|((name, values), color)| BarSet { name: name.into(), values, color });
+        Self {
+            categories: categories.into_iter().map(Into::into).collect(),
+            sets: sets.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the same with these colors of its first sets.
+    #[must_use]
+    pub fn colored(mut self, colors: impl IntoIterator<Item = RGBColor>) -> Self {
+        for (set, color) in self.sets.iter_mut().zip(colors) {
+            set.color = color;
+        }
+        self
+    }
+}
+
+impl From<Chart> for Panel {
+    fn from(chart: Chart) -> Self {
+        Self::Chart(chart)
+    }
+}
+
+impl From<Bars> for Panel {
+    fn from(bars: Bars) -> Self {
+        Self::Bars(bars)
+    }
+}
+
 /// A figure that could not be drawn: the drawing library refused.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot draw the figure: {0}")]
@@ -301,13 +370,13 @@ mod tests {
             title: "system".into(),
             x_label: "time (s)".into(),
             y_label: "bandwidth (GB/s)".into(),
-            series: vec![Series {
-                name: "measured".into(),
-                points: vec![(0.0, 1.0), (1.0, 3.0), (2.0, 2.0)],
-                style: Style::Steps,
-                color: PALETTE[0],
-            }],
-            levels: vec![Level { name: "peak".into(), value: 4.0, color: PALETTE[5] }],
+            series: vec![Series::new(
+                "measured",
+                vec![(0.0, 1.0), (1.0, 3.0), (2.0, 2.0)],
+                Style::Steps,
+                PALETTE[0],
+            )],
+            levels: vec![Level::new("peak", 4.0, PALETTE[5])],
             ..Chart::default()
         }
     }
@@ -338,10 +407,22 @@ mod tests {
     }
 
     #[test]
+    fn lines_and_sets_have_the_colors_of_the_palette_from_its_start_again() {
+        let points = || vec![(0.0, 1.0)];
+        let chart = Chart::lines((0..10).map(|line| (line.to_string(), points())));
+        let colors: Vec<RGBColor> = chart.series.iter().map(|line| line.color).collect();
+        assert_eq!(colors[..9], PALETTE);
+        assert_eq!(colors[9], PALETTE[0]);
+        let bars = Bars::of(["a"], [("x", vec![1.0]), ("y", vec![2.0])]);
+        let colors = |bars: &Bars| bars.sets.iter().map(|set| set.color).collect::<Vec<_>>();
+        assert_eq!(colors(&bars), PALETTE[..2]);
+        assert_eq!(colors(&bars.colored([PALETTE[6]])), [PALETTE[6], PALETTE[1]]);
+    }
+
+    #[test]
     fn a_line_of_one_point_is_a_dot() {
         let dots = |style, points: &[(f64, f64)]| {
-            let points = points.to_vec();
-            let series = Series { name: String::new(), points, style, color: PALETTE[0] };
+            let series = Series::new("", points.to_vec(), style, PALETTE[0]);
             let panels = vec![Panel::Chart(Chart { series: vec![series], ..Chart::default() })];
             let figure = Figure { title: String::new(), subtitle: String::new(), panels };
             figure.to_svg().unwrap().matches("<circle").count()

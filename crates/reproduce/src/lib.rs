@@ -17,7 +17,6 @@ mod drswap;
 mod hmmsched;
 pub mod html;
 mod iabw;
-mod lines;
 pub mod live;
 pub mod manual;
 pub mod report;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memweir_plot::{Figure, PALETTE, Panel};
+use memweir_plot::{Figure, PALETTE};
 use serde::Deserialize;
 
 use crate::bars;
@@ -55,11 +55,9 @@ pub fn figure(table: &str) -> Result<Figure, csv::Error> {
     let [baseline, ours] = [mean(&sets[0]), mean(&sets[1])];
     let categories = (1..=rounds).map(|round| format!("round {round}"));
     let names = ["operating system alone", "memweir, max-weight"];
-    let mut bars = bars::with_means(categories, names.into_iter().zip(sets));
+    let bars = bars::with_means(categories, names.into_iter().zip(sets));
+    let mut bars = bars.colored([PALETTE[6], PALETTE[0]]);
     bars.y_label = "turnaround (s)".to_owned();
-    for (set, color) in bars.sets.iter_mut().zip([PALETTE[6], PALETTE[0]]) {
-        set.color = color;
-    }
     Ok(Figure {
         title: format!(
             "Eleven jobs of nine real programs end {:.1} % sooner on two cores",
@@ -69,12 +67,14 @@ pub fn figure(table: &str) -> Result<Figure, csv::Error> {
             "{rounds} rounds of both in turn, on a virtual machine; time from the start of the batch \
              to the end of its last job"
         ),
-        panels: vec![Panel::Bars(bars)],
+        panels: vec![bars.into()],
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use memweir_plot::Panel;
+
     use super::*;
 
     #[test]

@@ -69,9 +69,16 @@ impl Plot {
     /// Creates a drawing of these panels, whose texts stand in the figure's file. It has no
     /// heading: the page has one.
     #[must_use]
-    pub fn of(panels: Vec<Panel>) -> Self {
+    pub fn of(panels: impl IntoIterator<Item: Into<Panel>>) -> Self {
+        let panels = panels.into_iter().map(Into::into).collect();
         let figure = Figure { title: String::new(), subtitle: String::new(), panels };
         Self { caption: String::new(), figure }
+    }
+
+    /// Returns the same with this value of its caption.
+    #[must_use]
+    pub fn captioned(self, caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..self }
     }
 }
 

@@ -587,7 +587,7 @@ mod tests {
             Panel::Bars(Bars { title: title.to_owned(), sets, ..Bars::default() })
         };
         let panels = vec![panel("a"), panel("b")];
-        let mut drawn = Plot { caption: "3".to_owned(), ..Plot::of(panels) };
+        let mut drawn = Plot::of(panels).captioned("3");
         data.plots[0].write_into(&mut drawn);
         assert_eq!(drawn.caption, "Mix 3.");
         for (panel, title) in drawn.figure.panels.iter().zip(["mix a", "mix b"]) {

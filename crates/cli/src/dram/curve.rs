@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::memory::{self, MemoryArgs};
 use crate::failure::{Failure, Outcome};
 use crate::output;
-use crate::render::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
+use crate::render::plot::{Chart, Figure};
 use crate::render::progress::Counter;
 use crate::render::text::{Table, known, percent, rate};
 use crate::value::{available_cores, parsed};
@@ -236,27 +236,21 @@ fn latencies(point: &Point) -> String {
 fn figure(curve: &Curve) -> Figure {
     let mut panels = Vec::new();
     for pattern in Pattern::ALL {
-        let lines: Vec<&Line> =
-            curve.lines.iter().filter(|line| line.pattern == *pattern).collect();
-        let series = lines.iter().enumerate().map(|(index, line)| Series {
-            name: format!("{:.0} % reads", line.read_share * 100.0),
-            points: line
-                .points
-                .iter()
-                .filter_map(|point| Some((point.bandwidth.0 / 1e9, point.latency_ns?)))
-                .collect(),
-            style: Style::Line,
-            color: PALETTE[index % PALETTE.len()],
-        });
-        let series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
-        if !series.is_empty() {
-            panels.push(Panel::Chart(Chart {
-                title: pattern.to_string(),
-                x_label: "bandwidth (GB/s)".to_owned(),
-                y_label: "read latency (ns)".to_owned(),
-                series,
-                ..Chart::default()
-            }));
+        let lines = curve.lines.iter().filter(|line| line.pattern == *pattern);
+        let mut chart = Chart {
+            title: pattern.to_string(),
+            x_label: "bandwidth (GB/s)".to_owned(),
+            y_label: "read latency (ns)".to_owned(),
+            ..Chart::lines(lines.map(|line| {
+                let points = line.points.iter();
+                let points =
+                    points.filter_map(|point| Some((point.bandwidth.0 / 1e9, point.latency_ns?)));
+                (format!("{:.0} % reads", line.read_share * 100.0), points.collect())
+            }))
+        };
+        chart.series.retain(|series| !series.points.is_empty());
+        if !chart.series.is_empty() {
+            panels.push(chart.into());
         }
     }
     Figure { title: "Latency against bandwidth".to_owned(), subtitle: curve.memory.clone(), panels }

@@ -191,12 +191,7 @@ fn panel(profile: &Profile, color: usize) -> Panel {
         x_label: "CPU time (s)".to_owned(),
         y_label: "bandwidth (GB/s)".to_owned(),
         x_end: Some(profile.cpu_time.as_secs_f64()),
-        series: vec![Series {
-            name: "reads and writes".to_owned(),
-            points,
-            style: Style::Steps,
-            color: PALETTE[color],
-        }],
+        series: vec![Series::new("reads and writes", points, Style::Steps, PALETTE[color])],
         ..Chart::default()
     })
 }

@@ -8,7 +8,7 @@ use memweir_dram::intervals::{Interval, Intervals};
 use memweir_run::table::{Field, Format, Kind, Table, cells, columns};
 
 use crate::failure::Failure;
-use crate::render::plot::{Chart, PALETTE, Panel, Series, Style};
+use crate::render::plot::{Chart, Panel};
 use crate::value::duration;
 
 /// The requests of a memory or program up to its end.
@@ -111,22 +111,16 @@ pub(crate) fn panels(groups: &[Group<'_>]) -> Vec<Panel> {
 
 fn chart(title: &str, lines: &[Line<'_>], quantity: &Quantity, x_end: f64) -> Chart {
     let Quantity { name, unit, value } = quantity;
-    let line = |(index, line): (usize, &Line<'_>)| Series {
-        name: line.name.to_owned(),
-        points: points(line, *value),
-        style: Style::Line,
-        color: PALETTE[index % PALETTE.len()],
-    };
-    let series = lines.iter().enumerate().map(line);
-    Chart {
+    let mut chart = Chart {
         title: format!("{title}{name}"),
         x_label: "time (us)".to_owned(),
         y_label: format!("{name} ({unit})"),
         x_end: Some(x_end),
         y_start: Some(0.0),
-        series: series.filter(|series| !series.points.is_empty()).collect(),
-        ..Chart::default()
-    }
+        ..Chart::lines(lines.iter().map(|line| (line.name, points(line, *value))))
+    };
+    chart.series.retain(|series| !series.points.is_empty());
+    chart
 }
 
 /// Returns the points of a line: the starts of its intervals, and the end of a single one. A short

@@ -8,7 +8,7 @@ use memweir_core::input::{InputError, Refusal, Replacement};
 use memweir_core::metrics;
 use memweir_core::profile::Profile;
 use memweir_flow::optimal::SCHEDULES;
-use memweir_plot::{Bars, Panel};
+use memweir_plot::Bars;
 use memweir_study::bank::report::BankPoint;
 use memweir_study::bank::study::BankStudy;
 use memweir_study::flow::Recordings;
@@ -18,7 +18,6 @@ use memweir_study::sweep::{Grid, Sweep};
 use memweir_study::{Fidelity, ScenarioText};
 use serde::Deserialize;
 
-use crate::bars;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::{Failed, made_once};
 use crate::source::{FigureData, Kind, Rule, Statement, Test, Value};
@@ -338,11 +337,11 @@ pub(super) fn found(data: &FigureData, gains: &Gains) -> Found {
     let bars = Bars {
         title: "mean gain in throughput over os".to_owned(),
         y_label: "gain (%)".to_owned(),
-        ..bars::of(gains.cases.iter().map(|case| &case.name), sets)
+        ..Bars::of(gains.cases.iter().map(|case| &case.name), sets)
     };
     let caption = format!("{}: mean over the mixes of each policy's gain over `os`.", data.title);
     Found {
-        plots: vec![Plot { caption, ..Plot::of(vec![Panel::Bars(bars)]) }],
+        plots: vec![Plot::of([bars]).captioned(caption)],
         tables: gains.cases.iter().map(table).collect(),
         rows: gains.cases.iter().flat_map(goals).collect(),
         ..Found::default()

@@ -1,9 +1,8 @@
 //! All families side by side.
 
-use memweir_plot::{Bars, Panel};
+use memweir_plot::Bars;
 
 use super::family::{CaseGains, Gains, OURS, TOLERATED, shown};
-use crate::bars;
 use crate::report::{Found, Plot, Table};
 use crate::source::Statement;
 use crate::statistics::{highest, lowest, mean};
@@ -18,7 +17,7 @@ pub(super) fn found(families: &[&Gains]) -> Found {
     });
     let cases = Cases(cases.collect());
     Found {
-        plots: vec![Plot::of(vec![Panel::Bars(cases.bars())])],
+        plots: vec![Plot::of([cases.bars()])],
         rows: cases.rows(),
         tables: vec![cases.policy_table(), cases.lead_table()],
         ..Found::default()
@@ -44,7 +43,7 @@ impl Cases<'_> {
             ("", self.by_policy().map(|(_, gains)| value(&gains)).collect())
         };
         let names = self.by_policy().map(|(name, _)| name);
-        bars::of(names, [set(|gains| mean(gains)), set(|gains| lowest(gains))])
+        Bars::of(names, [set(|gains| mean(gains)), set(|gains| lowest(gains))])
     }
 
     fn policy_table(&self) -> Table {

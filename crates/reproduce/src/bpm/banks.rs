@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
-use memweir_plot::{Chart, Level, PALETTE, Panel};
+use memweir_plot::{Chart, Level, PALETTE};
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits, Supply};
 use serde::Deserialize;
 
 use super::programs::Profile;
 use super::rig::Conditions;
 use super::runs::{ALONE_WORK, Runs, refused};
-use crate::lines;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::statistics::{highest, lowest, mean};
@@ -118,12 +117,11 @@ pub(super) fn figure_1(
         [&average, &lowest, &|banks| of("libquantum", banks), &|banks| of("mcf", banks)];
     let chart = Chart {
         y_start: Some(60.0),
-        series: lines::of(drawn.into_iter().map(line)),
-        levels: vec![Level { name: "90 %".to_owned(), value: 90.0, color: PALETTE[4] }],
-        ..Chart::default()
+        levels: vec![Level::new("90 %", 90.0, PALETTE[4])],
+        ..Chart::lines(drawn.into_iter().map(line))
     };
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Chart(chart)])],
+        plots: vec![Plot::of([chart])],
         tables: vec![by_program(parameters, profiles, &performance), fits(profiles)],
         values,
         remarks: vec![misfits(profiles)],

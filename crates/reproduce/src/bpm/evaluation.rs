@@ -1,6 +1,6 @@
 //! The evaluation on 20 workloads: Fig. 4, Fig. 5 and memory power.
 
-use memweir_plot::Panel;
+use memweir_plot::Bars;
 
 use super::runs::{Case, Outcome, Partition, Runs};
 use super::workloads::{WITH_MCF, Workload};
@@ -38,9 +38,9 @@ fn some(values: &[f64], numbers: impl IntoIterator<Item = u32>) -> Vec<f64> {
 }
 
 /// Bars for each workload and, behind them, for the mean.
-pub(super) fn bars(sets: &[&[f64]]) -> Panel {
+pub(super) fn bars(sets: &[&[f64]]) -> Bars {
     let numbers = (1..=20).map(|number: u32| number.to_string());
-    Panel::Bars(bars::with_means(numbers, sets.iter().map(|values| ("", values.to_vec()))))
+    bars::with_means(numbers, sets.iter().map(|values| ("", values.to_vec())))
 }
 
 /// Fig. 4.
@@ -67,7 +67,7 @@ pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let spilled: u64 = with.iter().map(|outcome| outcome.executed.spilled.0).sum();
     let pages: u64 = with.iter().map(|outcome| outcome.executed.spilled.1).sum();
     Ok(Found {
-        plots: vec![Plot::of(vec![bars(&[speedup, fairness])])],
+        plots: vec![Plot::of([bars(&[speedup, fairness])])],
         tables: vec![
             table(&runs.workloads, &without, &with),
             slowdowns(&runs.workloads, &without, &with),
@@ -125,7 +125,7 @@ pub(super) fn figure_5(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let less: Vec<f64> = before.iter().zip(&after).map(|(before, after)| before - after).collect();
     let fell = less.iter().filter(|less| **less > 0.0).count();
     Ok(Found {
-        plots: vec![Plot::of(vec![bars(&[&before, &after])])],
+        plots: vec![Plot::of([bars(&[&before, &after])])],
         values: vec![
             ("w11", before[10]),
             ("w11-less", less[10]),
@@ -148,7 +148,7 @@ pub(super) fn power(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
     let energy = less(&|outcome| outcome.executed.energy.nanojoules_per_request());
     let watts: Vec<f64> = without.iter().map(|outcome| outcome.executed.energy.watts()).collect();
     Ok(Found {
-        plots: vec![Plot::of(vec![bars(&[&power, &energy])])],
+        plots: vec![Plot::of([bars(&[&power, &energy])])],
         values: vec![
             ("power", highest(&power)),
             ("power-mean", mean(&power)),

@@ -2,14 +2,13 @@
 
 use memweir_bank::indicators::Indicators;
 use memweir_core::{BytesPerSec, metrics};
-use memweir_plot::{Chart, Panel};
+use memweir_plot::Chart;
 use serde::Deserialize;
 
 use super::evaluation::Gains;
 use super::programs::Profile;
 use super::runs::{Case, Partition, Runs};
 use super::workloads::Workload;
-use crate::lines;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -61,9 +60,9 @@ pub(super) fn figure_7(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Res
         .iter()
         .enumerate()
         .map(|(place, (_, name))| (*name, grouped(&column(place), &gains, parameters.groups)));
-    let chart = Chart { series: lines::of(curves), ..Chart::default() };
+    let chart = Chart::lines(curves);
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Chart(chart)])],
+        plots: vec![Plot::of([chart])],
         tables: vec![table(&runs.workloads, &each, &gains)],
         values,
         ..Found::default()

@@ -5,14 +5,13 @@ use memweir_bank::synthetic::{Shared, Structure};
 use memweir_core::Bytes;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
-use memweir_plot::Panel;
+use memweir_plot::Bars;
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 use serde::Deserialize;
 
 use super::programs::program;
 use super::rig::{Conditions, Rig};
 use super::runs::{Runs, WORK, refused};
-use crate::bars;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -126,7 +125,7 @@ pub(super) fn streamcluster(
     let less = parameters.saved(&cases, Assigned::SharedWithFirst, runs, bench)?;
     let names = ["4 threads", "8 threads", "4 threads that share nothing"];
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars::of(names, [("", less.clone())]))])],
+        plots: vec![Plot::of([Bars::of(names, [("", less.clone())])])],
         values: vec![("four", less[0]), ("eight", less[1]), ("all-own", less[2])],
         ..Found::default()
     })

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use memweir_plot::{Chart, Panel};
+use memweir_plot::{Bars, Chart};
 use serde::Deserialize;
 
 use super::evaluation::{Gains, bars};
 use super::memory::PAPER_MEMORY;
 use super::rig::{Conditions, Layout, Page};
 use super::runs::{Case, Outcome, Partition, Runs};
-use crate::bars;
-use crate::lines;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -25,7 +23,7 @@ pub(super) fn figure_8(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let open = Gains::of(&runs.outcomes(&normal, bench)?, &closed).speedup;
     let bpm = Gains::of(&runs.outcomes(&Case::of(Partition::Bpm), bench)?, &closed).speedup;
     Ok(Found {
-        plots: vec![Plot::of(vec![bars(&[&bpm, &open])])],
+        plots: vec![Plot::of([bars(&[&bpm, &open])])],
         values: vec![("ws", mean(&bpm)), ("open", mean(&open))],
         ..Found::default()
     })
@@ -48,10 +46,10 @@ pub(super) fn figure_9(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     let ([bpm_ws, bpm_ms], [banks_ws, banks_ms]) = (means(&bpm), means(&banks));
     let sets = [[cache_ws, cache_ms], [banks_ws, banks_ms], [bpm_ws, bpm_ms]];
     let sets = sets.map(|values| ("", values.to_vec()));
-    let means = bars::of(["weighted speedup", "fairness"], sets);
+    let means = Bars::of(["weighted speedup", "fairness"], sets);
     let each = bars(&[&cache.speedup, &banks.speedup, &bpm.speedup]);
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(means), each])],
+        plots: vec![Plot::of([means, each])],
         values: vec![
             ("cache-ws", cache_ws),
             ("cache-ms", cache_ms),
@@ -114,7 +112,7 @@ pub(super) fn figure_10(
     let improvements: [fn(&Point) -> f64; 2] = [|point| point.speedup, |point| point.fairness];
     let curves = improvements
         .map(|value| ("", points.iter().map(|point| (point.per_core, value(point))).collect()));
-    let chart = Chart { series: lines::of(curves), ..Chart::default() };
+    let chart = Chart::lines(curves);
     let row = |point: &Point| {
         let number = |value: f64| format!("{value:.2}");
         let values = [point.per_core, point.speedup, point.fairness].map(number);
@@ -122,10 +120,7 @@ pub(super) fn figure_10(
     };
     let header = ["memory", "GB/s per program", "weighted speedup, %", "fairness, %"];
     Ok(Found {
-        plots: vec![Plot {
-            caption: parameters.memories.join(", "),
-            ..Plot::of(vec![Panel::Chart(chart)])
-        }],
+        plots: vec![Plot::of([chart]).captioned(parameters.memories.join(", "))],
         tables: vec![Table::new(
             "Bandwidth per program and improvement",
             header,

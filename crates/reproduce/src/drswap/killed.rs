@@ -1,13 +1,12 @@
 //! Fig. 2 and 3: all applications in turn, with a swap area on flash and without one.
 
 use memweir_core::Bytes;
-use memweir_plot::{Chart, Panel};
+use memweir_plot::Chart;
 use memweir_swap::phone::ALL;
 use memweir_swap::session::SessionOutcome;
 use serde::Deserialize;
 
 use super::sessions::{FLASH, assumed, kinds, less, mebibytes, refused, session};
-use crate::lines;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::statistics::mean;
@@ -77,18 +76,14 @@ impl Crowds {
             let values = means.iter().map(|pair| pair[place]);
             ("", self.dram.iter().map(mib).zip(values).collect())
         });
-        let chart = Chart {
-            x_start: self.dram.first().map_or(0.0, mib),
-            series: lines::of(curves),
-            ..Chart::default()
-        };
+        let chart = Chart { x_start: self.dram.first().map_or(0.0, mib), ..Chart::lines(curves) };
         let row = |(dram, pair): (&Bytes, &[f64; 2])| {
             let cells = pair.iter().map(|value| format!("{value:.1}"));
             std::iter::once(dram.to_string()).chain(cells).collect()
         };
         let header = ["DRAM".to_owned(), format!("without swap ({unit})"), "with swap".to_owned()];
         Found {
-            plots: vec![Plot::of(vec![Panel::Chart(chart)])],
+            plots: vec![Plot::of([chart])],
             tables: vec![Table::new(what, header, self.dram.iter().zip(means).map(row))],
             ..Found::default()
         }

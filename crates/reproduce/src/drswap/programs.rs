@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memweir_core::input::InputError;
 use memweir_core::{Bytes, Nanos, PAGE};
-use memweir_plot::Panel;
+use memweir_plot::Bars;
 use memweir_policy::paging::VICTIM_POLICIES;
 use memweir_swap::memory::{Counts, Killer};
 use memweir_swap::session::{AppSpec, Behavior, SessionSpec};
@@ -14,7 +14,6 @@ use memweir_trace::Trace;
 use serde::Deserialize;
 
 use super::sessions::{COPIED, DIRECT, kinds, less};
-use crate::bars;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{FigureData, Kind, Statement, Value};
@@ -188,5 +187,5 @@ fn bars(pairs: &[Pair]) -> Plot {
         let values = pairs.iter().map(of);
         ("", values.map(|value| if value.is_finite() { value } else { 0.0 }).collect())
     });
-    Plot::of(vec![Panel::Bars(bars::of(pairs.iter().map(|pair| &pair.name), sets))])
+    Plot::of([Bars::of(pairs.iter().map(|pair| &pair.name), sets)])
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::{Bytes, Nanos};
-use memweir_plot::{Bars, Panel};
+use memweir_plot::Bars;
 use memweir_policy::paging::VICTIM_POLICIES;
 use memweir_swap::area::{SWAPS, SwapKind};
 use memweir_swap::memory::{Counts, Killer};
@@ -13,7 +13,6 @@ use memweir_swap::phone::{Assumed, Phone};
 use memweir_swap::session::{SessionOutcome, SessionSpec};
 use serde::Deserialize;
 
-use crate::bars;
 use crate::report::{Effort, Plot};
 use crate::run::Failed;
 use crate::statistics::mean;
@@ -168,9 +167,9 @@ impl Sessions {
                 (*name, groups.map(|group| value([size, group, *kind])).collect())
             });
             let titles = self.groups.iter().map(|(_, title)| *title);
-            Panel::Bars(Bars { title: bytes.to_string(), ..bars::of(titles, sets) })
+            Bars { title: bytes.to_string(), ..Bars::of(titles, sets) }
         });
-        Plot::of(panels.collect())
+        Plot::of(panels)
     }
 }
 

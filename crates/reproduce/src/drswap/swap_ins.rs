@@ -2,15 +2,13 @@
 //! difference.
 
 use memweir_energy::{CATEGORIES, SwapIns, TABLE_IV};
-use memweir_plot::{Bars, Chart, Level, PALETTE, Panel};
+use memweir_plot::{Bars, Chart, Level, PALETTE};
 use memweir_swap::memory::Counts;
 use memweir_swap::phone::Phone;
 
 use super::sessions::{
     COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
 };
-use crate::bars;
-use crate::lines;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{Band, Kind, Scale, Statement, Test, Value};
@@ -160,7 +158,7 @@ fn bars(sessions: &Sessions) -> Plot {
     let titles = sessions.groups.iter().map(|(_, title)| *title);
     let sets = [("", paper.collect()), ("", ours.collect())];
     let title = sessions.sizes[MIDDLE].to_string();
-    Plot::of(vec![Panel::Bars(Bars { title, ..bars::of(titles, sets) })])
+    Plot::of([Bars { title, ..Bars::of(titles, sets) }])
 }
 
 /// The reduction over all groups at each share of written pages.
@@ -201,11 +199,10 @@ fn remark(share: f64) -> String {
 
 fn chart(curve: &[(f64, f64)]) -> Plot {
     let chart = Chart {
-        series: lines::of([("", curve.to_vec())]),
-        levels: vec![Level { name: "paper".to_owned(), value: PAPER_MIDDLE, color: PALETTE[1] }],
-        ..Chart::default()
+        levels: vec![Level::new("paper", PAPER_MIDDLE, PALETTE[1])],
+        ..Chart::lines([("", curve.to_vec())])
     };
-    Plot::of(vec![Panel::Chart(chart)])
+    Plot::of([chart])
 }
 
 #[cfg(test)]

@@ -7,13 +7,12 @@ use memweir_core::{Cycles, Direction, PhysAddr};
 use memweir_dram::drive::{Mode, Offer, drive};
 use memweir_dram::request::Source;
 use memweir_dram::{MemoryConfig, MemorySpec, MemorySystem};
-use memweir_plot::{Chart, Panel};
+use memweir_plot::Chart;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
 use crate::bpm::crowd::{Crowd, Room};
-use crate::lines;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -87,7 +86,7 @@ pub(super) fn figure_2(
     let programs =
         [(&parameters.light, &light), (&parameters.heavy, &heavy), (&parameters.heavy, &nvm)];
     Ok(Found {
-        plots: vec![Plot { caption: all_banks.to_string(), ..Plot::of(panels) }],
+        plots: vec![Plot::of(panels).captioned(all_banks.to_string())],
         tables: vec![table(&programs)],
         values,
         ..Found::default()
@@ -107,16 +106,11 @@ fn table(programs: &[(&String, &Vec<Curve>)]) -> Table {
     Table::new("Slowdown by banks and tasks", header, rows)
 }
 
-fn panel(name: &str, curves: &[Curve]) -> Panel {
+fn panel(name: &str, curves: &[Curve]) -> Chart {
     let curves = curves.iter().map(|(room, slowdowns)| {
         (room, slowdowns.iter().zip(1..).map(|(y, x)| (f64::from(x), *y)).collect())
     });
-    Panel::Chart(Chart {
-        title: name.to_owned(),
-        x_start: 1.0,
-        series: lines::of(curves),
-        ..Chart::default()
-    })
+    Chart { title: name.to_owned(), x_start: 1.0, ..Chart::lines(curves) }
 }
 
 #[derive(Deserialize)]
@@ -188,10 +182,10 @@ pub(super) fn figure_3(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
         let curves = curves.iter().map(|(device, rates)| {
             (*device, shares.iter().copied().zip(rates.iter().copied()).collect())
         });
-        Panel::Chart(Chart { series: lines::of(curves), ..Chart::default() })
+        Chart::lines(curves)
     };
     Ok(Found {
-        plots: vec![Plot::of(vec![chart(&counted), chart(&translated)])],
+        plots: vec![Plot::of([chart(&counted), chart(&translated)])],
         values,
         ..Found::default()
     })

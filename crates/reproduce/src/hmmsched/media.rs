@@ -10,10 +10,9 @@ use memweir_flow::{
     Contender, Demand, Experiment, Flow, Hardware, Machine, Placement, SimError, Task, simulate,
     speeds,
 };
-use memweir_plot::{Chart, Panel};
+use memweir_plot::Chart;
 use serde::Deserialize;
 
-use crate::lines;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -132,8 +131,8 @@ pub(super) fn figure_2(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
         ("growth", at(&heavy, last) / at(&heavy, 1)),
         ("nvm", at(&nvm, last) / at(&heavy, last)),
     ];
-    let chart = Chart { x_start: 1.0, series: lines::of(curves), ..Chart::default() };
-    Ok(Found { plots: vec![Plot::of(vec![Panel::Chart(chart)])], values, ..Found::default() })
+    let chart = Chart { x_start: 1.0, ..Chart::lines(curves) };
+    Ok(Found { plots: vec![Plot::of([chart])], values, ..Found::default() })
 }
 
 #[derive(Deserialize)]
@@ -184,11 +183,8 @@ pub(super) fn figure_3(data: &FigureData) -> Result<Found, Failed> {
         ("pram", ratio(&curve(&counted, 1))),
         ("ebw", lowest(&ebw) / highest(&ebw)),
     ];
-    let chart = |curves: Vec<(String, Vec<(f64, f64)>)>| {
-        Panel::Chart(Chart { series: lines::of(curves), ..Chart::default() })
-    };
     Ok(Found {
-        plots: vec![Plot::of(vec![chart(counted), chart(translated)])],
+        plots: vec![Plot::of([counted, translated].map(Chart::lines))],
         values,
         remarks: vec![
             "That the effective bandwidth is level is no finding: the media files take from the \

@@ -7,7 +7,7 @@ use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
 use memweir_flow::workload::mix::{Mix, Weight};
 use memweir_flow::{Experiment, Hardware, SimError, simulate};
-use memweir_plot::{Bars, Level, PALETTE, Panel};
+use memweir_plot::{Bars, Level, PALETTE};
 use serde::Deserialize;
 
 use super::media::hardware;
@@ -194,10 +194,10 @@ pub(super) fn figure_7(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
         ("turnaround", mean(&whole)),
         ("possible", 100.0 * saved(1) / possible),
     ];
-    let plots = mixes.cases.iter().zip(&runs).map(|(case, runs)| Plot {
-        caption: case.name.clone(),
-        ..Plot::of(vec![normalized(case, &policies, runs)])
-    });
+    let plots =
+        mixes.cases.iter().zip(&runs).map(|(case, runs)| {
+            Plot::of([normalized(case, &policies, runs)]).captioned(&case.name)
+        });
     let tables = vec![table(mixes, &policies, &runs)];
     let remarks = vec![format!(
         "Of the turnaround that could be saved at most (by a proved bound, which may be out of \
@@ -216,16 +216,16 @@ fn bound(case: &Case) -> f64 {
 }
 
 /// Times of each instance over those under the OS.
-fn normalized(case: &Case, policies: &[&str], runs: &[Times]) -> Panel {
+fn normalized(case: &Case, policies: &[&str], runs: &[Times]) -> Bars {
     let sets = policies.iter().zip(runs).skip(1).map(|(policy, times)| {
         let reductions = times.reductions(&runs[0]);
         (*policy, reductions.iter().map(|reduction| 1.0 - reduction / 100.0).collect())
     });
-    Panel::Bars(Bars {
+    Bars {
         title: case.name.clone(),
-        levels: vec![Level { name: "OS".to_owned(), value: 1.0, color: PALETTE[5] }],
+        levels: vec![Level::new("OS", 1.0, PALETTE[5])],
         ..bars::with_means(short_names(&case.draws), sets)
-    })
+    }
 }
 
 /// The names of a mix's tasks without their programs' numbers.
@@ -271,7 +271,7 @@ pub(super) fn ablation(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed
         (*policy, runs.iter().map(|case| mean(case[at].reductions(&case[0]))).collect())
     });
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars::with_means(names, sets))])],
+        plots: vec![Plot::of([bars::with_means(names, sets)])],
         tables: vec![table(mixes, &policies, &runs)],
         values: vec![
             ("no-classes", whole - total(2)),

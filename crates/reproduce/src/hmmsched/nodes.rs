@@ -6,7 +6,6 @@ use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::Mix;
 use memweir_flow::workload::mix::hmmsched::{self, HmmschedRecipe, MIX_1, MIX_2};
 use memweir_flow::{Hardware, Placement, Task};
-use memweir_plot::Panel;
 
 use super::mixes::{Mixes, Times, WORK, completion, experiment, short_names};
 use crate::bars;
@@ -68,7 +67,7 @@ pub(super) fn remote(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Failed> 
     let sets = [&with, &without].map(|values| ("", values.clone()));
     let bars = bars::with_means(short_names(&draws), sets);
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
+        plots: vec![Plot::of([bars])],
         values: vec![
             (
                 "turnaround",

@@ -7,7 +7,6 @@ use memweir_flow::workload::catalog::Catalog;
 use memweir_flow::workload::mix::Mix;
 use memweir_flow::workload::pages::Popularity;
 use memweir_flow::{Experiment, SimError, Simulation, Task};
-use memweir_plot::Panel;
 use memweir_policy::migration::{HotPageRules, HotPages};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -110,7 +109,7 @@ pub(super) fn migration(mixes: &Mixes, bench: &Bench<'_>) -> Result<Found, Faile
         .map(|((_, copied), _)| copied.as_f64() / 1e9)
         .collect();
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars)])],
+        plots: vec![Plot::of([bars])],
         values: vec![
             ("scheduler", mean(reductions(1))),
             ("migration", mean(reductions(2))),

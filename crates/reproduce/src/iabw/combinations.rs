@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memweir_core::segment::{INTERVALS, Segment};
 use memweir_core::{Nanos, Parabola};
 use memweir_flow::{Machine, Program};
-use memweir_plot::{Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Level, PALETTE, Series, Style};
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -15,7 +15,6 @@ use super::beside::beside;
 use super::segments::{course, hogsim};
 use super::units::btr;
 use super::workloads::Workloads;
-use crate::lines;
 use crate::report::{Effort, Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -147,34 +146,25 @@ pub(super) fn figure_6(combinations: &[Combination], machine: &Machine) -> Found
     let (reached, lost) = (reached(combinations), lost(combinations));
     let steepening = lost.map_or(f64::NAN, |fit| fit.slope_at(peak) / fit.slope_at(peak / 2.0));
     let highest = combinations.iter().map(|c| c.demand).fold(0.0, f64::max);
-    let regression = |points| Series {
-        name: "regression".to_owned(),
-        points,
-        style: Style::Line,
-        color: PALETTE[5],
-    };
+    let regression = |points| Series::new("regression", points, Style::Line, PALETTE[5]);
     let chart = |value: fn(&Combination) -> f64, fitted: Option<Vec<(f64, f64)>>| {
-        let dots = Series {
-            name: "a combination".to_owned(),
-            points: combinations.iter().map(|c| (c.demand, value(c))).collect(),
-            style: Style::Dots,
-            color: PALETTE[0],
-        };
+        let points = combinations.iter().map(|c| (c.demand, value(c))).collect();
+        let dots = Series::new("a combination", points, Style::Dots, PALETTE[0]);
         let series = std::iter::once(dots).chain(fitted.map(regression)).collect();
         Chart { series, ..Chart::default() }
     };
     let mut bandwidth = chart(|c| c.bandwidth, reached.map(|fit| line(&fit, highest)));
-    bandwidth.levels = vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[2] }];
+    bandwidth.levels = vec![Level::new("peak", peak, PALETTE[2])];
     let programs = combinations.first().map_or(0.0, |c| c.programs);
     let kept = |fit: Parabola| {
         line(&fit, highest).into_iter().map(|(x, loss)| (x, programs - loss)).collect()
     };
     let weighted = chart(|c| c.speedup, lost.map(kept));
     Found {
-        plots: vec![Plot {
-            caption: format!("{} random combinations of {programs}", combinations.len()),
-            ..Plot::of(vec![Panel::Chart(bandwidth), Panel::Chart(weighted)])
-        }],
+        plots: vec![
+            Plot::of([bandwidth, weighted])
+                .captioned(format!("{} random combinations of {programs}", combinations.len())),
+        ],
         remarks: vec![format!(
             "Of the combinations that demand between two thirds of the peak and the peak, {:.0} % \
              lose more than 1 %.",
@@ -220,9 +210,9 @@ pub(super) fn equation_7(
     // If several splits lose equally little, the best is the middle of them.
     let best = total.iter().filter(|(_, slowdown)| *slowdown <= lowest + 1e-12);
     let best = crate::statistics::mean(best.map(|(x, _)| *x));
-    let chart = Chart { series: lines::of([("", total)]), ..Chart::default() };
+    let chart = Chart::lines([("", total)]);
     Ok(Found {
-        plots: vec![Plot { caption: format!("{mean:.0}"), ..Plot::of(vec![Panel::Chart(chart)]) }],
+        plots: vec![Plot::of([chart]).captioned(format!("{mean:.0}"))],
         values: vec![("best", best / mean)],
         ..Found::default()
     })

@@ -3,12 +3,11 @@
 use memweir_core::segment::Segment;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_flow::Machine;
-use memweir_plot::{Chart, Level, PALETTE, Panel, Style};
+use memweir_plot::{Chart, Level, PALETTE, Series, Style};
 
 use super::beside::{Beside, beside};
 use super::segments::{hogsim, shifted};
 use super::units::{btr, rate};
-use crate::lines;
 use crate::report::Plot;
 use crate::run::Failed;
 use crate::work::Bench;
@@ -57,8 +56,8 @@ pub(super) fn interpolated(curve: &Curve, demand: f64, value: impl Fn(&Beside) -
 
 /// Bandwidth and weighted speedup against demand.
 pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Plot {
-    let series = |value: fn(&Beside) -> f64| {
-        lines::of(named.iter().map(|(name, curve)| {
+    let lines = |value: fn(&Beside) -> f64| {
+        Chart::lines(named.iter().map(|(name, curve)| {
             (*name, curve.iter().map(|(demand, point)| (*demand, value(point))).collect())
         }))
     };
@@ -67,17 +66,15 @@ pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Plot {
         .flat_map(|(_, curve)| curve.iter().map(|(_, point)| point.speedup))
         .fold(2.0, f64::min);
     let bandwidth = Chart {
-        series: series(|point| btr(point.bandwidth)),
-        levels: vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[5] }],
-        ..Chart::default()
+        levels: vec![Level::new("peak", peak, PALETTE[5])],
+        ..lines(|point| btr(point.bandwidth))
     };
     let speedup = Chart {
         y_start: Some((lowest * 10.0 - 0.5).floor() / 10.0),
         y_end: Some(2.02),
-        series: series(|point| point.speedup),
-        ..Chart::default()
+        ..lines(|point| point.speedup)
     };
-    Plot::of(vec![Panel::Chart(bandwidth), Panel::Chart(speedup)])
+    Plot::of([bandwidth, speedup])
 }
 
 /// Range of demands for two HogSims, and parameters of their runs.
@@ -132,17 +129,16 @@ pub(super) fn sweep(
 }
 
 /// The chart of one segment.
-pub(super) fn drawn(segment: &Segment, milliseconds: f64) -> Panel {
+pub(super) fn drawn(segment: &Segment, milliseconds: f64) -> Chart {
     let interval = segment.interval().as_millis_f64();
     let count = (milliseconds / interval).round() as usize;
     let rates = segment.rates().iter().cycle().take(count);
-    Panel::Chart(Chart { x_end: Some(milliseconds), ..over_time(rates, interval) })
+    Chart { x_end: Some(milliseconds), ..over_time(rates, interval) }
 }
 
 /// The chart of rates in consecutive intervals of this length.
 pub(super) fn over_time<'a>(rates: impl Iterator<Item = &'a BytesPerSec>, interval: f64) -> Chart {
     let points = rates.enumerate().map(|(n, rate)| (n as f64 * interval, btr(*rate)));
-    let mut series = lines::of([("", points.collect())]);
-    series[0].style = Style::Steps;
+    let series = vec![Series::new("", points.collect(), Style::Steps, PALETTE[0])];
     Chart { series, ..Chart::default() }
 }

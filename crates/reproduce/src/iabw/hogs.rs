@@ -3,7 +3,6 @@
 use memweir_core::segment::{INTERVALS, Segment};
 use memweir_core::{BytesPerSec, Nanos, metrics};
 use memweir_flow::Machine;
-use memweir_plot::Panel;
 use serde::Deserialize;
 
 use super::beside::beside;
@@ -86,10 +85,10 @@ pub(super) fn figure_2(data: &FigureData, workloads: &Workloads) -> Result<Found
     };
     let jumps: f64 = coarse.windows(2).map(|pair| pair[0].distance(pair[1]).0).sum();
     let adjacent = jumps / (coarse.len() - 1).max(1) as f64 / mean(&coarse).0;
-    let panel = |rates: &[BytesPerSec], interval| Panel::Chart(over_time(rates.iter(), interval));
+    let panel = |rates: &[BytesPerSec], interval| over_time(rates.iter(), interval);
     let detail = &fine[..parameters.detail_ms.min(fine.len())];
     let panels = vec![panel(&coarse, 0.1), panel(detail, 1.0)];
-    let plot = Plot { caption: parameters.program, ..Plot::of(panels) };
+    let plot = Plot::of(panels).captioned(parameters.program);
     Ok(Found {
         plots: vec![plot],
         values: vec![
@@ -142,10 +141,8 @@ pub(super) fn figure_3(
     let at_peak = interpolated(&curve, peak, |point| btr(point.bandwidth));
     let last = curve.last().map_or(f64::NAN, |(_, point)| btr(point.bandwidth));
     let plots = vec![
-        Plot {
-            caption: format!("{} from {} ms", program.name, parameters.from_ms),
-            ..Plot::of(vec![drawn(&segment, 100.0)])
-        },
+        Plot::of([drawn(&segment, 100.0)])
+            .captioned(format!("{} from {} ms", program.name, parameters.from_ms)),
         curves(&[("two HogSims", &curve), ("two Hogs", &hogs)], peak),
     ];
     let values = vec![

@@ -4,7 +4,7 @@
 use memweir_core::metrics;
 use memweir_flow::optimal::lower_bound;
 use memweir_flow::workload::mix::iabw::Set;
-use memweir_plot::Panel;
+use memweir_plot::Bars;
 
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::workloads::Counterpart;
@@ -123,19 +123,19 @@ impl<'a> Outcomes<'a> {
     }
 
     /// A group of bars per workload, and the mean.
-    pub(super) fn bars(&self, values: impl Fn(usize) -> Vec<f64>) -> Panel {
+    pub(super) fn bars(&self, values: impl Fn(usize) -> Vec<f64>) -> Bars {
         let sets = self.names.iter().enumerate().map(|(at, name)| (*name, values(at)));
-        Panel::Bars(bars::with_means(self.labels(), sets))
+        bars::with_means(self.labels(), sets)
     }
 
-    pub(super) fn improvement_bars(&self) -> Panel {
+    pub(super) fn improvement_bars(&self) -> Bars {
         self.bars(|at| self.improvements(at))
     }
 
     /// Returns the results of a figure that shows the improvements, with these values.
     pub(super) fn found(&self, values: Vec<(&'static str, f64)>) -> Found {
         Found {
-            plots: vec![Plot::of(vec![self.improvement_bars()])],
+            plots: vec![Plot::of([self.improvement_bars()])],
             tables: vec![self.table()],
             values,
             remarks: vec![self.means_in_words(), self.possible_in_words()],

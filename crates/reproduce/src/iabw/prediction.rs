@@ -6,12 +6,11 @@ use memweir_core::{BytesPerSec, Nanos, metrics};
 use memweir_flow::{
     Experiment, Program, QuantumOutcome, Recorder, SimError, Simulation, Task, TaskQuantum,
 };
-use memweir_plot::{Bars, Panel};
+use memweir_plot::Bars;
 use memweir_policy::PredictorKind;
 use serde::Deserialize;
 
 use super::workloads::Workloads;
-use crate::bars;
 use crate::report::{Found, Plot, Table, short};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -98,7 +97,7 @@ pub(super) fn figure_15(
         names.into_iter().zip(parameters.fluctuating.iter().map(|name| gain(name))).collect();
     values.push(("others", others));
     Ok(Found {
-        plots: vec![Plot::of(vec![Panel::Bars(bars(&parameters.predictors, &by_program))])],
+        plots: vec![Plot::of([bars(&parameters.predictors, &by_program)])],
         tables: vec![table(&parameters.predictors, &by_program)],
         values,
         ..Found::default()
@@ -109,7 +108,7 @@ pub(super) fn figure_15(
 fn bars(predictors: &[String], by_program: &[(&str, &[f64])]) -> Bars {
     let of = |at: usize| by_program.iter().map(|(_, shares)| shares[at]).collect();
     let sets = predictors.iter().enumerate().map(|(at, name)| (name, of(at)));
-    bars::of(by_program.iter().map(|(name, _)| short(name)), sets)
+    Bars::of(by_program.iter().map(|(name, _)| short(name)), sets)
 }
 
 /// The same as numbers.

@@ -12,7 +12,6 @@ use super::evaluation::{Evaluation, Length, Setting, Treatment};
 use super::outcomes::Outcomes;
 use super::units::TRANSACTION;
 use super::workloads::{Workloads, title};
-use crate::lines;
 use crate::report::{Effort, Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -53,7 +52,7 @@ pub(super) fn queueing(
     let growth = growth(service, memory.read_latency, &parameters);
     memory.service.growth = growth.clone().into();
     let points = growth.iter().map(|point| (point.utilization, point.stretch)).collect();
-    let latency = Chart { series: lines::of([("", points)]), ..Chart::default() };
+    let latency = Chart::lines([("", points)]);
     let machine = &workloads.hardware.machine;
     let combined = combinations(figure_6, &workloads, effort, machine, bench)?;
     let evaluation = Evaluation::default();
@@ -66,7 +65,7 @@ pub(super) fn queueing(
     for (set, pbw, mean) in ids {
         let outcomes = Outcomes::of(&evaluation, &setting, set, Length::Equal, &named)?;
         values.extend([(pbw, outcomes.mean_improvement(0)), (mean, outcomes.mean_improvement(1))]);
-        panels.push(outcomes.improvement_bars());
+        panels.push(outcomes.improvement_bars().into());
         remarks.push(format!("{}: {}", title(set), outcomes.possible_in_words()));
     }
     Ok(Found { plots: vec![Plot::of(panels)], values, remarks, ..Found::default() })

@@ -2,14 +2,13 @@
 //! of repetitions, and idle cores.
 
 use memweir_flow::workload::mix::iabw::Set;
-use memweir_plot::{Arrangement, Bars, Panel};
+use memweir_plot::{Arrangement, Bars};
 use serde::Deserialize;
 
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::outcomes::{Outcomes, share};
 use super::tuning::{Best, Tuned};
 use super::units::UNIT;
-use crate::bars;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -61,7 +60,7 @@ pub(super) fn figure_9(
         ("possible", outcomes.possible(2)),
     ];
     let deviations = outcomes.bars(|at| deviation(at + 1));
-    let plot = Plot::of(vec![outcomes.improvement_bars(), deviations]);
+    let plot = Plot::of([outcomes.improvement_bars(), deviations]);
     Ok(Found {
         plots: vec![plot],
         tables: vec![outcomes.table()],
@@ -170,13 +169,10 @@ pub(super) fn figure_10(
         (*name, runs.iter().map(|runs| runs.share(edge[0], edge[1])).collect())
     });
     let categories = std::iter::once("OS").chain(outcomes.names.iter().copied());
-    let bars = Bars { arrangement: Arrangement::Stacked, ..bars::of(categories, sets) };
+    let bars = Bars { arrangement: Arrangement::Stacked, ..Bars::of(categories, sets) };
     let more = |from: usize, to: usize| runs[1].share(from, to) - runs[0].share(from, to);
     Ok(Found {
-        plots: vec![Plot {
-            caption: outcomes.workloads[place].label(),
-            ..Plot::of(vec![Panel::Bars(bars)])
-        }],
+        plots: vec![Plot::of([bars]).captioned(outcomes.workloads[place].label())],
         values: vec![("high", more(40, usize::MAX)), ("low", more(0, 10))],
         ..Found::default()
     })

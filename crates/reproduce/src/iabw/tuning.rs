@@ -2,7 +2,7 @@
 
 use memweir_core::Parabola;
 use memweir_flow::workload::mix::iabw::Set;
-use memweir_plot::{BarSet, Bars, Chart, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{Bars, Chart, Level, PALETTE, Panel, Series, Style};
 use memweir_policy::TargetCurve;
 use serde::Deserialize;
 
@@ -10,8 +10,6 @@ use super::combinations::{Combination, line, reached};
 use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
 use super::units::{TRANSACTION, UNIT, btr, rate};
 use super::workloads::Counterpart;
-use crate::bars;
-use crate::lines;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
@@ -107,26 +105,17 @@ pub(super) fn figure_7(
     let turnaround = Chart {
         x_start: (best.tried.first().map_or(0.0, |(target, _)| *target) - 1.0).floor(),
         y_start: Some(lowest(&best.tried, os.turnaround()) * 0.99),
-        series: lines::of([("", best.tried.iter().map(time).collect())]),
-        levels: vec![Level { name: "OS".to_owned(), value: os.turnaround(), color: PALETTE[5] }],
-        ..Chart::default()
+        levels: vec![Level::new("OS", os.turnaround(), PALETTE[5])],
+        ..Chart::lines([("", best.tried.iter().map(time).collect())])
     };
     let bands: Vec<usize> = (0..44).step_by(4).collect();
-    let set = |runs: &Runs, color| BarSet {
-        name: String::new(),
-        values: bands.iter().map(|band| runs.share(*band, band + 4)).collect(),
-        color,
-    };
-    let distribution = Bars {
-        categories: bands.iter().map(|band| format!("{band}-{}", band + 4)).collect(),
-        sets: vec![set(&os, PALETTE[6]), set(&at_best, PALETTE[0])],
-        ..Bars::default()
-    };
+    let set = |runs: &Runs| ("", bands.iter().map(|band| runs.share(*band, band + 4)).collect());
+    let names = bands.iter().map(|band| format!("{band}-{}", band + 4));
+    let distribution = Bars::of(names, [&os, &at_best].map(set)).colored([PALETTE[6], PALETTE[0]]);
     Ok(Found {
-        plots: vec![Plot {
-            caption: workload.label(),
-            ..Plot::of(vec![Panel::Chart(turnaround), Panel::Bars(distribution)])
-        }],
+        plots: vec![
+            Plot::of([Panel::Chart(turnaround), distribution.into()]).captioned(workload.label()),
+        ],
         values: vec![
             ("best-target", best.target),
             ("gain", gain),
@@ -153,7 +142,7 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
         .map_or(f64::NAN, |fit| mean((25..=60).map(f64::from).map(|x| fit.at(x) - curve.at(x))));
     let chart = Chart {
         series: targets(tuned, &curve, hogsim.as_ref()),
-        levels: vec![Level { name: "peak".to_owned(), value: peak, color: PALETTE[6] }],
+        levels: vec![Level::new("peak", peak, PALETTE[6])],
         ..Chart::default()
     };
     let table = Table::new(
@@ -161,9 +150,9 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
         header(tuned),
         tuned.workloads.iter().map(row),
     );
-    let spread = bars::of(header(tuned).into_iter().skip(2), [("", by_share(tuned))]);
+    let spread = Bars::of(header(tuned).into_iter().skip(2), [("", by_share(tuned))]);
     Found {
-        plots: vec![Plot::of(vec![Panel::Chart(chart), Panel::Bars(spread)])],
+        plots: vec![Plot::of([Panel::Chart(chart), spread.into()])],
         tables: vec![table],
         values: vec![
             ("quadratic", curve.quadratic),
@@ -189,7 +178,7 @@ fn targets(tuned: &Tuned, curve: &Parabola, hogsim: Option<&Parabola>) -> Vec<Se
     let best = tuned.workloads.iter().map(|best| (best.iabw, best.target)).collect();
     let (from, to) = (btr(tuned.curve.iabw_min), btr(tuned.curve.iabw_max));
     let paper = parabola(&TargetCurve::paper());
-    let series = |points, style, color| Series { name: String::new(), points, style, color };
+    let series = |points, style, color| Series::new("", points, style, color);
     let span = |fit: &Parabola, from: f64, to: f64| -> Vec<(f64, f64)> {
         line(fit, to).into_iter().filter(|(x, _)| *x >= from).collect()
     };

@@ -2,7 +2,7 @@
 
 use memweir_core::Bytes;
 use memweir_page::live::{Report, Row};
-use memweir_plot::{Chart, Figure, Level, PALETTE, Panel, Series, Style};
+use memweir_plot::{Chart, Figure, Level, PALETTE, Series, Style};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -20,12 +20,8 @@ pub(super) fn timeline(rows: &[Row], report: &Report, every: f64) -> Figure {
             report.direct_read,
             report.victims
         ),
-        panels: vec![Panel::Chart(memory(rows, report)), Panel::Chart(moves(rows, report, every))],
+        panels: vec![memory(rows, report).into(), moves(rows, report, every).into()],
     }
-}
-
-fn series(name: &str, points: Vec<(f64, f64)>, style: Style, color: usize) -> Series {
-    Series { name: name.to_owned(), points, style, color: PALETTE[color] }
 }
 
 fn memory(rows: &[Row], report: &Report) -> Chart {
@@ -34,11 +30,13 @@ fn memory(rows: &[Row], report: &Report) -> Chart {
     };
     let dram = points(|row| row.dram_resident_bytes);
     let nvm = points(|row| row.nvm_used_bytes);
-    let mut series =
-        vec![series("in DRAM", dram, Style::Steps, 0), series("in NVM", nvm, Style::Line, 1)];
+    let mut series = vec![
+        Series::new("in DRAM", dram, Style::Steps, PALETTE[0]),
+        Series::new("in NVM", nvm, Style::Line, PALETTE[1]),
+    ];
     if rows.iter().any(|row| row.dram_unpaged_bytes > Bytes(0)) {
         let unpaged = points(|row| row.dram_unpaged_bytes);
-        series.push(self::series("in DRAM, not paged", unpaged, Style::Steps, 2));
+        series.push(Series::new("in DRAM, not paged", unpaged, Style::Steps, PALETTE[2]));
     }
     Chart {
         title: "anonymous memory".to_owned(),
@@ -46,11 +44,7 @@ fn memory(rows: &[Row], report: &Report) -> Chart {
         y_label: "memory (MiB)".to_owned(),
         x_end: Some(report.seconds),
         series,
-        levels: vec![Level {
-            name: "DRAM allowed".to_owned(),
-            value: report.dram_bytes.as_f64() / MIB,
-            color: PALETTE[5],
-        }],
+        levels: vec![Level::new("DRAM allowed", report.dram_bytes.as_f64() / MIB, PALETTE[5])],
         ..Chart::default()
     }
 }
@@ -64,9 +58,9 @@ fn moves(rows: &[Row], report: &Report, every: f64) -> Chart {
         y_label: "pages per second".to_owned(),
         x_end: Some(report.seconds),
         series: vec![
-            series("evicted", rate(|row| row.evictions), Style::Line, 1),
-            series("read in place", rate(|row| row.direct_reads), Style::Line, 2),
-            series("copied back", rate(|row| row.copies_in), Style::Line, 3),
+            Series::new("evicted", rate(|row| row.evictions), Style::Line, PALETTE[1]),
+            Series::new("read in place", rate(|row| row.direct_reads), Style::Line, PALETTE[2]),
+            Series::new("copied back", rate(|row| row.copies_in), Style::Line, PALETTE[3]),
         ],
         ..Chart::default()
     }

@@ -1,6 +1,6 @@
 //! `memweir page sim --svg`: the swap areas beside each other, or along a sweep.
 
-use memweir_plot::{Arrangement, BarSet, Bars, Figure, PALETTE, Panel, RGBColor};
+use memweir_plot::{Arrangement, Bars, Figure, Panel};
 use memweir_study::swap::report::{PagePoint, PageReport, Session, SwapResult};
 use memweir_study::sweep::Grid;
 
@@ -73,17 +73,12 @@ fn bars(scenario: &str, point: &PagePoint) -> Figure {
 
 /// A bar per swap area, with the parts stacked.
 fn panel(point: &PagePoint, title: &str, unit: &str, parts: &[Part]) -> Panel {
-    let set = |((name, value), color): (&Part, &RGBColor)| BarSet {
-        name: (*name).to_owned(),
-        values: point.swaps.iter().map(|swap| value(&swap.mean)).collect(),
-        color: *color,
-    };
+    let set =
+        |(name, value): &Part| (*name, point.swaps.iter().map(|swap| value(&swap.mean)).collect());
     Panel::Bars(Bars {
         title: title.to_owned(),
         y_label: unit.to_owned(),
-        categories: point.swaps.iter().map(|swap| swap.swap.clone()).collect(),
-        sets: parts.iter().zip(&PALETTE).map(set).collect(),
         arrangement: Arrangement::Stacked,
-        ..Bars::default()
+        ..Bars::of(point.swaps.iter().map(|swap| &swap.swap), parts.iter().map(set))
     })
 }

@@ -92,19 +92,11 @@ fn speeds(runs: &[Run]) -> Option<Panel> {
     let all = runs.iter().flat_map(|run| &run.speeds);
     let highest = all.map(|(predicted, measured)| predicted.max(*measured)).reduce(f64::max)?;
     let end = highest.max(1.0) * 1.05;
-    let equal = Series {
-        name: "as predicted".to_owned(),
-        points: vec![(0.0, 0.0), (end, end)],
-        style: Style::Dashes,
-        color: PALETTE[6],
-    };
+    let diagonal = vec![(0.0, 0.0), (end, end)];
+    let equal = Series::new("as predicted", diagonal, Style::Dashes, PALETTE[6]);
     let jobs = runs.iter().zip(PALETTE).filter(|(run, _)| !run.speeds.is_empty());
-    let jobs = jobs.map(|(run, color)| Series {
-        name: run.policy.clone(),
-        points: run.speeds.clone(),
-        style: Style::Dots,
-        color,
-    });
+    let jobs =
+        jobs.map(|(run, color)| Series::new(&run.policy, run.speeds.clone(), Style::Dots, color));
     Some(Panel::Chart(Chart {
         title: "speed of each job beside the others, over its speed alone".to_owned(),
         x_label: "predicted".to_owned(),
@@ -135,24 +127,14 @@ fn bandwidth(run: &Run, title: &str, end: f64, unit: Unit, y_end: Option<f64>) -
     if !measured.is_empty() {
         measured.push((last_end(&run.rows) * unit.per_second, 0.0));
     }
-    let mut series = vec![Series {
-        name: "all jobs".to_owned(),
-        points: measured,
-        style: Style::Steps,
-        color: PALETTE[0],
-    }];
+    let mut series = vec![Series::new("all jobs", measured, Style::Steps, PALETTE[0])];
     let mut target = per_quantum(|row| row.target);
     let last = run.rows.iter().rfind(|row| row.target.is_some());
     if let (Some(row), Some((_, rate))) = (last, target.last().copied()) {
         target.push(((row.t_start_s + row.span_s) * unit.per_second, rate));
-        let name = "target".to_owned();
-        series.push(Series { name, points: target, style: Style::StepLine, color: PALETTE[2] });
+        series.push(Series::new("target", target, Style::StepLine, PALETTE[2]));
     }
-    let peak = run.peak.map(|peak| Level {
-        name: "peak".to_owned(),
-        value: peak / 1e9,
-        color: PALETTE[5],
-    });
+    let peak = run.peak.map(|peak| Level::new("peak", peak / 1e9, PALETTE[5]));
     Chart {
         title: title.to_owned(),
         x_label: unit.label(),

@@ -50,12 +50,8 @@ fn combinations(platform: &Platform) -> Vec<Chart> {
     let speedups = points.iter().map(|p| (p.demand.as_gb(), p.weighted_speedup)).collect();
     let mut chart = against_demand("random segments: bandwidth", reached, Style::Dots, platform);
     if let Target::Measured { coefficients, from, to, .. } = &platform.target {
-        chart.series.push(Series {
-            name: "scheduling target".to_owned(),
-            points: polynomial(*coefficients, *from, *to),
-            style: Style::Line,
-            color: PALETTE[2],
-        });
+        let points = polynomial(*coefficients, *from, *to);
+        chart.series.push(Series::new("scheduling target", points, Style::Line, PALETTE[2]));
     }
     let hogs = first.seeds.len();
     vec![chart, speedup("random segments: weighted speedup", speedups, Style::Dots, hogs)]
@@ -69,28 +65,17 @@ fn against_demand(
     platform: &Platform,
 ) -> Chart {
     let reach = points.iter().map(|p| p.0.min(p.1 * 1.3)).fold(0.0, f64::max);
+    let diagonal = vec![(0.0, 0.0), (reach, reach)];
+    let peak = platform.peak().map(|peak| Level::new("peak (median)", peak.as_gb(), PALETTE[5]));
     Chart {
         title: title.to_owned(),
         x_label: "demand: sum of what each reaches alone (GB/s)".to_owned(),
         y_label: "together (GB/s)".to_owned(),
         series: vec![
-            Series { name: "measured".to_owned(), points, style, color: PALETTE[0] },
-            Series {
-                name: "no contention".to_owned(),
-                points: vec![(0.0, 0.0), (reach, reach)],
-                style: Style::Line,
-                color: PALETTE[6],
-            },
+            Series::new("measured", points, style, PALETTE[0]),
+            Series::new("no contention", diagonal, Style::Line, PALETTE[6]),
         ],
-        levels: platform
-            .peak()
-            .map(|peak| Level {
-                name: "peak (median)".to_owned(),
-                value: peak.as_gb(),
-                color: PALETTE[5],
-            })
-            .into_iter()
-            .collect(),
+        levels: peak.into_iter().collect(),
         ..Chart::default()
     }
 }
@@ -101,12 +86,8 @@ fn speedup(title: &str, points: Vec<(f64, f64)>, style: Style, hogs: usize) -> C
         title: title.to_owned(),
         x_label: "demand: sum of what each reaches alone (GB/s)".to_owned(),
         y_label: "weighted speedup".to_owned(),
-        series: vec![Series { name: "measured".to_owned(), points, style, color: PALETTE[1] }],
-        levels: vec![Level {
-            name: "no contention".to_owned(),
-            value: hogs as f64,
-            color: PALETTE[5],
-        }],
+        series: vec![Series::new("measured", points, style, PALETTE[1])],
+        levels: vec![Level::new("no contention", hogs as f64, PALETTE[5])],
         ..Chart::default()
     }
 }

@@ -103,12 +103,10 @@ fn chart(title: &str, quantity: &str, of: usize, axis: &Axis, points: &[Placed])
         let at = (*place, line.values[of]);
         match series.iter_mut().find(|series| series.name == line.name) {
             Some(series) => series.points.push(at),
-            None => series.push(Series {
-                name: line.name.clone(),
-                points: vec![at],
-                style: Style::Line,
-                color: PALETTE[series.len() % PALETTE.len()],
-            }),
+            None => {
+                let color = PALETTE[series.len() % PALETTE.len()];
+                series.push(Series::new(&line.name, vec![at], Style::Line, color));
+            }
         }
     }
     // Lines of one point would be invisible.
