@@ -94,7 +94,25 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates a table.
+    /// Creates a table of these rows, whose texts stand in the figure's file.
+    #[must_use]
+    pub fn of(rows: impl IntoIterator<Item = Vec<String>>) -> Self {
+        Self::new("", <[&str; 0]>::default(), rows)
+    }
+
+    /// Returns the same with this value of its caption.
+    #[must_use]
+    pub fn captioned(self, caption: impl Into<String>) -> Self {
+        Self { caption: caption.into(), ..self }
+    }
+
+    /// Returns the same with these names of columns, for which the figure's file has one text.
+    #[must_use]
+    pub fn columns(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { header: names.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Creates a table with all its texts, for tables of several figures.
     #[must_use]
     pub fn new(
         caption: impl Into<String>,
@@ -165,8 +183,8 @@ impl Section {
     /// Compares the results of a figure with the statements of the paper.
     ///
     /// # Panics
-    /// If the code of the figure names a statement, or draws something, that the figure's file does
-    /// not have: a mistake of memweir's own.
+    /// If the code of the figure names a statement, or draws or tabulates something, that the
+    /// figure's file does not have: a mistake of memweir's own.
     #[must_use]
     pub fn new(data: &FigureData, mut found: Found) -> Self {
         for (number, plot) in found.plots.iter_mut().enumerate() {
@@ -174,6 +192,17 @@ impl Section {
                 text.write_into(plot);
             }
             assert!(!plot.caption.is_empty(), "figure {} has no plot {number}", data.id);
+        }
+        for (number, table) in found.tables.iter_mut().enumerate() {
+            if let Some(text) = data.tables.get(number).or(data.tables.last()) {
+                text.write_into(table);
+            }
+            assert!(
+                !table.caption.is_empty()
+                    && table.rows.iter().all(|row| row.len() == table.header.len()),
+                "figure {} has no texts of table {number}",
+                data.id
+            );
         }
         for (id, _) in &found.values {
             assert!(
@@ -352,6 +381,7 @@ pub(crate) mod tests {
             parameters: toml::Table::new(),
             statements: vec![statement(Kind::Magnitude, Some(Test::Ratio(scale)))],
             plots: Vec::new(),
+            tables: Vec::new(),
         }
     }
 

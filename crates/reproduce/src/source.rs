@@ -5,13 +5,14 @@
 //! changed one is refused with its line.
 
 use std::collections::HashSet;
+use std::mem;
 
 use memweir_core::input::{Document, InputError};
 use memweir_plot::Panel;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::report::Plot;
+use crate::report::{Plot, Table};
 
 /// A file of a suite: its name below `experiments/`, and its text.
 pub type File = (&'static str, &'static str);
@@ -124,6 +125,9 @@ pub struct FigureData {
     /// Texts of the drawings; the last one serves all further drawings.
     #[serde(default, rename = "plot")]
     pub plots: Vec<PlotText>,
+    /// Texts of the tables; the last one serves all further tables.
+    #[serde(default, rename = "table")]
+    pub tables: Vec<TableText>,
 }
 
 /// The texts of a drawing. In each of them, `{}` stands for what the figure's code gives.
@@ -174,6 +178,28 @@ impl PlotText {
             write(y_label, &text.y_label);
             names.into_iter().zip(&text.series).for_each(|(name, text)| write(name, text));
         }
+    }
+}
+
+/// The texts of a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableText {
+    /// Content of the table; `{}` stands for what the figure's code gives.
+    caption: String,
+    /// Names of the columns. One with `{}` stands for a column for each name that the code gives.
+    header: Vec<String>,
+}
+
+impl TableText {
+    pub(crate) fn write_into(&self, table: &mut Table) {
+        table.caption = self.caption.replace("{}", &table.caption);
+        let given = mem::take(&mut table.header);
+        let columns = |text: &String| match text.contains("{}") {
+            true => given.iter().map(|name| text.replace("{}", name)).collect(),
+            false => vec![text.clone()],
+        };
+        table.header = self.header.iter().flat_map(columns).collect();
     }
 }
 
@@ -546,7 +572,7 @@ fn keyed(refusal: InputError) -> InputError {
 
 #[cfg(test)]
 mod tests {
-    use memweir_plot::{BarSet, Bars, PALETTE};
+    use memweir_plot::Bars;
 
     use super::*;
 
@@ -581,13 +607,11 @@ mod tests {
                     y_label = '%'\nseries = ['with', 'without']\n";
         let suite = read(&format!("{PAPER}item = []\n"), &[&format!("{FIGURE}{plot}")]).unwrap();
         let data = &suite.figures[0];
-        let set = || BarSet { name: String::new(), values: vec![1.0], color: PALETTE[0] };
-        let panel = |title: &str| {
-            let sets = vec![set(), set()];
-            Panel::Bars(Bars { title: title.to_owned(), sets, ..Bars::default() })
+        let bars = |title: &str| {
+            let sets = ["", ""].map(|name| (name, vec![1.0]));
+            Bars { title: title.to_owned(), ..Bars::of(["x"], sets) }
         };
-        let panels = vec![panel("a"), panel("b")];
-        let mut drawn = Plot::of(panels).captioned("3");
+        let mut drawn = Plot::of([bars("a"), bars("b")]).captioned("3");
         data.plots[0].write_into(&mut drawn);
         assert_eq!(drawn.caption, "Mix 3.");
         for (panel, title) in drawn.figure.panels.iter().zip(["mix a", "mix b"]) {
@@ -596,6 +620,17 @@ mod tests {
             assert_eq!((bars.title.as_str(), bars.y_label.as_str()), (title, "%"));
             assert_eq!((bars.x_label.as_str(), names), ("", vec!["with", "without"]));
         }
+    }
+
+    #[test]
+    fn the_texts_of_a_table_frame_what_the_code_gives() {
+        let table =
+            "[[table]]\ncaption = 'Times, {}.'\nheader = ['mix', '{} (s)', 'OS', '{} sd']\n";
+        let suite = read(&format!("{PAPER}item = []\n"), &[&format!("{FIGURE}{table}")]).unwrap();
+        let mut table = Table::of([]).captioned("2 GiB").columns(["a", "b"]);
+        suite.figures[0].tables[0].write_into(&mut table);
+        assert_eq!(table.caption, "Times, 2 GiB.");
+        assert_eq!(table.header, ["mix", "a (s)", "b (s)", "OS", "a sd", "b sd"]);
     }
 
     /// The statement of a figure, with the keys under test at its end.

@@ -59,15 +59,7 @@ impl Cases<'_> {
                 format!("{:.1}", highest(&behind)),
             ]
         };
-        let header = [
-            "policy",
-            "mean gain (%)",
-            "worst mix (%)",
-            "cases slower than os",
-            "behind best policy (points)",
-            "at most",
-        ];
-        Table::new("Every policy over all mixes", header, self.by_policy().map(row))
+        Table::of(self.by_policy().map(row))
     }
 
     /// Gain of our policy in each case, and its least lead over another.
@@ -82,9 +74,7 @@ impl Cases<'_> {
                 format!("{behind:.1} ({other})"),
             ]
         };
-        let least = "least lead over another policy (points)";
-        let header = ["mixes", "mean gain (%)", "worst mix (%)", least];
-        Table::new(format!("`{OURS}` by family"), header, self.0.iter().map(row))
+        Table::of(self.0.iter().map(row)).captioned(OURS)
     }
 
     /// Lines of the report for each policy.

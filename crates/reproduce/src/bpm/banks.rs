@@ -130,14 +130,12 @@ pub(super) fn figure_1(
 }
 
 fn by_program(parameters: &Parameters, profiles: &[Profile], performance: &[Vec<f64>]) -> Table {
-    let banks = parameters.banks.iter().map(|banks| format!("{banks} banks"));
     let row = |(profile, speeds): (&Profile, &Vec<f64>)| {
         let cells = speeds.iter().map(|speed| format!("{:.1}", 100.0 * speed));
         std::iter::once(profile.name.clone()).chain(cells).collect()
     };
-    let header = std::iter::once("program".to_owned()).chain(banks);
-    let rows = profiles.iter().zip(performance).map(row);
-    Table::new("Performance of each program, % of its best", header, rows)
+    let banks = parameters.banks.iter().map(u32::to_string);
+    Table::of(profiles.iter().zip(performance).map(row)).columns(banks)
 }
 
 /// Table of the requested and the measured characteristics of each program.
@@ -154,9 +152,7 @@ fn fits(profiles: &[Profile]) -> Table {
             format!("{:.2}", alone.bandwidth / 1e9),
         ]
     };
-    let header = ["program", "MPKI", "row-buffer locality (%)", "bank parallelism", "GB/s"];
-    let caption = "The programs alone: what is published / what ours do";
-    Table::new(caption, header, profiles.iter().map(row))
+    Table::of(profiles.iter().map(row))
 }
 
 fn misfits(profiles: &[Profile]) -> String {

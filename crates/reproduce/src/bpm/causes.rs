@@ -97,17 +97,7 @@ fn table(
             .chain(cells.map(|cell| format!("{cell:.1}")))
             .collect()
     };
-    let header = [
-        "program",
-        "with a quarter of the cache",
-        "more misses",
-        "with all of it, in one rank",
-        "more misses",
-        "quarter, no refresh",
-        "all, no refresh",
-    ];
-    let caption = format!("Performance in {BANKS} of 64 banks, and misses, % of those in all");
-    Table::new(caption, header, profiles.iter().zip(rows).map(row))
+    Table::of(profiles.iter().zip(rows).map(row)).captioned(BANKS.to_string())
 }
 
 /// Gains of the two ways of dividing the banks, with and without refresh: the way that keeps the

@@ -92,9 +92,7 @@ fn table(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table
             format!("{:.3}", with.maximum_slowdown()),
         ]
     };
-    let header = ["workload", "weighted speedup", "with BPM", "maximum slowdown", "with BPM"];
-    let rows = workloads.iter().zip(without.iter().zip(with)).map(row);
-    Table::new("The workloads, without and with BPM", header, rows)
+    Table::of(workloads.iter().zip(without.iter().zip(with)).map(row))
 }
 
 /// Table of the slowdown of each program.
@@ -110,8 +108,7 @@ fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> T
                 ]
             })
         });
-    let header = ["program", "slowdown", "with BPM"];
-    Table::new("Slowdown of each program, without and with BPM", header, rows)
+    Table::of(rows)
 }
 
 /// Fig. 5.

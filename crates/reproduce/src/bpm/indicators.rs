@@ -97,16 +97,7 @@ fn table(workloads: &[Workload], each: &[[f64; 4]], gains: &[f64]) -> Table {
             format!("{gain:.2}"),
         ]
     };
-    let header = [
-        "workload",
-        "Average(RBL), %",
-        "Sum(BW), GB/s",
-        "Stdev(RBL), points",
-        "product, GB/s",
-        "improvement, %",
-    ];
-    let rows = workloads.iter().zip(each.iter().zip(gains)).map(row);
-    Table::new("The indicators of each workload and its improvement", header, rows)
+    Table::of(workloads.iter().zip(each.iter().zip(gains)).map(row))
 }
 
 #[cfg(test)]

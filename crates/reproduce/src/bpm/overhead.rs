@@ -125,10 +125,8 @@ pub(super) fn overhead(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Res
             colored.spilled.to_string(),
         ]
     });
-    let header =
-        ["program", "faults", "kernel time, plain (%)", "with colors (%)", "spilled pages"];
     Ok(Found {
-        tables: vec![Table::new("Faults of all pages of each program", header, rows)],
+        tables: vec![Table::of(rows)],
         values: vec![
             ("kernel", mean(&shares)),
             ("more", costs.more(&costs.recycled)),

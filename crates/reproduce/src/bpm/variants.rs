@@ -118,14 +118,9 @@ pub(super) fn figure_10(
         let values = [point.per_core, point.speedup, point.fairness].map(number);
         std::iter::once(point.memory.clone()).chain(values).collect()
     };
-    let header = ["memory", "GB/s per program", "weighted speedup, %", "fairness, %"];
     Ok(Found {
         plots: vec![Plot::of([chart]).captioned(parameters.memories.join(", "))],
-        tables: vec![Table::new(
-            "Bandwidth per program and improvement",
-            header,
-            points.iter().map(row),
-        )],
+        tables: vec![Table::of(points.iter().map(row))],
         values: vec![
             ("slow", gain(0)),
             ("middle", gain(1)),

@@ -75,12 +75,9 @@ fn table(sessions: &Sessions, size: usize) -> Table {
         });
         std::iter::once((*title).to_owned()).chain(cells).collect()
     };
-    let swap = sessions.sizes[size];
-    Table::new(
-        format!("{swap} of swap: delay in ms, and how much of it faults take"),
-        std::iter::once("group").chain(SHOWN.map(|(_, name)| name)),
-        sessions.groups.iter().enumerate().map(row),
-    )
+    Table::of(sessions.groups.iter().enumerate().map(row))
+        .captioned(sessions.sizes[size].to_string())
+        .columns(SHOWN.map(|(_, name)| name))
 }
 
 pub(super) fn table_5(sessions: &Sessions) -> Found {
@@ -111,11 +108,7 @@ pub(super) fn table_5(sessions: &Sessions) -> Found {
         .flat_map(|size| ["DRAM", "DR.Swap", "flash"].map(|kind| format!("{kind}, {size}")));
     let all = 0..sessions.groups.len();
     Found {
-        tables: vec![Table::new(
-            "Delay of switches back to each application, in ms",
-            std::iter::once("application".to_owned()).chain(columns),
-            rows,
-        )],
+        tables: vec![Table::of(rows).columns(columns)],
         values: vec![
             ("twitter", twitter),
             ("switch", mean(all.map(|g| group(sessions, [0, g, DIRECT])))),

@@ -34,15 +34,9 @@ pub(super) fn figure_7(sessions: &Sessions) -> Found {
         });
         std::iter::once(sessions.sizes[size].to_string()).chain(cells).collect()
     };
-    let header =
-        ["swap", "DRAM, mended (J)", "flash", "DR.Swap", "DRAM, physical", "flash", "DR.Swap"];
     Found {
         plots: vec![sessions.bars(&DRAWN, |at| joules(sessions, at, mended))],
-        tables: vec![Table::new(
-            "Average of the groups",
-            header,
-            (0..sessions.sizes.len()).map(row),
-        )],
+        tables: vec![Table::of((0..sessions.sizes.len()).map(row))],
         values: vec![
             ("128", saved(0, mended)),
             ("256", saved(1, mended)),

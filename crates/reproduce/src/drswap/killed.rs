@@ -70,7 +70,7 @@ impl Crowds {
         self.cells.iter().map(|cell| cell.each_ref().map(mean)).collect()
     }
 
-    fn found(&self, what: &str, unit: &str, means: &[[f64; 2]]) -> Found {
+    fn found(&self, means: &[[f64; 2]]) -> Found {
         let mib = |size: &Bytes| size.as_f64() / f64::from(1 << 20);
         let curves = [0, 1].map(|place: usize| {
             let values = means.iter().map(|pair| pair[place]);
@@ -81,10 +81,9 @@ impl Crowds {
             let cells = pair.iter().map(|value| format!("{value:.1}"));
             std::iter::once(dram.to_string()).chain(cells).collect()
         };
-        let header = ["DRAM".to_owned(), format!("without swap ({unit})"), "with swap".to_owned()];
         Found {
             plots: vec![Plot::of([chart])],
-            tables: vec![Table::new(what, header, self.dram.iter().zip(means).map(row))],
+            tables: vec![Table::of(self.dram.iter().zip(means).map(row))],
             ..Found::default()
         }
     }
@@ -105,7 +104,7 @@ pub(super) fn figure_2(crowds: &Crowds) -> Found {
             ("fewer", less(large, large_with)),
             ("smallest", less(small, small_with)),
         ],
-        ..crowds.found("processes killed", "processes", &means)
+        ..crowds.found(&means)
     }
 }
 
@@ -114,6 +113,6 @@ pub(super) fn figure_3(crowds: &Crowds) -> Found {
     let [[small, small_with], [large, large_with]] = ends(&means);
     Found {
         values: vec![("more", large_with / large), ("smallest", small_with / small)],
-        ..crowds.found("block I/O", "MB", &means)
+        ..crowds.found(&means)
     }
 }

@@ -135,23 +135,9 @@ pub(super) fn programs(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
         })
         .collect();
     let all = &pairs[pairs.len() - 1];
-    let header = [
-        "program",
-        "pages",
-        "copies in without direct read",
-        "with it",
-        "fewer (%)",
-        "mapped in place",
-        "of these written later",
-        "not written (%)",
-    ];
     Ok(Found {
         plots: vec![bars(&pairs)],
-        tables: vec![Table::new(
-            "DRAM for a quarter of the pages",
-            header,
-            pairs.iter().map(Pair::row),
-        )],
+        tables: vec![Table::of(pairs.iter().map(Pair::row))],
         values: vec![("mix", all.less()), ("unwritten", all.unwritten())],
         rows: pairs[..pairs.len() - 1].iter().flat_map(rows).collect(),
         ..Found::default()

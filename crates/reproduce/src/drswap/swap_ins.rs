@@ -115,17 +115,6 @@ fn statement(cell: &str, quantity: &str, unit: &str, by: &str, paper: f64) -> St
 }
 
 fn table(sessions: &Sessions, size: usize) -> Table {
-    let header = [
-        "group",
-        "paper, disabled",
-        "enabled",
-        "here, disabled",
-        "enabled",
-        "in place",
-        "of these written later",
-        "killed, disabled",
-        "enabled",
-    ];
     let whole = |value: f64| format!("{value:.0}");
     let row = |(group, (name, title)): (usize, &(&str, &str))| {
         let cell = printed(size, name).unwrap_or(SwapIns { without: 0, with: 0 });
@@ -142,8 +131,8 @@ fn table(sessions: &Sessions, size: usize) -> Table {
             format!("{:.1}", count(DIRECT, |counts| counts.killed)),
         ]
     };
-    let caption = format!("Swap-ins of 15 minutes, {} of swap", sessions.sizes[size]);
-    Table::new(caption, header, sessions.groups.iter().enumerate().map(row))
+    let rows = sessions.groups.iter().enumerate().map(row);
+    Table::of(rows).captioned(sessions.sizes[size].to_string())
 }
 
 fn bars(sessions: &Sessions) -> Plot {

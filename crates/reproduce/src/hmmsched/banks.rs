@@ -101,9 +101,7 @@ fn table(programs: &[(&String, &Vec<Curve>)]) -> Table {
             std::iter::once(format!("{name}, {room}")).chain(cells).collect()
         })
     });
-    let instances = (1..=INSTANCES).map(|count| format!("{count} tasks"));
-    let header = std::iter::once("program".to_owned()).chain(instances);
-    Table::new("Slowdown by banks and tasks", header, rows)
+    Table::of(rows).columns((1..=INSTANCES).map(|count| count.to_string()))
 }
 
 fn panel(name: &str, curves: &[Curve]) -> Chart {

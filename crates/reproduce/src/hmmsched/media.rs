@@ -58,13 +58,8 @@ pub(super) fn table_1() -> Result<Found, Failed> {
             format!("{:.2}", medium.write_latency.ratio(medium.dram_latency)),
         ]
     });
-    let header = ["medium", "read (ns)", "write (ns)", "gamma", "delta"];
     Ok(Found {
-        tables: vec![Table::new(
-            "The media files, with gamma and delta of Table III",
-            header,
-            rows,
-        )],
+        tables: vec![Table::of(rows)],
         values: vec![
             ("stt-read", nanos(stt.read_latency)),
             ("stt-write", nanos(stt.write_latency)),

@@ -128,14 +128,10 @@ pub(super) fn figure_5(
     let rows = rows.into_iter().flat_map(|(kind, curves)| {
         curves.iter().map(move |(name, curve)| (format!("{kind}, {name}"), curve))
     });
-    let table = Table::new(
-        format!("Loss of weighted speedup at a demand of {peak:.0} {UNIT}"),
-        ["segment", "loss"],
-        rows.map(|(name, curve)| vec![name, format!("{:.4}", loss(curve))]),
-    );
+    let rows = rows.map(|(name, curve)| vec![name, format!("{:.4}", loss(curve))]);
     Ok(Found {
         plots: vec![plot(&degrees), plot(&original), plot(&regular)],
-        tables: vec![table],
+        tables: vec![Table::of(rows).captioned(format!("{peak:.0} {UNIT}"))],
         values,
         ..Found::default()
     })

@@ -117,6 +117,5 @@ fn table(predictors: &[String], by_program: &[(&str, &[f64])]) -> Table {
         let shares = shares.iter().map(|share| format!("{share:.1}"));
         std::iter::once((*name).to_owned()).chain(shares).collect()
     };
-    let header = std::iter::once("program").chain(predictors.iter().map(String::as_str));
-    Table::new("Quanta predicted, in percent", header, by_program.iter().map(row))
+    Table::of(by_program.iter().map(row)).columns(predictors)
 }

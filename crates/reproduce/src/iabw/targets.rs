@@ -270,11 +270,7 @@ pub(super) fn table_2(
         (saturation.as_str(), format!("{threshold:.1}")),
     ];
     Ok(Found {
-        tables: vec![Table::new(
-            "Parameters of the scheduler",
-            ["parameter", "value"],
-            rows.map(|(name, value)| vec![name.to_owned(), value]),
-        )],
+        tables: vec![Table::of(rows.map(|(name, value)| vec![name.to_owned(), value]))],
         values: vec![("filter", mean(&differences))],
         ..Found::default()
     })

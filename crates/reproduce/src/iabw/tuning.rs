@@ -145,12 +145,8 @@ pub(super) fn figure_8(tuned: &Tuned, combinations: &[Combination], peak: f64) -
         levels: vec![Level::new("peak", peak, PALETTE[6])],
         ..Chart::default()
     };
-    let table = Table::new(
-        "Improvement over the OS in percent by target, as a share of the ideal average bandwidth",
-        header(tuned),
-        tuned.workloads.iter().map(row),
-    );
-    let spread = Bars::of(header(tuned).into_iter().skip(2), [("", by_share(tuned))]);
+    let table = Table::of(tuned.workloads.iter().map(row)).columns(shares(tuned));
+    let spread = Bars::of(shares(tuned), [("", by_share(tuned))]);
     Found {
         plots: vec![Plot::of([Panel::Chart(chart), spread.into()])],
         tables: vec![table],
@@ -204,15 +200,13 @@ fn parabola(curve: &TargetCurve) -> Parabola {
     }
 }
 
-fn header(tuned: &Tuned) -> Vec<String> {
-    let shares = tuned.workloads.first().map(|best| {
-        best.tried
-            .iter()
-            .map(|(target, _)| format!("{:.2}", target / best.iabw))
-            .collect::<Vec<_>>()
-    });
-    let names = ["IABW", "best target"].map(str::to_owned);
-    names.into_iter().chain(shares.unwrap_or_default()).collect()
+/// The targets that were tried, as shares of the ideal average bandwidth.
+fn shares(tuned: &Tuned) -> impl Iterator<Item = String> {
+    tuned
+        .workloads
+        .first()
+        .into_iter()
+        .flat_map(|best| best.tried.iter().map(|(target, _)| format!("{:.2}", target / best.iabw)))
 }
 
 fn row(best: &Best) -> Vec<String> {

@@ -220,10 +220,7 @@ pub(super) fn table_1(workloads: &Workloads) -> Found {
             ]);
         }
     }
-    let caption = "The counterparts: programs, and ideal average bandwidth as normal workloads";
-    let header =
-        ["workload", "seed", "jobs", "IABW (paper)", "IABW", "normal: jobs", "normal: IABW"];
-    found.tables.push(Table::new(caption, header, rows));
+    found.tables.push(Table::of(rows));
     found
 }
 
