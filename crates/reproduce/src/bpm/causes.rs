@@ -2,12 +2,13 @@
 //! factor and keeps all others.
 
 use memweir_core::address_map::ColorSet;
+use memweir_dram::config::RefreshPolicy;
 use memweir_policy::colors::CacheUse;
 
 use super::banks;
 use super::evaluation::Gains;
 use super::programs::Profile;
-use super::rig::{Alone, Conditions, Refresh};
+use super::rig::{Alone, Conditions};
 use super::runs::{ALONE_WORK, Case, Partition, Runs, refused};
 use super::threads::{self, Parameters};
 use crate::report::{Found, Table};
@@ -37,7 +38,7 @@ pub(super) fn causes(
 fn few_banks(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
     let (profiles, rig) = (runs.profiles(bench)?, &runs.rig);
     let refreshed = Conditions::of_paper();
-    let still = Conditions { refresh: Refresh::Off, ..Conditions::of_paper() };
+    let still = Conditions { refresh: RefreshPolicy::Off, ..Conditions::of_paper() };
     let all = ColorSet::all(runs.rig.board.supply.colors());
     let first = |cache| banks::first(&rig.board.supply, BANKS, cache).map_err(refused);
     let (share, whole) = (first(CacheUse::Balance)?, first(CacheUse::Keep)?);
@@ -110,10 +111,10 @@ fn one_rank(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Fai
         Ok(mean(&Gains::of(&runs.outcomes(&case(partition), bench)?, &without).speedup))
     };
     found.values.extend([
-        ("keep", gains(Partition::Banks, Refresh::On)?),
-        ("keep-still", gains(Partition::Banks, Refresh::Off)?),
-        ("balance", gains(Partition::Bpm, Refresh::On)?),
-        ("balance-still", gains(Partition::Bpm, Refresh::Off)?),
+        ("keep", gains(Partition::Banks, RefreshPolicy::AllBank)?),
+        ("keep-still", gains(Partition::Banks, RefreshPolicy::Off)?),
+        ("balance", gains(Partition::Bpm, RefreshPolicy::AllBank)?),
+        ("balance-still", gains(Partition::Bpm, RefreshPolicy::Off)?),
     ]);
     Ok(())
 }

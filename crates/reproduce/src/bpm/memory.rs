@@ -5,12 +5,11 @@ use std::sync::Arc;
 use memweir_bank::experiment::Execution;
 use memweir_core::address_map::AddressMap;
 use memweir_core::input::Refusal;
-use memweir_dram::config::{PagePolicy, RefreshPolicy};
 use memweir_dram::energy::EnergyMeter;
 use memweir_dram::{MemoryConfig, MemorySpec};
 
 use super::machine::MEMORY;
-use super::rig::{Conditions, Page, Refresh};
+use super::rig::Conditions;
 
 /// The device of the paper's machine.
 pub(super) const PAPER_MEMORY: &str = "ddr3-1333";
@@ -56,13 +55,7 @@ impl Energy {
 pub(super) fn config(on: &Conditions, map: &AddressMap) -> Result<MemoryConfig, Refusal> {
     let spec = Arc::new(MemorySpec::shipped(&on.memory)?);
     let mut config = MemoryConfig::of_ranks(vec![spec; RANKS], CHANNELS);
-    config.page = match on.page {
-        Page::Open => PagePolicy::Open,
-        Page::Closed => PagePolicy::Closed { accesses: 1 },
-    };
-    if on.refresh == Refresh::Off {
-        config.refresh = RefreshPolicy::Off;
-    }
+    (config.page, config.refresh) = (on.page, on.refresh);
     if config.capacity() == MEMORY {
         config.map = map.clone();
     }

@@ -5,6 +5,7 @@ use memweir_bank::os::Aging;
 use memweir_bank::system::MachineRun;
 use memweir_core::input::{InputError, Refusal};
 use memweir_core::units::LINE_BYTES;
+use memweir_dram::config::{PagePolicy, RefreshPolicy};
 use memweir_dram::energy::EnergyMeter;
 use memweir_dram::request::RowCounts;
 use serde::Deserialize;
@@ -35,17 +36,8 @@ impl Parameters {
     }
 }
 
-/// Page policy of the memory controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Page {
-    /// A row is closed when another is wanted.
-    Open,
-    /// A row is closed after each access.
-    Closed,
-}
-
 /// Address bits that choose banks and cache sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Layout {
     /// As in the paper.
     Paper,
@@ -53,23 +45,15 @@ pub(super) enum Layout {
     Apart,
 }
 
-/// Refresh of the memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Refresh {
-    /// As its data sheet requires.
-    On,
-    /// Never, to isolate the effect of refresh on a result.
-    Off,
-}
-
 /// The hardware of a run.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Conditions {
     /// The device.
     pub(super) memory: String,
-    pub(super) page: Page,
+    pub(super) page: PagePolicy,
     pub(super) layout: Layout,
-    pub(super) refresh: Refresh,
+    /// Off to isolate the effect of refresh on a result.
+    pub(super) refresh: RefreshPolicy,
 }
 
 impl Conditions {
@@ -77,9 +61,9 @@ impl Conditions {
     pub(super) fn with_memory(memory: &str) -> Self {
         Self {
             memory: memory.to_owned(),
-            page: Page::Open,
+            page: PagePolicy::Open,
             layout: Layout::Paper,
-            refresh: Refresh::On,
+            refresh: RefreshPolicy::AllBank,
         }
     }
 

@@ -1,16 +1,17 @@
 //! Runs of the workloads, each done once however many figures need it.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use memweir_core::BytesPerSec;
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::{InputError, Refusal};
+use memweir_dram::config::PagePolicy;
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 
 use super::programs::{self, Profile};
-use super::rig::{Alone, Conditions, Executed, Page, Parameters, Rig};
+use super::rig::{Alone, Conditions, Executed, Parameters, Rig};
 use super::workloads::{self, Workload};
 use crate::report::Effort;
 use crate::run::{Failed, made_once};
@@ -22,7 +23,7 @@ pub(super) const FIT_WORK: u64 = 8;
 pub(super) const ALONE_WORK: u64 = 1;
 
 /// Division of the banks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Partition {
     /// None, by a kernel without colors.
     None,
@@ -37,7 +38,7 @@ pub(super) enum Partition {
 }
 
 /// Everything in which runs of a workload differ.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Case {
     pub(super) on: Conditions,
     pub(super) partition: Partition,
@@ -76,8 +77,8 @@ pub(super) struct Runs {
     pub(super) workloads: Vec<Workload>,
     profiles: OnceCell<Vec<Profile>>,
     /// By hardware, in the order of the profiles.
-    alone: RefCell<BTreeMap<Conditions, Rc<Vec<Alone>>>>,
-    outcomes: RefCell<BTreeMap<Case, Rc<Vec<Outcome>>>>,
+    alone: RefCell<HashMap<Conditions, Rc<Vec<Alone>>>>,
+    outcomes: RefCell<HashMap<Case, Rc<Vec<Outcome>>>>,
 }
 
 impl Runs {
@@ -109,7 +110,7 @@ impl Runs {
     /// # Errors
     /// If a run is refused.
     fn alone(&self, on: &Conditions, bench: &Bench<'_>) -> Result<Rc<Vec<Alone>>, Failed> {
-        let on = Conditions { page: Page::Open, ..on.clone() };
+        let on = Conditions { page: PagePolicy::Open, ..on.clone() };
         if let Some(known) = self.alone.borrow().get(&on) {
             return Ok(Rc::clone(known));
         }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use memweir_dram::config::PagePolicy;
 use memweir_plot::{Bars, Chart};
 use serde::Deserialize;
 
 use super::evaluation::{Gains, bars};
 use super::memory::PAPER_MEMORY;
-use super::rig::{Conditions, Layout, Page};
+use super::rig::{Conditions, Layout};
 use super::runs::{Case, Outcome, Partition, Runs};
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -18,7 +19,7 @@ use crate::work::Bench;
 /// Fig. 8.
 pub(super) fn figure_8(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
     let normal = Case::of(Partition::None);
-    let on = Conditions { page: Page::Closed, ..Conditions::of_paper() };
+    let on = Conditions { page: PagePolicy::Closed { accesses: 1 }, ..Conditions::of_paper() };
     let closed = runs.outcomes(&Case { on, ..normal.clone() }, bench)?;
     let open = Gains::of(&runs.outcomes(&normal, bench)?, &closed).speedup;
     let bpm = Gains::of(&runs.outcomes(&Case::of(Partition::Bpm), bench)?, &closed).speedup;
