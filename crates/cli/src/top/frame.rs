@@ -2,28 +2,9 @@
 
 use std::time::Duration;
 
+use memweir_watch::State;
+
 use crate::failure::Failure;
-
-/// State of a job or subject in a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LaneState {
-    /// It occupied a core.
-    Running,
-    /// It was blocked in favor of others, or frozen.
-    Blocked,
-    /// It has not started, or has no processes.
-    Waiting,
-    /// It is over.
-    Ended,
-}
-
-memweir_core::named! {
-    pub(super) LaneState, "state":
-    Running = "running",
-    Blocked = "blocked",
-    Waiting = "waiting",
-    Ended = "ended",
-}
 
 /// One job or subject in a frame.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +13,8 @@ pub(super) struct Lane {
     pub(super) id: String,
     /// Name for people.
     pub(super) name: String,
-    pub(super) state: LaneState,
+    /// A subject without processes waits, too.
+    pub(super) state: State,
     /// Its bandwidth in bytes per second; absent if nothing was counted.
     pub(super) bandwidth: Option<f64>,
     /// The reason for which it runs or waits; empty if none is known.

@@ -12,8 +12,9 @@ use memweir_policy::record::{Call, Record};
 use memweir_policy::{Decision, JobSpec, Observation, Running};
 use memweir_run::decisions;
 use memweir_run::timeline::{self, Follower, Row};
+use memweir_watch::State;
 
-use super::frame::{Frame, Lane, LaneState, Opened, Source};
+use super::frame::{Frame, Lane, Opened, Source};
 use crate::export::calibrated_peak;
 use crate::failure::Failure;
 use crate::render::text::{rate, seconds};
@@ -114,9 +115,9 @@ fn of_timeline(rows: Vec<Row>) -> impl Iterator<Item = Frame> {
 }
 
 fn of_row(row: &Row) -> Lane {
-    let state = if row.chosen { LaneState::Running } else { LaneState::Blocked };
+    let state = if row.chosen { State::Running } else { State::Blocked };
     let why = match state {
-        LaneState::Running => row.reason.clone().unwrap_or_default(),
+        State::Running => row.reason.clone().unwrap_or_default(),
         _ => unselected(row.predicted),
     };
     Lane {
@@ -202,7 +203,7 @@ impl Scene<'_> {
     }
 
     fn lane(&self, job: JobId, seen: Option<&Observation>, span: Nanos) -> Lane {
-        let state = if self.ran.contains(&job) { LaneState::Running } else { LaneState::Blocked };
+        let state = if self.ran.contains(&job) { State::Running } else { State::Blocked };
         let counts = seen.and_then(|observation| observation.counts);
         let spec = self.jobs.get(&job);
         let cpu = seen.and_then(|seen| seen.cpu_time).map(|time| seconds(time.as_secs_f64()));
@@ -214,7 +215,7 @@ impl Scene<'_> {
             state,
             bandwidth: counts.map(|counts| counts.bandwidth(span).0),
             why: match state {
-                LaneState::Running => String::new(),
+                State::Running => String::new(),
                 _ => unselected(None),
             },
             details: vec![
@@ -257,8 +258,8 @@ mod tests {
         assert_eq!(frames.len(), 2);
         assert_eq!((frames[0].at_s, frames[0].bandwidth), (0.1, Some(3e9)));
         let lanes = &frames[0].lanes;
-        assert_eq!((lanes[0].state, lanes[0].why.as_str()), (LaneState::Running, "head"));
-        assert_eq!(lanes[1].state, LaneState::Blocked);
+        assert_eq!((lanes[0].state, lanes[0].why.as_str()), (State::Running, "head"));
+        assert_eq!(lanes[1].state, State::Blocked);
         assert!(lanes[1].why.contains("would draw 2"), "{}", lanes[1].why);
     }
 
@@ -293,8 +294,8 @@ mod tests {
         let calls = calls.into_iter().enumerate().collect();
         let frames = of_record(&Record { header, calls, truncated: None });
         assert_eq!(frames.len(), 2);
-        let states: Vec<LaneState> = frames[0].lanes.iter().map(|lane| lane.state).collect();
-        assert_eq!(states, [LaneState::Running, LaneState::Blocked]);
+        let states: Vec<State> = frames[0].lanes.iter().map(|lane| lane.state).collect();
+        assert_eq!(states, [State::Running, State::Blocked]);
         assert_eq!(frames[0].lanes[0].bandwidth, Some(640e6));
         assert_eq!((frames[1].lanes.len(), frames[1].lanes[0].name.as_str()), (1, "b"));
         assert_eq!((frames[1].at_s, frames[1].target), (0.2, Some(5e9)));

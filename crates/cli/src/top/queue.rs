@@ -8,8 +8,9 @@ use memweir_daemon::client::Client;
 use memweir_daemon::protocol::{
     Expected, JobActivity, JobView, Listing, QuantumView, Reply, Request, Status, ViewedState,
 };
+use memweir_watch::State;
 
-use super::frame::{Frame, Lane, LaneState, Opened, Source};
+use super::frame::{Frame, Lane, Opened, Source};
 use crate::failure::Failure;
 use crate::render::text::{rate, seconds};
 use crate::shared::connection::Connection;
@@ -81,18 +82,18 @@ fn frame(quantum: &QuantumView, jobs: &[JobView], at_s: f64) -> Frame {
 
 fn lane(job: &JobView, activity: Option<&JobActivity>) -> Lane {
     let state = match (job.state, activity) {
-        (ViewedState::Running, Some(activity)) if activity.chosen => LaneState::Running,
+        (ViewedState::Running, Some(activity)) if activity.chosen => State::Running,
         // Jobs that sleep are not selected, and not blocked either.
-        (ViewedState::Running, _) if !job.blocked => LaneState::Running,
-        (ViewedState::Running, _) => LaneState::Blocked,
-        (ViewedState::Pending, _) => LaneState::Waiting,
-        _ => LaneState::Ended,
+        (ViewedState::Running, _) if !job.blocked => State::Running,
+        (ViewedState::Running, _) => State::Blocked,
+        (ViewedState::Pending, _) => State::Waiting,
+        _ => State::Ended,
     };
     let selected = activity.and_then(|activity| activity.reason.clone());
     let why = match state {
-        LaneState::Running => selected.unwrap_or_default(),
-        LaneState::Blocked => "not selected in this quantum".to_owned(),
-        LaneState::Waiting | LaneState::Ended => job.reason.clone().unwrap_or_default(),
+        State::Running => selected.unwrap_or_default(),
+        State::Blocked => "not selected in this quantum".to_owned(),
+        _ => job.reason.clone().unwrap_or_default(),
     };
     let cpu = activity.map(|activity| seconds(Nanos(activity.cpu_ns).as_secs_f64()));
     let after = job.after.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::frame::{Frame, Lane, LaneState};
+use memweir_watch::State;
+
+use super::frame::{Frame, Lane};
 
 /// Frames that are kept: more than a terminal has columns.
 const KEPT: usize = 512;
@@ -62,7 +64,7 @@ pub(super) struct Top {
     /// Only the last one has lanes: a queue may have 100,000.
     frames: VecDeque<Frame>,
     /// States of each lane in the last frames, as [`course`](Self::course) returns them.
-    courses: BTreeMap<String, VecDeque<Option<LaneState>>>,
+    courses: BTreeMap<String, VecDeque<Option<State>>>,
     pub(super) motion: Motion,
     pub(super) mode: Mode,
     pub(super) filter: String,
@@ -149,7 +151,7 @@ impl Top {
 
     /// Returns the states of a lane in the last frames, at most [`COURSE`] of them and the oldest
     /// first; `None` where it was not there.
-    pub(super) fn course(&self, id: &str, frames: usize) -> Vec<Option<LaneState>> {
+    pub(super) fn course(&self, id: &str, frames: usize) -> Vec<Option<State>> {
         let Some(course) = self.courses.get(id) else { return Vec::new() };
         course.iter().skip(course.len().saturating_sub(frames)).copied().collect()
     }
@@ -228,8 +230,8 @@ impl Top {
 mod tests {
     use super::*;
 
-    fn frame(lanes: &[(&str, LaneState)]) -> Frame {
-        let lane = |(name, state): &(&str, LaneState)| Lane {
+    fn frame(lanes: &[(&str, State)]) -> Frame {
+        let lane = |(name, state): &(&str, State)| Lane {
             id: (*name).to_owned(),
             name: format!("job-{name}"),
             state: *state,
@@ -242,12 +244,8 @@ mod tests {
 
     fn top() -> Top {
         let mut top = Top::new("test".to_owned(), None);
-        top.push(frame(&[("1", LaneState::Waiting)]));
-        top.push(frame(&[
-            ("1", LaneState::Running),
-            ("2", LaneState::Blocked),
-            ("3", LaneState::Waiting),
-        ]));
+        top.push(frame(&[("1", State::Waiting)]));
+        top.push(frame(&[("1", State::Running), ("2", State::Blocked), ("3", State::Waiting)]));
         top
     }
 
@@ -264,9 +262,9 @@ mod tests {
         assert_eq!(top.place(), 2);
         keys(&mut top, "k");
         assert_eq!(top.place(), 1);
-        top.push(frame(&[("2", LaneState::Running), ("3", LaneState::Waiting)]));
+        top.push(frame(&[("2", State::Running), ("3", State::Waiting)]));
         assert_eq!(top.place(), 0, "lane 2 has moved up");
-        top.push(frame(&[("3", LaneState::Running)]));
+        top.push(frame(&[("3", State::Running)]));
         assert_eq!(top.place(), 0);
     }
 
@@ -311,8 +309,8 @@ mod tests {
     #[test]
     fn the_course_of_a_lane_has_its_last_frames() {
         let top = top();
-        let waiting = Some(LaneState::Waiting);
-        assert_eq!(top.course("1", 9), [waiting, Some(LaneState::Running)]);
+        let waiting = Some(State::Waiting);
+        assert_eq!(top.course("1", 9), [waiting, Some(State::Running)]);
         assert_eq!(top.course("3", 9), [None, waiting]);
         assert_eq!(top.course("3", 1), [waiting]);
     }
@@ -320,16 +318,16 @@ mod tests {
     #[test]
     fn a_course_is_that_of_its_frames_for_as_long_as_it_is_shown() {
         let mut top = Top::new("test".to_owned(), None);
-        top.push(frame(&[("old", LaneState::Running)]));
+        top.push(frame(&[("old", State::Running)]));
         for _ in 1..COURSE {
-            top.push(frame(&[("1", LaneState::Blocked)]));
+            top.push(frame(&[("1", State::Blocked)]));
         }
-        let blocked = Some(LaneState::Blocked);
+        let blocked = Some(State::Blocked);
         assert_eq!(top.course("old", 1), [None]);
-        assert_eq!(top.course("old", COURSE)[0], Some(LaneState::Running));
+        assert_eq!(top.course("old", COURSE)[0], Some(State::Running));
         assert_eq!(top.course("1", COURSE)[..2], [None, blocked]);
-        top.push(frame(&[("1", LaneState::Running), ("new", LaneState::Waiting)]));
-        assert_eq!(top.course("1", COURSE)[COURSE - 2..], [blocked, Some(LaneState::Running)]);
+        top.push(frame(&[("1", State::Running), ("new", State::Waiting)]));
+        assert_eq!(top.course("1", COURSE)[COURSE - 2..], [blocked, Some(State::Running)]);
         assert_eq!(top.course("1", 2 * COURSE).len(), COURSE);
         assert_eq!(top.course("new", 2 * COURSE).len(), COURSE);
         assert!(!top.courses.contains_key("old"));
@@ -339,7 +337,7 @@ mod tests {
     fn only_the_last_frame_has_lanes() {
         let mut top = top();
         for _ in 0..3 {
-            top.push(frame(&[("1", LaneState::Running)]));
+            top.push(frame(&[("1", State::Running)]));
         }
         let lanes: Vec<usize> = top.frames.iter().map(|frame| frame.lanes.len()).collect();
         assert_eq!(lanes, [0, 0, 0, 0, 1]);

@@ -1,12 +1,13 @@
 //! Drawing.
 
+use memweir_watch::State;
 use ratatui::Frame as Screen;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 
-use super::frame::{Lane, LaneState};
+use super::frame::Lane;
 use super::state::{COURSE, Mode, Motion, Top};
 use crate::render::bars::{bar, sparkline};
 use crate::render::text::{known, padded, rate, seconds, shortened, width_of};
@@ -175,18 +176,18 @@ impl Label {
 }
 
 fn lane(label: &str, lane: &Lane, top: &Top, course: usize, width: usize) -> Line<'static> {
-    let symbol = |state: Option<LaneState>| match state {
-        Some(LaneState::Running) => '█',
-        Some(LaneState::Blocked) => '░',
-        Some(LaneState::Waiting) => '·',
-        Some(LaneState::Ended) => '✓',
+    let symbol = |state: Option<State>| match state {
+        Some(State::Running) => '█',
+        Some(State::Blocked) => '░',
+        Some(State::Waiting | State::Empty) => '·',
+        Some(State::Ended) => '✓',
         None => ' ',
     };
     let drawn: String = top.course(&lane.id, course).into_iter().map(symbol).collect();
     let color = match lane.state {
-        LaneState::Running => Color::Green,
-        LaneState::Blocked => Color::Yellow,
-        LaneState::Waiting | LaneState::Ended => Color::DarkGray,
+        State::Running => Color::Green,
+        State::Blocked => Color::Yellow,
+        _ => Color::DarkGray,
     };
     let text = format!(
         "{label} {:<STATE$} {:>BANDWIDTH$} ",

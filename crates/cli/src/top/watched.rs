@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use memweir_core::Nanos;
 use memweir_watch::{Row, State, Watch};
 
-use super::frame::{Frame, Lane, LaneState, Opened, Source};
+use super::frame::{Frame, Lane, Opened, Source};
 use crate::export;
 use crate::failure::Failure;
 use crate::render::text::{count, seconds};
@@ -52,11 +52,10 @@ fn frame(mut rows: Vec<Row>, at_s: f64) -> Frame {
 fn lane(row: &Row) -> Lane {
     let cores = |cpu_s: f64| format!("{:.2} cores", cpu_s / row.span_s);
     let (state, why) = match row.state {
-        State::Running => (LaneState::Running, row.cpu_s.map(cores)),
-        State::Blocked => (LaneState::Blocked, Some("frozen".to_owned())),
-        State::Waiting => (LaneState::Waiting, None),
-        State::Empty => (LaneState::Waiting, Some("without processes".to_owned())),
-        State::Ended => (LaneState::Ended, None),
+        State::Running => (State::Running, row.cpu_s.map(cores)),
+        State::Blocked => (State::Blocked, Some("frozen".to_owned())),
+        State::Empty => (State::Waiting, Some("without processes".to_owned())),
+        state @ (State::Waiting | State::Ended) => (state, None),
     };
     let bytes = |bytes: Option<u64>| bytes.map(count).unwrap_or_default();
     Lane {

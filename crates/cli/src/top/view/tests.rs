@@ -10,7 +10,7 @@ const SIZE: (u16, u16) = (96, 14);
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/top.md");
 
-fn job(id: u32, name: &str, state: LaneState, bandwidth: Option<f64>, why: &str) -> Lane {
+fn job(id: u32, name: &str, state: State, bandwidth: Option<f64>, why: &str) -> Lane {
     Lane {
         id: id.to_string(),
         name: name.to_owned(),
@@ -23,7 +23,7 @@ fn job(id: u32, name: &str, state: LaneState, bandwidth: Option<f64>, why: &str)
 
 /// A queue of five jobs after some quanta of which each job got two in three.
 fn top() -> Top {
-    use LaneState::{Blocked, Running, Waiting};
+    use State::{Blocked, Running, Waiting};
     let mut top =
         Top::new("memweir top: queue at /run/memweir.sock, max-weight".to_owned(), Some(32e9));
     for quantum in 0..24_u32 {
@@ -85,7 +85,7 @@ fn bandwidth_target_peak_and_lanes_are_drawn() {
 #[test]
 fn control_groups_have_names_and_no_bandwidth_has_no_course() {
     let mut top = Top::new("watch".to_owned(), None);
-    let group = job(0, "postgresql@15.service", LaneState::Running, None, "2.36 cores");
+    let group = job(0, "postgresql@15.service", State::Running, None, "2.36 cores");
     let group = Lane { id: "/system.slice/postgresql@15.service".to_owned(), ..group };
     top.push(Frame { lanes: vec![group], ..Frame::default() });
     let text = drawn(&top, SIZE);
@@ -120,7 +120,7 @@ fn boxes_show_all_of_their_lines_in_80_columns() {
     top.key(Key::Letter('?'));
     let help = drawn(&top, (80, 24));
     assert!(help.contains("Esc clears it") && help.contains("target of the policy"), "{help}");
-    let mut lane = job(1, "long", LaneState::Running, None, "");
+    let mut lane = job(1, "long", State::Running, None, "");
     lane.details[0].1 = "#".repeat(300);
     top.push(Frame { lanes: vec![lane], ..Frame::default() });
     top.key(Key::Escape);
@@ -134,7 +134,7 @@ fn boxes_show_all_of_their_lines_in_80_columns() {
 fn any_size_and_any_queue_can_be_drawn() {
     let empty = Top::new("nothing".to_owned(), None);
     let mut many = top();
-    let lanes = (0..500).map(|id| job(id, "many", LaneState::Waiting, None, "")).collect();
+    let lanes = (0..500).map(|id| job(id, "many", State::Waiting, None, "")).collect();
     many.push(Frame { lanes, ..Frame::default() });
     type_in(&mut many, &"j".repeat(400));
     for size in [(1, 1), (5, 3), (20, 7), (80, 24), (300, 100)] {
