@@ -1,6 +1,7 @@
 //! Commands on the bus between a controller and its devices.
 
 use memweir_core::{Cycles, Direction};
+use serde::Serialize;
 
 /// A command to the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,7 +97,7 @@ impl CommandKind {
 
 /// The bank that a command addresses. Fields below the level of the command (the bank of a
 /// [`CommandKind::Refresh`]) are zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct BankAddress {
     /// Channel, counted over all sub-channels.
     pub channel: u16,

@@ -10,7 +10,7 @@ use memweir_core::Cycles;
 use memweir_core::input::InputError;
 use memweir_dram::MemoryConfig;
 use memweir_dram::check::{Checker, Rule, Violation, text};
-use memweir_dram::command::Command;
+use memweir_dram::command::{BankAddress, Command};
 use serde::Serialize;
 
 use super::devices::{DeviceArgs, Side};
@@ -68,10 +68,8 @@ struct Found {
     rule: &'static str,
     /// The command that breaks the rule; absent where a command never came.
     command: Option<Named>,
-    channel: u16,
-    rank: u16,
-    group: u16,
-    bank: u16,
+    #[serde(flatten)]
+    place: BankAddress,
     /// The command after which it had to wait; absent where that is the start.
     after: Option<Named>,
     /// Distances, for rules about distances.
@@ -95,15 +93,11 @@ impl From<Command> for Named {
 
 impl From<&Violation> for Found {
     fn from(violation: &Violation) -> Self {
-        let place = violation.place;
         let distance = violation.required != Cycles::ZERO;
         Self {
             rule: violation.rule.name(),
             command: violation.second.map(Named::from),
-            channel: place.channel,
-            rank: place.rank,
-            group: place.group,
-            bank: place.bank,
+            place: violation.place,
             after: violation.first.map(Named::from),
             required_cycles: distance.then_some(violation.required.0),
             actual_cycles: distance.then_some(violation.actual.0),

@@ -8,6 +8,7 @@ use memweir_bank::cached_trace::CachedTrace;
 use memweir_core::input::InputError;
 use memweir_core::{Cycles, Nanos, PhysAddr, Picos};
 use memweir_dram::MemoryConfig;
+use memweir_dram::check::Checker;
 use memweir_dram::drive::{
     self, DriveError, DrivePlan, DrivenParts, Measured, Mode, PartReport, Report, Served, WarmUp,
 };
@@ -23,7 +24,7 @@ use super::render;
 use super::source::{Beyond, Requests, Space};
 use super::sweep;
 use super::timeline::Timeline;
-use super::watch::{CheckResult, CommandsFormat, Watch, Watches};
+use super::watch::{CommandsFormat, Watch, Watches, found};
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
 use crate::output;
@@ -326,15 +327,15 @@ pub(super) fn measured(
     (Report { warm_up: WarmUp::of(driven), served, cpu_s, requests_per_cpu_s, parts }, ends)
 }
 
-fn conclude(systems: &[(PhysAddr, MemoryConfig)], checks: &[Option<CheckResult>]) -> Outcome {
+fn conclude(systems: &[(PhysAddr, MemoryConfig)], checks: &[Option<Checker>]) -> Outcome {
     let mut outcome = Outcome::Success;
     for ((_, config), check) in systems.iter().zip(checks) {
         let Some(check) = check else { continue };
         match systems {
-            [_] => tell!("{check}"),
-            _ => tell!("{}: {check}", render::devices(config)),
+            [_] => tell!("{}", found(check)),
+            _ => tell!("{}: {}", render::devices(config), found(check)),
         }
-        if check.violations > 0 {
+        if check.count() > 0 {
             outcome = Outcome::Violation;
         }
     }

@@ -1,6 +1,5 @@
 //! Observers of the commands of a replay: the rule checker, the energy meter, the command file.
 
-use std::fmt;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -101,17 +100,6 @@ fn of_channel(path: &Path, channel: u32, channels: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Result of the rule checker.
-#[derive(Debug)]
-pub(super) struct CheckResult {
-    commands: u64,
-    pub(super) violations: u64,
-    first: Vec<String>,
-}
-
-/// Violations that are shown in full.
-const TOLD: usize = 10;
-
 impl Watch {
     /// Observes the energy alone.
     pub(super) fn new(config: &MemoryConfig) -> Self {
@@ -155,14 +143,12 @@ impl Watch {
 
     /// Ends the command file and the check at the cycle `end`. A file that cannot be written does
     /// not cost the check.
-    pub(super) fn finish(self, end: Cycles) -> (Result<(), Failure>, Option<CheckResult>) {
+    pub(super) fn finish(mut self, end: Cycles) -> (Result<(), Failure>, Option<Checker>) {
         let written = self.commands.map_or(Ok(()), |file| file.finish(end));
-        let check = self.checker.map(|mut checker| {
+        if let Some(checker) = &mut self.checker {
             checker.finish(end);
-            let first = checker.violations().iter().take(TOLD).map(ToString::to_string).collect();
-            CheckResult { commands: checker.commands(), violations: checker.count(), first }
-        });
-        (written, check)
+        }
+        (written, self.checker)
     }
 }
 
@@ -207,16 +193,16 @@ impl PartObserver for Watches<'_> {
     }
 }
 
-impl fmt::Display for CheckResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let commands = counted(self.commands, "command");
-        match self.violations {
-            0 if self.commands == 1 => write!(f, "{commands} keeps all rules"),
-            0 => write!(f, "{commands} keep all rules"),
-            count => {
-                write!(f, "{} in {commands}:", counted(count, "violation"))?;
-                self.first.iter().try_for_each(|violation| write!(f, "\n  {violation}"))
-            }
+/// Says what a finished check has found, with the first violations in full.
+pub(super) fn found(check: &Checker) -> String {
+    let commands = counted(check.commands(), "command");
+    match check.count() {
+        0 if check.commands() == 1 => format!("{commands} keeps all rules"),
+        0 => format!("{commands} keep all rules"),
+        count => {
+            let first = check.violations().iter().take(10);
+            let first: String = first.map(|violation| format!("\n  {violation}")).collect();
+            format!("{} in {commands}:{first}", counted(count, "violation"))
         }
     }
 }
