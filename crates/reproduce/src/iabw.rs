@@ -28,9 +28,9 @@ use crate::run::{Failed, Laboratory, made_once};
 use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
 use combinations::Combination;
-use evaluation::{Evaluation, Setting};
+use evaluation::{Evaluation, Known};
 use tuning::Tuned;
-use units::btr;
+use units::peak;
 use workloads::Workloads;
 
 pub(crate) const PAPER: File = file!("iabw/paper.toml");
@@ -69,7 +69,7 @@ pub(crate) struct Lab {
     /// The segments of Fig. 6 side by side, which eq. (7) and Fig. 8 use too.
     combinations: OnceCell<Vec<Combination>>,
     /// The runs of the evaluation so far.
-    evaluation: Evaluation,
+    known: Known,
     /// The best target of each training workload, and the curve through them.
     tuned: OnceCell<Tuned>,
 }
@@ -85,7 +85,7 @@ impl Lab {
             suite: suite.clone(),
             workloads: Workloads::new(effort)?,
             combinations: OnceCell::new(),
-            evaluation: Evaluation::default(),
+            known: Known::default(),
             tuned: OnceCell::new(),
         })
     }
@@ -94,25 +94,25 @@ impl Lab {
         &self.workloads.hardware.machine
     }
 
-    fn peak(&self) -> f64 {
-        btr(self.machine().memories[0].service.capacity)
-    }
-
     fn combinations(&self, bench: &Bench<'_>) -> Result<&[Combination], Failed> {
         let made = made_once(&self.combinations, || {
             let (data, effort) = (self.suite.figure("6")?, self.effort);
-            combinations::combinations(data, &self.workloads, effort, self.machine(), bench)
+            combinations::combinations(data, &self.workloads, effort, bench)
         });
         made.map(Vec::as_slice)
     }
 
     /// Returns the result of tuning, on which all later figures build.
     fn tuned(&self, bench: &Bench<'_>) -> Result<&Tuned, Failed> {
-        made_once(&self.tuned, || tuning::tune(&self.evaluation, &self.setting(None, bench)))
+        made_once(&self.tuned, || tuning::tune(&self.evaluation(None, bench)))
     }
 
-    fn setting<'a>(&'a self, curve: Option<&'a TargetCurve>, bench: &'a Bench<'a>) -> Setting<'a> {
-        Setting { workloads: &self.workloads, curve, bench }
+    fn evaluation<'a>(
+        &'a self,
+        curve: Option<&'a TargetCurve>,
+        bench: &'a Bench<'a>,
+    ) -> Evaluation<'a> {
+        Evaluation { known: &self.known, workloads: &self.workloads, curve, bench }
     }
 }
 
@@ -127,7 +127,7 @@ impl Laboratory for Lab {
             "1b" => return hogs::figure_1b(data, machine, bench),
             "2" => return hogs::figure_2(data, workloads),
             "3" => {
-                return hogs::figure_3(data, self.suite.figure("1b")?, workloads, machine, bench);
+                return hogs::figure_3(data, self.suite.figure("1b")?, workloads, bench);
             }
             "4" => return fluctuation::figure_4(data, workloads),
             "5" => {
@@ -141,23 +141,23 @@ impl Laboratory for Lab {
             _ => {}
         }
         let tuned = self.tuned(bench)?;
-        let (runs, setting) = (&self.evaluation, &self.setting(Some(&tuned.curve), bench));
+        let runs = &self.evaluation(Some(&tuned.curve), bench);
         match data.id.as_str() {
-            "table2" => targets::table_2(runs, setting, tuned),
-            "rsd" => targets::repetitions(runs, setting, tuned),
-            "7" => tuning::figure_7(data, runs, setting, tuned),
-            "8" => Ok(tuning::figure_8(tuned, self.combinations(bench)?, self.peak())),
-            "9" => targets::figure_9(runs, setting, tuned),
-            "10" => targets::figure_10(data, runs, setting, tuned),
-            "11" => targets::figure_11_or_12(runs, setting, Set::Spec),
-            "12" => targets::figure_11_or_12(runs, setting, Set::Npb),
-            "13" => targets::figure_13_or_14(runs, setting, Set::SpecTraining),
-            "14" => targets::figure_13_or_14(runs, setting, Set::Npb),
+            "table2" => targets::table_2(runs, tuned),
+            "rsd" => targets::repetitions(runs, tuned),
+            "7" => tuning::figure_7(data, runs, tuned),
+            "8" => Ok(tuning::figure_8(tuned, self.combinations(bench)?, peak(machine))),
+            "9" => targets::figure_9(runs, tuned),
+            "10" => targets::figure_10(data, runs, tuned),
+            "11" => targets::figure_11_or_12(runs, Set::Spec),
+            "12" => targets::figure_11_or_12(runs, Set::Npb),
+            "13" => targets::figure_13_or_14(runs, Set::SpecTraining),
+            "14" => targets::figure_13_or_14(runs, Set::Npb),
             "queueing" => {
                 let (figure_6, effort) = (self.suite.figure("6")?, self.effort);
                 queueing::queueing(data, figure_6, workloads, &tuned.curve, effort, bench)
             }
-            "idle" => targets::idle(runs, setting),
+            "idle" => targets::idle(runs),
             _ => Err(Failed::no_code_for(data)),
         }
     }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::beside::beside;
 use super::segments::{course, hogsim};
-use super::units::btr;
+use super::units::{btr, peak};
 use super::workloads::Workloads;
 use crate::report::{Effort, Found, Plot};
 use crate::run::Failed;
@@ -79,10 +79,10 @@ pub(super) fn combinations(
     data: &FigureData,
     workloads: &Workloads,
     effort: Effort,
-    machine: &Machine,
     bench: &Bench<'_>,
 ) -> Result<Vec<Combination>, Failed> {
     let parameters: Parameters = data.parameters()?;
+    let machine = &workloads.hardware.machine;
     let courses = workloads
         .spec_programs()?
         .into_iter()
@@ -127,7 +127,7 @@ fn lost(combinations: &[Combination]) -> Option<Parabola> {
 
 /// Share of the combinations that demand less than the peak that lose more than 1 %, in percent.
 pub(super) fn share_below_peak(combinations: &[Combination], machine: &Machine) -> f64 {
-    let peak = btr(machine.memories[0].service.capacity);
+    let peak = peak(machine);
     let below: Vec<_> = combinations.iter().filter(|c| c.demand < peak).collect();
     100.0 * share_degraded(&below, 0.0)
 }
@@ -141,7 +141,7 @@ fn share_degraded(combinations: &[&Combination], demand: f64) -> f64 {
 
 /// Fig. 6.
 pub(super) fn figure_6(combinations: &[Combination], machine: &Machine) -> Found {
-    let peak = btr(machine.memories[0].service.capacity);
+    let peak = peak(machine);
     let below: Vec<_> = combinations.iter().filter(|c| c.demand < peak).collect();
     let (reached, lost) = (reached(combinations), lost(combinations));
     let steepening = lost.map_or(f64::NAN, |fit| fit.slope_at(peak) / fit.slope_at(peak / 2.0));
@@ -198,7 +198,7 @@ pub(super) fn equation_7(
 ) -> Result<Found, Failed> {
     let parameters: SplitParameters = data.parameters()?;
     let Some(fit) = lost(combinations) else { return Ok(Found::default()) };
-    let mean = parameters.mean * btr(machine.memories[0].service.capacity);
+    let mean = parameters.mean * peak(machine);
     // The fitted loss may fall below zero where there is none.
     let loss = |rate: f64| fit.at(rate).max(0.0);
     let last = (parameters.splits - 1).max(1) as f64;

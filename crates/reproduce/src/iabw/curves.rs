@@ -4,10 +4,11 @@ use memweir_core::segment::Segment;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_flow::Machine;
 use memweir_plot::{Chart, Level, PALETTE, Series, Style};
+use serde::Deserialize;
 
 use super::beside::{Beside, beside};
 use super::segments::{hogsim, shifted};
-use super::units::{btr, rate};
+use super::units::{btr, peak, rate};
 use crate::report::Plot;
 use crate::run::Failed;
 use crate::work::Bench;
@@ -78,13 +79,15 @@ pub(super) fn curves(named: &[(&str, &Curve)], peak: f64) -> Plot {
 }
 
 /// Range of demands for two HogSims, and parameters of their runs.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Sweep {
     pub(super) highest: f64,
     pub(super) points: usize,
     pub(super) offsets: usize,
     pub(super) seconds: f64,
     /// Share by which the second program demands more than the first.
+    #[serde(default)]
     pub(super) inequality: f64,
 }
 
@@ -99,7 +102,7 @@ pub(super) fn sweep(
     let ceiling = machine.core_peak;
     let mut demands = steps(range.highest.min(2.0 * btr(ceiling)), range.points);
     // Curves bend where the demand equals the peak.
-    let peak = btr(machine.memories[0].service.capacity);
+    let peak = peak(machine);
     demands.push(peak);
     demands.sort_by(f64::total_cmp);
     demands.dedup();

@@ -100,38 +100,35 @@ impl Runs {
 
 type Key = (Set, u32, Length, Treatment);
 
-/// The runs so far.
-#[derive(Default)]
-pub(super) struct Evaluation {
-    runs: RefCell<HashMap<Key, Runs>>,
-}
+/// Runs by workload, length and treatment.
+pub(super) type Known = RefCell<HashMap<Key, Runs>>;
 
-/// Inputs of treatments besides their name.
-pub(super) struct Setting<'a> {
+/// The runs so far, and what further ones need besides the name of their treatment.
+pub(super) struct Evaluation<'a> {
+    pub(super) known: &'a Known,
     pub(super) workloads: &'a Workloads,
     /// The curve of Fig. 8, where it is known.
     pub(super) curve: Option<&'a TargetCurve>,
     pub(super) bench: &'a Bench<'a>,
 }
 
-impl Evaluation {
+impl Evaluation<'_> {
     /// Makes the runs that are missing, and returns all: per workload of the set, per treatment.
     ///
     /// # Errors
     /// If the engine refuses an experiment.
     pub(super) fn of(
         &self,
-        setting: &Setting<'_>,
         set: Set,
         length: Length,
         treatments: &[Treatment],
     ) -> Result<Vec<Vec<Runs>>, Failed> {
-        let workloads = setting.workloads.set(set);
+        let workloads = self.workloads.set(set);
         let wanted = workloads
             .iter()
             .flat_map(|workload| treatments.iter().map(move |treatment| (workload, *treatment)));
-        self.each(setting, length, &wanted.collect::<Vec<_>>())?;
-        let known = self.runs.borrow();
+        self.each(length, &wanted.collect::<Vec<_>>())?;
+        let known = self.known.borrow();
         let of = |workload: &Counterpart, treatment: &Treatment| {
             known[&(set, workload.paper.index, length, *treatment)].clone()
         };
@@ -147,43 +144,38 @@ impl Evaluation {
     /// If the engine refuses an experiment.
     pub(super) fn one(
         &self,
-        setting: &Setting<'_>,
         workload: &Counterpart,
         length: Length,
         treatment: Treatment,
     ) -> Result<Runs, Failed> {
-        self.each(setting, length, &[(workload, treatment)])?;
+        self.each(length, &[(workload, treatment)])?;
         let key = (workload.paper.set, workload.paper.index, length, treatment);
-        Ok(self.runs.borrow()[&key].clone())
+        Ok(self.known.borrow()[&key].clone())
     }
 
-    fn each(
-        &self,
-        setting: &Setting<'_>,
-        length: Length,
-        wanted: &[(&Counterpart, Treatment)],
-    ) -> Result<(), Failed> {
+    fn each(&self, length: Length, wanted: &[(&Counterpart, Treatment)]) -> Result<(), Failed> {
         let key = |workload: &Counterpart, treatment| {
             (workload.paper.set, workload.paper.index, length, treatment)
         };
         let missing: Vec<_> = {
-            let known = self.runs.borrow();
+            let known = self.known.borrow();
             let new = |(workload, treatment): &&(&Counterpart, Treatment)| {
                 !known.contains_key(&key(workload, *treatment))
             };
             wanted.iter().filter(new).copied().collect()
         };
-        let repetitions = 0..setting.workloads.repetitions;
+        let (workloads, curve) = (self.workloads, self.curve);
+        let repetitions = 0..workloads.repetitions;
         let inputs: Vec<_> = missing
             .iter()
             .flat_map(|case| repetitions.clone().map(move |repetition| (*case, repetition)))
             .collect();
-        let runs =
-            setting.bench.try_all(WORK, &inputs, |((workload, treatment), repetition)| {
-                run(setting, workload, length, *treatment, *repetition)
-            })?;
-        let mut known = self.runs.borrow_mut();
-        let per_case = setting.workloads.repetitions as usize;
+        let runs = self.bench.try_all(WORK, &inputs, |((workload, treatment), repetition)| {
+            let tasks = &workload.mix(length).tasks;
+            run(&experiment(workloads, tasks, *treatment, curve, *repetition))
+        })?;
+        let mut known = self.known.borrow_mut();
+        let per_case = workloads.repetitions as usize;
         for ((workload, treatment), runs) in missing.into_iter().zip(runs.chunks(per_case)) {
             known.insert(key(workload, treatment), Runs(runs.to_vec()));
         }
@@ -194,17 +186,8 @@ impl Evaluation {
 /// Simulated core-seconds of one run: twelve jobs of two minutes.
 pub(super) const WORK: u64 = 1440;
 
-fn run(
-    setting: &Setting<'_>,
-    workload: &Counterpart,
-    length: Length,
-    treatment: Treatment,
-    repetition: u64,
-) -> Result<Run, SimError> {
-    let workloads = setting.workloads;
-    let tasks = &workload.mix(length).tasks;
-    let experiment = experiment(workloads, tasks, treatment, setting.curve, repetition);
-    let outcome = simulate(&experiment)?;
+fn run(experiment: &Experiment) -> Result<Run, SimError> {
+    let outcome = simulate(experiment)?;
     let quantum = experiment.scheduler.quantum;
     let rates = outcome.bandwidths(quantum);
     let mut bands = [0; BANDS];

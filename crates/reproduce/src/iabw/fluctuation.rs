@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::curves::{Curve, Sweep, curves, drawn, interpolated, sweep};
 use super::segments::course;
-use super::units::{UNIT, btr};
+use super::units::{UNIT, btr, peak};
 use super::workloads::Workloads;
 use crate::report::{Effort, Found, Plot, Table};
 use crate::run::Failed;
@@ -60,28 +60,24 @@ pub(super) fn figure_4(data: &FigureData, workloads: &Workloads) -> Result<Found
 pub(super) struct SensitivityParameters {
     degrees: Vec<f64>,
     periods: Vec<f64>,
-    highest: f64,
-    points: usize,
-    offsets: usize,
-    seconds: f64,
-    inequality: f64,
+    sweep: Sweep,
 }
 
 impl SensitivityParameters {
     fn sweep(&self, effort: Effort) -> Sweep {
-        let (points, offsets) = match effort {
-            Effort::Full => (self.points, self.offsets),
-            Effort::Quick => (self.points.div_ceil(2), self.offsets.div_ceil(4)),
-        };
-        let Self { highest, seconds, inequality, .. } = *self;
-        Sweep { highest, points, offsets, seconds, inequality }
+        let Sweep { points, offsets, .. } = self.sweep;
+        match effort {
+            Effort::Full => self.sweep,
+            Effort::Quick => {
+                Sweep { points: points.div_ceil(2), offsets: offsets.div_ceil(4), ..self.sweep }
+            }
+        }
     }
+}
 
-    /// Shortens the sweep for programs with a shorter period: fewer milliseconds hold as many
-    /// periods.
-    fn shorter(&self, sweep: Sweep, period: f64) -> Sweep {
-        Sweep { seconds: (self.seconds * period).max(0.2).min(self.seconds), ..sweep }
-    }
+/// Shortens the sweep for programs with a shorter period: fewer milliseconds hold as many periods.
+fn shorter(sweep: Sweep, period: f64) -> Sweep {
+    Sweep { seconds: (sweep.seconds * period).max(0.2).min(sweep.seconds), ..sweep }
 }
 
 /// Fig. 5: the segment of Fig. 4 with other degrees, periods, and regular.
@@ -94,7 +90,7 @@ pub(super) fn figure_5(
 ) -> Result<Found, Failed> {
     let parameters: SensitivityParameters = data.parameters()?;
     let range = parameters.sweep(effort);
-    let peak = btr(machine.memories[0].service.capacity);
+    let peak = peak(machine);
     let loss = |curve: &Curve| 2.0 - interpolated(curve, peak, |point| point.speedup);
     let degrees = parameters.degrees.iter().map(|degree| {
         let curve = sweep(&segment.with_degree(*degree), range, machine, bench)?;
@@ -103,7 +99,7 @@ pub(super) fn figure_5(
     let degrees = degrees.collect::<Result<Vec<_>, Failed>>()?;
     let periods = |base: &Segment| {
         let curves = parameters.periods.iter().map(|period| {
-            let shorter = parameters.shorter(range, *period);
+            let shorter = shorter(range, *period);
             let curve = sweep(&base.with_period(*period), shorter, machine, bench)?;
             Ok((format!("period x{period}"), curve))
         });

@@ -10,7 +10,7 @@ use super::curves::{
     Curve, ONSET, Sweep, core_seconds, curves, drawn, interpolated, onset, over_time, steps, sweep,
 };
 use super::segments::{course, hog};
-use super::units::{btr, rate};
+use super::units::{btr, peak, rate};
 use super::workloads::Workloads;
 use crate::report::{Found, Plot};
 use crate::run::Failed;
@@ -33,7 +33,7 @@ pub(super) fn figure_1b(
 ) -> Result<Found, Failed> {
     let parameters: HogParameters = data.parameters()?;
     let curve = hog_curve(&parameters, machine, bench)?;
-    let peak = btr(machine.memories[0].service.capacity);
+    let peak = peak(machine);
     let bend = onset(&curve);
     let before = curve.iter().take_while(|(_, point)| point.speedup >= 2.0 * (1.0 - ONSET)).last();
     let mut values = Vec::new();
@@ -108,10 +108,7 @@ fn mean(rates: &[BytesPerSec]) -> BytesPerSec {
 pub(super) struct SegmentParameters {
     program: String,
     from_ms: usize,
-    highest: f64,
-    points: usize,
-    offsets: usize,
-    seconds: f64,
+    sweep: Sweep,
 }
 
 /// Fig. 3.
@@ -119,23 +116,16 @@ pub(super) fn figure_3(
     data: &FigureData,
     hogs: &FigureData,
     workloads: &Workloads,
-    machine: &Machine,
     bench: &Bench<'_>,
 ) -> Result<Found, Failed> {
     let parameters: SegmentParameters = data.parameters()?;
     let program = workloads.program(&parameters.program)?;
     let rates = course(&program, Nanos::MILLI, parameters.from_ms + INTERVALS);
     let segment = Segment::new(Nanos::MILLI, rates[parameters.from_ms..].to_vec())?;
-    let range = Sweep {
-        highest: parameters.highest,
-        points: parameters.points,
-        offsets: parameters.offsets,
-        seconds: parameters.seconds,
-        inequality: 0.0,
-    };
-    let curve = sweep(&segment, range, machine, bench)?;
+    let machine = &workloads.hardware.machine;
+    let curve = sweep(&segment, parameters.sweep, machine, bench)?;
     let hogs = hog_curve(&hogs.parameters()?, machine, bench)?;
-    let peak = btr(machine.memories[0].service.capacity);
+    let peak = peak(machine);
     let begin = onset(&curve).map_or(f64::NAN, |(demand, _)| demand);
     let bend = onset(&hogs).map_or(f64::NAN, |(_, system)| system);
     let at_peak = interpolated(&curve, peak, |point| btr(point.bandwidth));

@@ -6,7 +6,7 @@ use memweir_flow::optimal::lower_bound;
 use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::Bars;
 
-use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
+use super::evaluation::{Evaluation, Length, Runs, Treatment};
 use super::workloads::Counterpart;
 use crate::bars;
 use crate::report::{Found, Plot, Table};
@@ -28,18 +28,17 @@ impl<'a> Outcomes<'a> {
     /// # Errors
     /// If the engine refuses an experiment.
     pub(super) fn of(
-        evaluation: &Evaluation,
-        setting: &Setting<'a>,
+        evaluation: &Evaluation<'a>,
         set: Set,
         length: Length,
         named: &[(&'static str, Treatment)],
     ) -> Result<Self, Failed> {
         let treatments: Vec<Treatment> =
             std::iter::once(Treatment::Os).chain(named.iter().map(|(_, t)| *t)).collect();
-        let runs = evaluation.of(setting, set, length, &treatments)?;
+        let runs = evaluation.of(set, length, &treatments)?;
         let names = named.iter().map(|(name, _)| *name).collect();
-        let workloads = setting.workloads.set(set);
-        let machine = &setting.workloads.hardware.machine;
+        let workloads = evaluation.workloads.set(set);
+        let machine = &evaluation.workloads.hardware.machine;
         let bounds = workloads.iter().map(|workload| {
             let tasks = &workload.mix(length).tasks;
             lower_bound(machine, tasks, machine.cores()).as_secs_f64()

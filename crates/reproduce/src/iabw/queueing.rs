@@ -8,7 +8,7 @@ use memweir_policy::TargetCurve;
 use serde::Deserialize;
 
 use super::combinations::{combinations, share_below_peak};
-use super::evaluation::{Evaluation, Length, Setting, Treatment};
+use super::evaluation::{Evaluation, Known, Length, Treatment};
 use super::outcomes::Outcomes;
 use super::units::TRANSACTION;
 use super::workloads::{Workloads, title};
@@ -54,16 +54,16 @@ pub(super) fn queueing(
     let points = growth.iter().map(|point| (point.utilization, point.stretch)).collect();
     let latency = Chart::lines([("", points)]);
     let machine = &workloads.hardware.machine;
-    let combined = combinations(figure_6, &workloads, effort, machine, bench)?;
-    let evaluation = Evaluation::default();
-    let setting = Setting { workloads: &workloads, curve: Some(curve), bench };
+    let combined = combinations(figure_6, &workloads, effort, bench)?;
+    let known = Known::default();
+    let evaluation = Evaluation { known: &known, workloads: &workloads, curve: Some(curve), bench };
     let named = [("PBW", Treatment::PeakBandwidth), ("IABW, our curve", Treatment::Fitted)];
     let mut panels = vec![Panel::Chart(latency)];
     let mut values = vec![("before-peak", share_below_peak(&combined, machine))];
     let mut remarks = Vec::new();
     let ids = [(Set::Spec, "spec-pbw", "spec-mean"), (Set::Npb, "npb-pbw", "npb-mean")];
     for (set, pbw, mean) in ids {
-        let outcomes = Outcomes::of(&evaluation, &setting, set, Length::Equal, &named)?;
+        let outcomes = Outcomes::of(&evaluation, set, Length::Equal, &named)?;
         values.extend([(pbw, outcomes.mean_improvement(0)), (mean, outcomes.mean_improvement(1))]);
         panels.push(outcomes.improvement_bars().into());
         remarks.push(format!("{}: {}", title(set), outcomes.possible_in_words()));

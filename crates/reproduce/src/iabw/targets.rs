@@ -5,7 +5,7 @@ use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::{Arrangement, Bars};
 use serde::Deserialize;
 
-use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
+use super::evaluation::{Evaluation, Length, Runs, Treatment};
 use super::outcomes::{Outcomes, share};
 use super::tuning::{Best, Tuned};
 use super::units::UNIT;
@@ -15,27 +15,18 @@ use crate::source::FigureData;
 use crate::statistics::{highest, lowest, mean};
 
 /// The training workloads under PBW, IABW and the best target of each.
-fn training<'a>(
-    evaluation: &Evaluation,
-    setting: &Setting<'a>,
-    tuned: &Tuned,
-) -> Result<Outcomes<'a>, Failed> {
+fn training<'a>(evaluation: &Evaluation<'a>, tuned: &Tuned) -> Result<Outcomes<'a>, Failed> {
     let named = [("PBW", Treatment::PeakBandwidth), ("IABW", Treatment::IdealAverage)];
     let set = Set::SpecTraining;
-    let outcomes = Outcomes::of(evaluation, setting, set, Length::Equal, &named)?;
-    let best = setting.workloads.set(set).iter().zip(&tuned.workloads);
-    let best =
-        best.map(|(workload, best)| evaluation.one(setting, workload, Length::Equal, best.share));
+    let outcomes = Outcomes::of(evaluation, set, Length::Equal, &named)?;
+    let best = evaluation.workloads.set(set).iter().zip(&tuned.workloads);
+    let best = best.map(|(workload, best)| evaluation.one(workload, Length::Equal, best.share));
     Ok(outcomes.with("tuned", best.collect::<Result<_, _>>()?))
 }
 
 /// Fig. 9.
-pub(super) fn figure_9(
-    evaluation: &Evaluation,
-    setting: &Setting<'_>,
-    tuned: &Tuned,
-) -> Result<Found, Failed> {
-    let outcomes = training(evaluation, setting, tuned)?;
+pub(super) fn figure_9(evaluation: &Evaluation<'_>, tuned: &Tuned) -> Result<Found, Failed> {
+    let outcomes = training(evaluation, tuned)?;
     let (pbw, iabw, best) =
         (outcomes.improvements(0), outcomes.improvements(1), outcomes.improvements(2));
     let deviation =
@@ -77,7 +68,7 @@ pub(super) fn figure_9(
                 mean(&pbw_sd),
                 mean(&iabw_sd),
                 mean(&best_sd),
-                setting.workloads.shares.len(),
+                evaluation.workloads.shares.len(),
             )),
         ]
         .into_iter()
@@ -154,12 +145,11 @@ struct BreakdownParameters {
 /// Fig. 10.
 pub(super) fn figure_10(
     data: &FigureData,
-    evaluation: &Evaluation,
-    setting: &Setting<'_>,
+    evaluation: &Evaluation<'_>,
     tuned: &Tuned,
 ) -> Result<Found, Failed> {
     let parameters: BreakdownParameters = data.parameters()?;
-    let outcomes = training(evaluation, setting, tuned)?;
+    let outcomes = training(evaluation, tuned)?;
     let place = outcomes.workloads.iter().position(|w| w.paper.index == parameters.workload);
     let Some(place) = place else { return Ok(Found::default()) };
     let runs = &outcomes.runs[place];
@@ -186,12 +176,8 @@ const TRIED: [(&str, Treatment); 3] = [
 ];
 
 /// Fig. 11 and 12.
-pub(super) fn figure_11_or_12(
-    evaluation: &Evaluation,
-    setting: &Setting<'_>,
-    set: Set,
-) -> Result<Found, Failed> {
-    let outcomes = Outcomes::of(evaluation, setting, set, Length::Equal, &TRIED)?;
+pub(super) fn figure_11_or_12(evaluation: &Evaluation<'_>, set: Set) -> Result<Found, Failed> {
+    let outcomes = Outcomes::of(evaluation, set, Length::Equal, &TRIED)?;
     let [pbw, ours, paper] = [0, 1, 2].map(|at| outcomes.improvements(at));
     let mut values = vec![
         ("mean", mean(&ours)),
@@ -201,7 +187,7 @@ pub(super) fn figure_11_or_12(
         ("possible", outcomes.possible(1)),
     ];
     if set == Set::Npb {
-        let spec = Outcomes::of(evaluation, setting, Set::Spec, Length::Equal, &TRIED)?;
+        let spec = Outcomes::of(evaluation, Set::Spec, Length::Equal, &TRIED)?;
         let all: Vec<f64> = ours.iter().copied().chain(spec.improvements(1)).collect();
         values.extend([
             ("pbw-best", highest(&pbw)),
@@ -216,17 +202,13 @@ pub(super) fn figure_11_or_12(
 }
 
 /// Fig. 13 and 14.
-pub(super) fn figure_13_or_14(
-    evaluation: &Evaluation,
-    setting: &Setting<'_>,
-    set: Set,
-) -> Result<Found, Failed> {
+pub(super) fn figure_13_or_14(evaluation: &Evaluation<'_>, set: Set) -> Result<Found, Failed> {
     let named = [
         ("long job first", Treatment::LongJobFirst),
         ("PBW", Treatment::PeakBandwidth),
         ("IABW", Treatment::Fitted),
     ];
-    let outcomes = Outcomes::of(evaluation, setting, set, Length::Normal, &named)?;
+    let outcomes = Outcomes::of(evaluation, set, Length::Normal, &named)?;
     let [longest, pbw, ours] = [0, 1, 2].map(|at| outcomes.improvements(at));
     let mut values = vec![("mean", mean(&ours)), ("pbw-mean", mean(&pbw))];
     if set == Set::Npb {
@@ -246,21 +228,17 @@ pub(super) fn figure_13_or_14(
 }
 
 /// Table 2: with the saturation filter and without.
-pub(super) fn table_2(
-    evaluation: &Evaluation,
-    setting: &Setting<'_>,
-    tuned: &Tuned,
-) -> Result<Found, Failed> {
-    let training = setting.workloads.set(Set::SpecTraining);
+pub(super) fn table_2(evaluation: &Evaluation<'_>, tuned: &Tuned) -> Result<Found, Failed> {
+    let training = evaluation.workloads.set(Set::SpecTraining);
     let mut differences = Vec::new();
     for (workload, best) in training.iter().zip(&tuned.workloads) {
         let Treatment::Share(share) = best.share else { continue };
-        let run = |treatment| evaluation.one(setting, workload, Length::Equal, treatment);
+        let run = |treatment| evaluation.one(workload, Length::Equal, treatment);
         let os = run(Treatment::Os)?;
         let (with, without) = (run(best.share)?, run(Treatment::Unfiltered(share))?);
         differences.push(with.improvement(&os) - without.improvement(&os));
     }
-    let scheduler = setting.workloads.scheduler("ideal-average");
+    let scheduler = evaluation.workloads.scheduler("ideal-average");
     let threshold = scheduler.bus.saturation_threshold().map_or(f64::NAN, super::units::btr);
     let saturation = format!("saturation threshold T_B ({UNIT})");
     let rows = [
@@ -277,20 +255,16 @@ pub(super) fn table_2(
 }
 
 /// %RSD of the repetitions.
-pub(super) fn repetitions(
-    evaluation: &Evaluation,
-    setting: &Setting<'_>,
-    tuned: &Tuned,
-) -> Result<Found, Failed> {
-    let outcomes = training(evaluation, setting, tuned)?;
+pub(super) fn repetitions(evaluation: &Evaluation<'_>, tuned: &Tuned) -> Result<Found, Failed> {
+    let outcomes = training(evaluation, tuned)?;
     let spread = |at: usize| mean(outcomes.runs.iter().map(|runs| runs[at].spread()));
     Ok(Found { values: vec![("os", spread(0)), ("tuned", spread(3))], ..Found::default() })
 }
 
 /// Idle cores where they pay.
-pub(super) fn idle(evaluation: &Evaluation, setting: &Setting<'_>) -> Result<Found, Failed> {
+pub(super) fn idle(evaluation: &Evaluation<'_>) -> Result<Found, Failed> {
     let named = [("every core", Treatment::Fitted), ("cores auto", Treatment::AutoCores)];
-    let outcomes = Outcomes::of(evaluation, setting, Set::SpecTraining, Length::Equal, &named)?;
+    let outcomes = Outcomes::of(evaluation, Set::SpecTraining, Length::Equal, &named)?;
     let (full, auto) = (outcomes.improvements(0), outcomes.improvements(1));
     let gains: Vec<f64> = auto.iter().zip(&full).map(|(auto, full)| auto - full).collect();
     Ok(outcomes.found(vec![("auto", mean(&gains)), ("auto-best", highest(&gains))]))

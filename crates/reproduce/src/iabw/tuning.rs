@@ -7,8 +7,8 @@ use memweir_policy::TargetCurve;
 use serde::Deserialize;
 
 use super::combinations::{Combination, line, reached};
-use super::evaluation::{Evaluation, Length, Runs, Setting, Treatment};
-use super::units::{TRANSACTION, UNIT, btr, rate};
+use super::evaluation::{Evaluation, Length, Runs, Treatment};
+use super::units::{TRANSACTION, UNIT, btr, peak, rate};
 use super::workloads::Counterpart;
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
@@ -36,19 +36,19 @@ pub(super) struct Best {
 }
 
 /// Tries every target on every training workload.
-pub(super) fn tune(evaluation: &Evaluation, setting: &Setting<'_>) -> Result<Tuned, Failed> {
+pub(super) fn tune(evaluation: &Evaluation<'_>) -> Result<Tuned, Failed> {
     let shares: Vec<Treatment> =
-        setting.workloads.shares.iter().map(|share| thousandths(*share)).collect();
+        evaluation.workloads.shares.iter().map(|share| thousandths(*share)).collect();
     let treatments: Vec<Treatment> =
         std::iter::once(Treatment::Os).chain(shares.iter().copied()).collect();
-    let runs = evaluation.of(setting, Set::SpecTraining, Length::Equal, &treatments)?;
-    let peak = btr(setting.workloads.hardware.machine.memories[0].service.capacity);
-    let workloads: Vec<Best> = setting
+    let runs = evaluation.of(Set::SpecTraining, Length::Equal, &treatments)?;
+    let peak = peak(&evaluation.workloads.hardware.machine);
+    let workloads: Vec<Best> = evaluation
         .workloads
         .set(Set::SpecTraining)
         .iter()
         .zip(&runs)
-        .map(|(workload, runs)| best(workload, &shares, &setting.workloads.shares, runs, peak))
+        .map(|(workload, runs)| best(workload, &shares, &evaluation.workloads.shares, runs, peak))
         .collect();
     let points: Vec<_> =
         workloads.iter().map(|best| (rate(best.iabw), rate(best.target))).collect();
@@ -87,18 +87,17 @@ struct TuningParameters {
 /// Fig. 7.
 pub(super) fn figure_7(
     data: &FigureData,
-    evaluation: &Evaluation,
-    setting: &Setting<'_>,
+    evaluation: &Evaluation<'_>,
     tuned: &Tuned,
 ) -> Result<Found, Failed> {
     let parameters: TuningParameters = data.parameters()?;
-    let training = setting.workloads.set(Set::SpecTraining);
+    let training = evaluation.workloads.set(Set::SpecTraining);
     let mut pairs = training.iter().zip(&tuned.workloads);
     let wanted =
         |(workload, _): &(&Counterpart, &Best)| workload.paper.index == parameters.workload;
     let Some((workload, best)) = pairs.find(wanted) else { return Ok(Found::default()) };
-    let os = evaluation.one(setting, workload, Length::Equal, Treatment::Os)?;
-    let at_best = evaluation.one(setting, workload, Length::Equal, best.share)?;
+    let os = evaluation.one(workload, Length::Equal, Treatment::Os)?;
+    let at_best = evaluation.one(workload, Length::Equal, best.share)?;
     let gain = highest(best.tried.iter().map(|(_, gain)| *gain));
     let [from, to] = parameters.band.map(|edge| edge as usize);
     let time = |(target, gain): &(f64, f64)| (*target, os.turnaround() / (1.0 + gain / 100.0));
