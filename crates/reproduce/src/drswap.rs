@@ -57,11 +57,11 @@ impl Lab {
     }
 
     fn sessions(&self, bench: &Bench<'_>) -> Result<&Sessions, Failed> {
-        made_once(&self.sessions, || Sessions::run(&self.parameters, self.effort, bench))
+        made_once(&self.sessions, || Sessions::run(&self.parameters, bench))
     }
 
     fn crowds(&self, bench: &Bench<'_>) -> Result<&Crowds, Failed> {
-        made_once(&self.all, || Crowds::run(&self.crowds, self.effort, bench))
+        made_once(&self.all, || Crowds::run(&self.crowds, bench))
     }
 }
 
@@ -85,10 +85,7 @@ impl Laboratory for Lab {
         match data.id.as_str() {
             "2" => Ok(killed::figure_2(self.crowds(bench)?)),
             "3" => Ok(killed::figure_3(self.crowds(bench)?)),
-            "table4" => {
-                let sessions = self.sessions(bench)?;
-                swap_ins::table_4(sessions, &self.parameters, self.effort, bench)
-            }
+            "table4" => swap_ins::table_4(self.sessions(bench)?, &self.parameters, bench),
             "7" => Ok(energy::figure_7(self.sessions(bench)?)),
             "8" => Ok(delay::figure_8(self.sessions(bench)?)),
             "table5" => Ok(delay::table_5(self.sessions(bench)?)),

@@ -32,7 +32,6 @@ pub(crate) const FIGURES: [File; 9] = [
 /// The mixes on the machine, with each set of latencies.
 pub(crate) struct Lab {
     mixes: Mixes,
-    effort: Effort,
 }
 
 impl Lab {
@@ -41,8 +40,7 @@ impl Lab {
     /// # Errors
     /// If a data file is invalid.
     pub(crate) fn new(suite: &Suite, effort: Effort) -> Result<Self, InputError> {
-        let mixes = Mixes::new(&suite.figure("7")?.parameters()?, effort)?;
-        Ok(Self { mixes, effort })
+        Ok(Self { mixes: Mixes::new(&suite.figure("7")?.parameters()?, effort)? })
     }
 }
 
@@ -68,7 +66,7 @@ impl Laboratory for Lab {
             "table1" => media::table_1(),
             "2" => media::figure_2(data, bench),
             "3" => media::figure_3(data),
-            "banks" => banks::figure_2(data, self.effort, bench),
+            "banks" => banks::figure_2(data, bench),
             "writes" => banks::figure_3(data, bench),
             "7" => mixes::figure_7(&self.mixes, bench),
             "ablation" => mixes::ablation(&self.mixes, bench),

@@ -96,8 +96,7 @@ impl Lab {
 
     fn combinations(&self, bench: &Bench<'_>) -> Result<&[Combination], Failed> {
         let made = made_once(&self.combinations, || {
-            let (data, effort) = (self.suite.figure("6")?, self.effort);
-            combinations::combinations(data, &self.workloads, effort, bench)
+            combinations::combinations(self.suite.figure("6")?, &self.workloads, bench)
         });
         made.map(Vec::as_slice)
     }
@@ -132,7 +131,7 @@ impl Laboratory for Lab {
             "4" => return fluctuation::figure_4(data, workloads),
             "5" => {
                 let segment = fluctuation::leslie(self.suite.figure("4")?, workloads)?;
-                return fluctuation::figure_5(data, &segment, self.effort, machine, bench);
+                return fluctuation::figure_5(data, &segment, machine, bench);
             }
             "6" => return Ok(combinations::figure_6(self.combinations(bench)?, machine)),
             "eq7" => return combinations::equation_7(data, self.combinations(bench)?, machine),
@@ -153,10 +152,7 @@ impl Laboratory for Lab {
             "12" => targets::figure_11_or_12(runs, Set::Npb),
             "13" => targets::figure_13_or_14(runs, Set::SpecTraining),
             "14" => targets::figure_13_or_14(runs, Set::Npb),
-            "queueing" => {
-                let (figure_6, effort) = (self.suite.figure("6")?, self.effort);
-                queueing::queueing(data, figure_6, workloads, &tuned.curve, effort, bench)
-            }
+            "queueing" => queueing::queueing(data, self.suite.figure("6")?, runs),
             "idle" => targets::idle(runs),
             _ => Err(Failed::no_code_for(data)),
         }

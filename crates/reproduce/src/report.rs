@@ -155,12 +155,17 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// Returns the repetitions of a run, of which a full one has this many.
-    pub(crate) const fn repetitions(self, full: u64) -> u64 {
+    /// Returns the value for a full run, or that for a quick one.
+    pub(crate) fn pick<T>(self, full: T, quick: T) -> T {
         match self {
             Self::Full => full,
-            Self::Quick => 1,
+            Self::Quick => quick,
         }
+    }
+
+    /// Returns the repetitions of a run, of which a full one has this many.
+    pub(crate) fn repetitions(self, full: u64) -> u64 {
+        self.pick(full, 1)
     }
 }
 

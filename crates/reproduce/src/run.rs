@@ -128,7 +128,7 @@ pub fn reproduce(
         PaperName::Beyond => Box::new(beyond::Lab::new(&suite, options.effort)?),
     };
     let threads = NonZeroUsize::new(options.threads).unwrap_or(NonZeroUsize::MIN);
-    let bench = Bench::new(threads, observer, laboratory.work(&chosen));
+    let bench = Bench::new(options.effort, threads, observer, laboratory.work(&chosen));
     let ids: Vec<String> = chosen.iter().map(|figure| figure.id.clone()).collect();
     let mut report = Report::new(&suite, options.effort, &ids);
     if options.effort == Effort::Quick {

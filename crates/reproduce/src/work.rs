@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memweir_study::parallel;
 
-use crate::report::Report;
+use crate::report::{Effort, Report};
 
 /// Observer of a reproduction. Called from several threads.
 pub trait Observer: Sync {
@@ -45,6 +45,7 @@ pub struct Stop;
 
 /// Threads for simulations, and a count of the work that is done.
 pub struct Bench<'a> {
+    pub(crate) effort: Effort,
     threads: NonZeroUsize,
     observer: &'a dyn Observer,
     done: AtomicU64,
@@ -53,9 +54,13 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// A bench for `total` work, in simulated core-seconds.
-    #[must_use]
-    pub fn new(threads: NonZeroUsize, observer: &'a dyn Observer, total: u64) -> Self {
-        Self { threads, observer, done: AtomicU64::new(0), total }
+    pub(crate) fn new(
+        effort: Effort,
+        threads: NonZeroUsize,
+        observer: &'a dyn Observer,
+        total: u64,
+    ) -> Self {
+        Self { effort, threads, observer, done: AtomicU64::new(0), total }
     }
 
     /// `run` of every input, on all threads, in the order of the inputs; each counts as `work`.

@@ -119,10 +119,7 @@ impl Rig {
     /// # Errors
     /// If its map is invalid.
     pub(super) fn new(parameters: Parameters, effort: Effort) -> Result<Self, InputError> {
-        let milliseconds = match effort {
-            Effort::Full => parameters.milliseconds,
-            Effort::Quick => parameters.quick_milliseconds,
-        };
+        let milliseconds = effort.pick(parameters.milliseconds, parameters.quick_milliseconds);
         Self::lasting(parameters, milliseconds)
     }
 

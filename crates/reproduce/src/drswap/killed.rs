@@ -38,14 +38,10 @@ pub(super) struct Crowds {
 }
 
 impl Crowds {
-    pub(super) fn run(
-        parameters: &Parameters,
-        effort: Effort,
-        bench: &Bench<'_>,
-    ) -> Result<Self, Failed> {
+    pub(super) fn run(parameters: &Parameters, bench: &Bench<'_>) -> Result<Self, Failed> {
         let flash = kinds()?.swap_remove(FLASH);
-        let assumed = assumed(effort);
-        let repetitions = effort.repetitions(parameters.repetitions);
+        let assumed = assumed(bench.effort);
+        let repetitions = bench.effort.repetitions(parameters.repetitions);
         let mut inputs = Vec::new();
         for dram in &parameters.dram_mib {
             for swap in [0, parameters.swap_mib] {

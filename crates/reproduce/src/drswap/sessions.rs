@@ -112,17 +112,13 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// Runs all sessions.
-    pub(super) fn run(
-        parameters: &Parameters,
-        effort: Effort,
-        bench: &Bench<'_>,
-    ) -> Result<Self, Failed> {
+    pub(super) fn run(parameters: &Parameters, bench: &Bench<'_>) -> Result<Self, Failed> {
         let groups: Vec<_> = Phone::shipped().groups().collect();
         let kinds = kinds()?;
-        let assumed = assumed(effort);
+        let assumed = assumed(bench.effort);
         let dram = mebibytes(parameters.dram_mib);
         let sizes: Vec<Bytes> = parameters.swap_mib.iter().map(|mib| mebibytes(*mib)).collect();
-        let repetitions = effort.repetitions(parameters.repetitions);
+        let repetitions = bench.effort.repetitions(parameters.repetitions);
         let mut inputs = Vec::new();
         for size in &sizes {
             for (group, _) in &groups {

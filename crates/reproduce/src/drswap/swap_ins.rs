@@ -4,12 +4,12 @@
 use memweir_energy::{CATEGORIES, SwapIns, TABLE_IV};
 use memweir_plot::{Bars, Chart, Level, PALETTE};
 use memweir_swap::memory::Counts;
-use memweir_swap::phone::Phone;
+use memweir_swap::phone::{Assumed, Phone};
 
 use super::sessions::{
     COPIED, DIRECT, Parameters, Sessions, WORK, assumed, less, mebibytes, refused, session,
 };
-use crate::report::{Effort, Found, Plot, Table};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::{Band, Kind, Scale, Statement, Test, Value};
 use crate::statistics::mean;
@@ -33,7 +33,6 @@ fn reduction(sessions: &Sessions, size: usize, group: usize) -> f64 {
 pub(super) fn table_4(
     sessions: &Sessions,
     parameters: &Parameters,
-    effort: Effort,
     bench: &Bench<'_>,
 ) -> Result<Found, Failed> {
     let average = |size, kind| sessions.average(size, kind, |counts| counts.copies_in);
@@ -42,7 +41,7 @@ pub(super) fn table_4(
     let first = |group| sessions.count([0, group, COPIED], |counts| counts.copies_in);
     let others = (0..sessions.groups.len()).filter(|group| *group != browser);
     let last = sessions.sizes.len() - 1;
-    let curve = shares(parameters, effort, bench)?;
+    let curve = shares(parameters, bench)?;
     let avoided = sessions.average(MIDDLE, DIRECT, Counts::copies_avoided);
     let spared = average(MIDDLE, COPIED) - average(MIDDLE, DIRECT);
     let values = vec![
@@ -151,16 +150,12 @@ fn bars(sessions: &Sessions) -> Plot {
 }
 
 /// The reduction over all groups at each share of written pages.
-fn shares(
-    parameters: &Parameters,
-    effort: Effort,
-    bench: &Bench<'_>,
-) -> Result<Vec<(f64, f64)>, Failed> {
+fn shares(parameters: &Parameters, bench: &Bench<'_>) -> Result<Vec<(f64, f64)>, Failed> {
     let kinds = super::sessions::kinds()?;
     let [dram, swap] = [parameters.dram_mib, parameters.swap_mib[MIDDLE]].map(mebibytes);
     let mut inputs = Vec::new();
     for share in &parameters.written_pages {
-        let assumed = memweir_swap::phone::Assumed { written_pages: *share, ..assumed(effort) };
+        let assumed = Assumed { written_pages: *share, ..assumed(bench.effort) };
         for (group, _) in Phone::shipped().groups() {
             let session = session(group, &assumed, dram, swap).map_err(refused)?;
             inputs.extend([COPIED, DIRECT].map(|kind| (session.clone(), kind)));

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
 use crate::bpm::crowd::{Crowd, Room};
-use crate::report::{Effort, Found, Plot, Table};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::{highest, lowest};
@@ -39,16 +39,9 @@ const INSTANCES: u32 = 4;
 type Curve = (String, Vec<f64>);
 
 /// Fig. 2.
-pub(super) fn figure_2(
-    data: &FigureData,
-    effort: Effort,
-    bench: &Bench<'_>,
-) -> Result<Found, Failed> {
+pub(super) fn figure_2(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
     let parameters: CrowdParameters = data.parameters()?;
-    let milliseconds = match effort {
-        Effort::Full => parameters.milliseconds,
-        Effort::Quick => parameters.quick_milliseconds,
-    };
+    let milliseconds = bench.effort.pick(parameters.milliseconds, parameters.quick_milliseconds);
     let crowd = Crowd::new(milliseconds)?;
     let all_banks = parameters.banks.last().copied().unwrap_or(64);
     let curve = |name: &str, rooms: &[Room]| -> Result<Vec<Curve>, Failed> {

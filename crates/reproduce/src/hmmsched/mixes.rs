@@ -53,12 +53,9 @@ impl Mixes {
     /// If a data file is invalid.
     pub(super) fn new(parameters: &Parameters, effort: Effort) -> Result<Self, InputError> {
         let repetitions = effort.repetitions(parameters.repetitions);
-        let recipe = match effort {
-            Effort::Full => HmmschedRecipe::default(),
-            Effort::Quick => {
-                HmmschedRecipe { weight: Weight::Equal(QUICK_WORK), ..HmmschedRecipe::default() }
-            }
-        };
+        let full = HmmschedRecipe::default();
+        let weight = effort.pick(full.weight, Weight::Equal(QUICK_WORK));
+        let recipe = HmmschedRecipe { weight, ..full };
         let catalog = Catalog::shipped();
         let mut cases = Vec::new();
         for (pram, medium) in [(false, "ratio-1-1-3"), (true, "ratio-1-3-8")] {

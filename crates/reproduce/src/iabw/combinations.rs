@@ -34,10 +34,7 @@ pub(super) struct Parameters {
 
 impl Parameters {
     pub(super) fn count(&self, effort: Effort) -> usize {
-        match effort {
-            Effort::Full => self.combinations,
-            Effort::Quick => self.combinations.div_ceil(10),
-        }
+        effort.pick(self.combinations, self.combinations.div_ceil(10))
     }
 
     /// Simulated core-seconds of one combination.
@@ -78,7 +75,6 @@ impl Combination {
 pub(super) fn combinations(
     data: &FigureData,
     workloads: &Workloads,
-    effort: Effort,
     bench: &Bench<'_>,
 ) -> Result<Vec<Combination>, Failed> {
     let parameters: Parameters = data.parameters()?;
@@ -103,7 +99,8 @@ pub(super) fn combinations(
         }
         Ok(Draw { demand, programs })
     };
-    let drawn = (0..parameters.count(effort)).map(|_| draw()).collect::<Result<Vec<_>, _>>()?;
+    let drawn =
+        (0..parameters.count(bench.effort)).map(|_| draw()).collect::<Result<Vec<_>, _>>()?;
     let time = Nanos::from_secs_f64(parameters.seconds);
     bench.try_all(parameters.work(), &drawn, |Draw { demand, programs }| {
         let point = beside(machine, programs, time)?;

@@ -9,7 +9,7 @@ use super::curves::{Curve, Sweep, curves, drawn, interpolated, sweep};
 use super::segments::course;
 use super::units::{UNIT, btr, peak};
 use super::workloads::Workloads;
-use crate::report::{Effort, Found, Plot, Table};
+use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::{highest, lowest};
@@ -63,18 +63,6 @@ pub(super) struct SensitivityParameters {
     sweep: Sweep,
 }
 
-impl SensitivityParameters {
-    fn sweep(&self, effort: Effort) -> Sweep {
-        let Sweep { points, offsets, .. } = self.sweep;
-        match effort {
-            Effort::Full => self.sweep,
-            Effort::Quick => {
-                Sweep { points: points.div_ceil(2), offsets: offsets.div_ceil(4), ..self.sweep }
-            }
-        }
-    }
-}
-
 /// Shortens the sweep for programs with a shorter period: fewer milliseconds hold as many periods.
 fn shorter(sweep: Sweep, period: f64) -> Sweep {
     Sweep { seconds: (sweep.seconds * period).max(0.2).min(sweep.seconds), ..sweep }
@@ -84,12 +72,14 @@ fn shorter(sweep: Sweep, period: f64) -> Sweep {
 pub(super) fn figure_5(
     data: &FigureData,
     segment: &Segment,
-    effort: Effort,
     machine: &Machine,
     bench: &Bench<'_>,
 ) -> Result<Found, Failed> {
     let parameters: SensitivityParameters = data.parameters()?;
-    let range = parameters.sweep(effort);
+    let full = parameters.sweep;
+    let quick =
+        Sweep { points: full.points.div_ceil(2), offsets: full.offsets.div_ceil(4), ..full };
+    let range = bench.effort.pick(full, quick);
     let peak = peak(machine);
     let loss = |curve: &Curve| 2.0 - interpolated(curve, peak, |point| point.speedup);
     let degrees = parameters.degrees.iter().map(|degree| {

@@ -4,18 +4,16 @@ use memweir_core::Picos;
 use memweir_flow::service::GrowthPoint;
 use memweir_flow::workload::mix::iabw::Set;
 use memweir_plot::{Chart, Panel};
-use memweir_policy::TargetCurve;
 use serde::Deserialize;
 
 use super::combinations::{combinations, share_below_peak};
 use super::evaluation::{Evaluation, Known, Length, Treatment};
 use super::outcomes::Outcomes;
 use super::units::TRANSACTION;
-use super::workloads::{Workloads, title};
-use crate::report::{Effort, Found, Plot};
+use super::workloads::title;
+use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
-use crate::work::Bench;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,13 +37,10 @@ fn growth(service: Picos, latency: Picos, parameters: &Parameters) -> Vec<Growth
 pub(super) fn queueing(
     data: &FigureData,
     figure_6: &FigureData,
-    workloads: &Workloads,
-    curve: &TargetCurve,
-    effort: Effort,
-    bench: &Bench<'_>,
+    evaluation: &Evaluation<'_>,
 ) -> Result<Found, Failed> {
     let parameters: Parameters = data.parameters()?;
-    let mut workloads = workloads.clone();
+    let mut workloads = evaluation.workloads.clone();
     let memory = &mut workloads.hardware.machine.memories[0];
     let per_transaction = TRANSACTION / 1e6 / memory.service.capacity.0 * 1e12;
     let service = Picos(per_transaction.round() as u64);
@@ -54,9 +49,9 @@ pub(super) fn queueing(
     let points = growth.iter().map(|point| (point.utilization, point.stretch)).collect();
     let latency = Chart::lines([("", points)]);
     let machine = &workloads.hardware.machine;
-    let combined = combinations(figure_6, &workloads, effort, bench)?;
+    let combined = combinations(figure_6, &workloads, evaluation.bench)?;
     let known = Known::default();
-    let evaluation = Evaluation { known: &known, workloads: &workloads, curve: Some(curve), bench };
+    let evaluation = Evaluation { known: &known, workloads: &workloads, ..*evaluation };
     let named = [("PBW", Treatment::PeakBandwidth), ("IABW, our curve", Treatment::Fitted)];
     let mut panels = vec![Panel::Chart(latency)];
     let mut values = vec![("before-peak", share_below_peak(&combined, machine))];

@@ -167,12 +167,8 @@ fn named(pool: Vec<Ingredient>) -> impl Iterator<Item = (String, Arc<Program>)> 
 
 /// Returns the shares that are tried; a third of them in a quick run.
 fn shares(tuning: Tuning, effort: Effort) -> Vec<f64> {
-    let every = match effort {
-        Effort::Full => 1,
-        Effort::Quick => 3,
-    };
     let count = ((tuning.to - tuning.from) / tuning.step).round() as u32;
-    let numbers = (0..=count).step_by(every);
+    let numbers = (0..=count).step_by(effort.pick(1, 3));
     numbers.map(|number| tuning.from + tuning.step * f64::from(number)).collect()
 }
 
