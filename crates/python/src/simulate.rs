@@ -150,14 +150,10 @@ impl Simulation {
         done: &mut dyn FnMut(),
     ) -> Result<String, InputError> {
         match self {
-            Self::Flow(study) => {
-                study.run_until(stop, threads, |_| done()).map(|report| json(&report))
-            }
-            Self::Bank(study) => {
-                study.run_until(stop, threads, |_| done()).map(|report| json(&report))
-            }
+            Self::Flow(study) => study.run(stop, threads, |_| done()).map(|report| json(&report)),
+            Self::Bank(study) => study.run(stop, threads, |_| done()).map(|report| json(&report)),
             Self::Page(study) => {
-                let report = study.run_until(stop, threads, |_| done());
+                let report = study.run(stop, threads, |_| done());
                 let stopped = || InputError::new("page sim", SimError::Stopped.to_string());
                 report.map(|report| json(&report)).ok_or_else(stopped)
             }

@@ -22,6 +22,7 @@
 //! use std::num::NonZeroUsize;
 //! use std::path::Path;
 //!
+//! use memweir_core::Stop;
 //! use memweir_study::ScenarioText;
 //! use memweir_study::swap::study::PageStudy;
 //! use memweir_study::sweep::Grid;
@@ -30,7 +31,7 @@
 //! let text = ScenarioText::new("browsers.toml", text, Path::new("."));
 //! let grid = Grid::new(vec!["dram_mib=128,512".parse()?])?;
 //! let study = PageStudy::read(&text, &[], grid).expect("a scenario");
-//! let report = study.run(NonZeroUsize::MIN, |_| ());
+//! let report = study.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("no end");
 //! assert_eq!(report.points.len(), 2);
 //! # Ok::<(), memweir_core::input::Refusal>(())
 //! ```

@@ -6,6 +6,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use memweir_core::Stop;
 use memweir_core::input::{Refusal, Replacement};
 use memweir_study::ScenarioText;
 use memweir_study::flow::report::Report;
@@ -24,7 +25,7 @@ fn simulate(name: &str, sweep: &[&str], set: &[&str]) -> Report {
     let set: Vec<_> = set.iter().map(replacement).collect();
     let no_recordings = |_: &Path| Err(Refusal::new("there are none", "none"));
     let study = Study::read(&text, &set, grid.expect("a grid"), &no_recordings).expect("a study");
-    study.run(NonZeroUsize::MIN, |_| ()).expect("runs")
+    study.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("runs")
 }
 
 /// Turnarounds under `max-weight` and under another policy, by repetition of each point.

@@ -5,6 +5,7 @@ mod figure;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use memweir_core::Stop;
 use memweir_core::input::Replacement;
 use memweir_policy::paging::VICTIM_POLICIES;
 use memweir_study::ScenarioText;
@@ -121,11 +122,13 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     let study = PageStudy::read(&text, &args.set, grid)?;
     let mut rows = Rows::create(args.out.as_deref(), &study)?;
     let counter = Counter::new("runs", study.runs() as u64);
-    let report = study.run(args.threads.unwrap_or_else(available_cores), |finished| {
+    let threads = args.threads.unwrap_or_else(available_cores);
+    let report = study.run(&Stop::default(), threads, |finished| {
         rows.append(finished.point, results::row(finished.swap, finished.repetition, finished.run));
         counter.one_more();
     });
     counter.finish();
+    let report = report.expect("no end was requested");
     let table = rows.finish(results::rows(&report));
     let shown = output::report(args.json.as_deref(), &report, || render::report(&report));
     let drawn = |path| output::figure(path, &figure::of(&report, study.grid()));

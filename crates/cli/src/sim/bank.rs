@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
-use memweir_core::{Nanos, Picos};
+use memweir_core::{Nanos, Picos, Stop};
 use memweir_study::ScenarioText;
 use memweir_study::bank::report::{BankPoint, BankReport};
 use memweir_study::bank::study::BankStudy;
@@ -43,7 +43,7 @@ pub(super) fn simulate(
     let mut rows = Rows::create(args.out.as_deref(), &study)?;
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);
-    let report = study.run(threads, |over| {
+    let report = study.run(&Stop::default(), threads, |over| {
         let of_point = over.results.map(results::rows).unwrap_or_default();
         of_point.into_iter().for_each(|row| rows.append(over.point, row));
         counter.one_more();

@@ -9,9 +9,9 @@ mod timeline;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memweir_core::BytesPerSec;
 use memweir_core::input::Refusal;
 use memweir_core::profile::Profile;
+use memweir_core::{BytesPerSec, Stop};
 use memweir_run::recording::ProfileCache;
 use memweir_run::store::{Store, StoreError};
 use memweir_study::flow::Recordings;
@@ -75,7 +75,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
 
     let counter = Counter::new("runs", study.runs() as u64);
     let threads = args.threads.unwrap_or_else(available_cores);
-    let report = study.run(threads, |finished| {
+    let report = study.run(&Stop::default(), threads, |finished| {
         rows.append(finished.point, results::row(&finished.run));
         counter.one_more();
     });

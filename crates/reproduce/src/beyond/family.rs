@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memweir_core::input::{InputError, Refusal, Replacement};
-use memweir_core::metrics;
 use memweir_core::profile::Profile;
+use memweir_core::{Stop, metrics};
 use memweir_flow::optimal::SCHEDULES;
 use memweir_plot::Bars;
 use memweir_study::bank::report::BankPoint;
@@ -191,11 +191,11 @@ impl Family {
     fn run(&self, bench: &Bench<'_>) -> Result<Gains, Failed> {
         let case = |(case, mixes): &(Case, Mixes)| match mixes {
             Mixes::Flow(study) => {
-                let report = study.run(bench.threads(), |_| bench.advance(1))?;
+                let report = study.run(&Stop::default(), bench.threads(), |_| bench.advance(1))?;
                 Ok(CaseGains::of(&case.name, self.mix_is, &report.points))
             }
             Mixes::Bank(study) => {
-                let report = study.run(bench.threads(), |_| bench.advance(1))?;
+                let report = study.run(&Stop::default(), bench.threads(), |_| bench.advance(1))?;
                 Ok(CaseGains::of_banks(&case.name, &report.points))
             }
         };

@@ -103,25 +103,13 @@ impl BankStudy {
         &self.grid
     }
 
-    /// Runs all pieces of work to their end: [`Self::run_until`].
-    ///
-    /// # Errors
-    /// If a run is refused, for instance because the programs do not fit into memory.
-    pub fn run(
-        &self,
-        threads: NonZeroUsize,
-        done: impl FnMut(PieceOver<'_>),
-    ) -> Result<BankReport, InputError> {
-        self.run_until(&Stop::default(), threads, done)
-    }
-
     /// Runs all pieces of work on `threads` threads and calls `done` after each. After a request
     /// to `stop`, none goes on.
     ///
     /// # Errors
     /// If a run is refused, for instance because the programs do not fit into memory, or `stop` is
     /// requested.
-    pub fn run_until(
+    pub fn run(
         &self,
         stop: &Stop,
         threads: NonZeroUsize,

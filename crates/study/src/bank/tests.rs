@@ -8,7 +8,7 @@ use memweir_bank::experiment::{Conditions, Source};
 use memweir_bank::misses::MissTrace;
 use memweir_bank::outcome::ProgramRun;
 use memweir_bank::synthetic::Structure;
-use memweir_core::Direction;
+use memweir_core::{Direction, Stop};
 use memweir_dram::check::Checker;
 use memweir_trace::{Access, Format, Header, ThreadId, Writer};
 
@@ -26,7 +26,7 @@ fn run(scenario: &str, sweeps: &[&str]) -> Vec<BankPoint> {
     let grid = Grid::new(sweeps).expect("a grid");
     let study = BankStudy::read(&text(scenario), &[], grid).unwrap_or_else(|e| panic!("{e}"));
     let threads = NonZeroUsize::new(2).expect("threads");
-    study.run(threads, |_| ()).unwrap_or_else(|e| panic!("{e}")).points
+    study.run(&Stop::default(), threads, |_| ()).unwrap_or_else(|e| panic!("{e}")).points
 }
 
 fn refused(scenario: &str) -> String {
@@ -62,7 +62,7 @@ fn points_are_over_one_group_after_another() {
     let study = BankStudy::read(&text(scenario), &[], grid).unwrap_or_else(|e| panic!("{e}"));
     let mut over = Vec::new();
     let mut first = None;
-    let report = study.run(NonZeroUsize::MIN, |piece| {
+    let report = study.run(&Stop::default(), NonZeroUsize::MIN, |piece| {
         over.push((piece.point, piece.results.is_some()));
         if let (0, Some(results)) = (piece.point, piece.results) {
             first = Some(results.clone());
@@ -117,7 +117,7 @@ fn a_program_is_fitted_at_the_level_at_which_it_enters() {
         let scenario = text(&format!("{head}programs = [{programs}]\n"));
         let study = BankStudy::read(&scenario, &[], Grid::default()).expect("a scenario");
         // On one thread, the second program comes when the first has been fitted.
-        let report = study.run(NonZeroUsize::MIN, |_| ()).expect("it runs");
+        let report = study.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("it runs");
         report.points[0].alone.iter().map(|alone| alone.fit).collect()
     };
     let in_memory = "{ program = \"429.mcf\", enters = \"memory\" }";

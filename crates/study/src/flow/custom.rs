@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_copy_of_a_policy_of_the_table_gives_its_results() {
         let study = study(policies(&["in-order"]).expect("a name"));
-        let report = study.run(NonZeroUsize::MIN, |_| ()).expect("runs");
+        let report = study.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("runs");
         assert_eq!(runs_of(&report, "in-order"), runs_of(&report, "round-robin"));
         assert_eq!(runs_of(&report, "in-order").len(), 3);
     }
@@ -135,7 +135,7 @@ mod tests {
         let policy = InOrder { name: "in-order", stop: Some(stop.clone()) };
         let study = study(CustomPolicies::new(vec![Arc::new(policy)]).expect("a name"));
         let mut done = 0;
-        let refused = study.run_until(&stop, NonZeroUsize::MIN, |_| done += 1).expect_err("a stop");
+        let refused = study.run(&stop, NonZeroUsize::MIN, |_| done += 1).expect_err("a stop");
         assert_eq!(refused.to_string(), "s.toml: stopped before its end");
         assert_eq!(done, 1, "only the run before the first of `in-order` ends");
     }

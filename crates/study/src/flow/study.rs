@@ -150,25 +150,13 @@ impl Study {
         self.points.iter().map(|s| s.repetitions as usize * s.policies.len()).sum()
     }
 
-    /// Runs the study to its end: [`Self::run_until`].
-    ///
-    /// # Errors
-    /// If a run is refused; the first refusal is returned.
-    pub fn run(
-        &self,
-        threads: NonZeroUsize,
-        done: impl FnMut(&Finished),
-    ) -> Result<Report, InputError> {
-        self.run_until(&Stop::default(), threads, done)
-    }
-
     /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
     /// does not depend on the threads.
     ///
     /// # Errors
     /// If a run is refused, or `stop` is requested. Of several refusals, that of the first run is
     /// returned, in the order of the report.
-    pub fn run_until(
+    pub fn run(
         &self,
         stop: &Stop,
         threads: NonZeroUsize,

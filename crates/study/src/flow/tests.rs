@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use memweir_core::input::{InputError, Replacement};
-use memweir_core::{BytesPerSec, Counts, Lines, Nanos};
+use memweir_core::{BytesPerSec, Counts, Lines, Nanos, Stop};
 use memweir_flow::Placement;
 use memweir_policy::PredictorKind;
 use proptest::prelude::*;
@@ -297,7 +297,7 @@ quantum_switch_us = 0
 jitter_us = 0
 "#;
     let study = study(scenario, &[], Grid::default()).expect("correct");
-    let report = study.run(NonZeroUsize::MIN, |_| {}).expect("possible");
+    let report = study.run(&Stop::default(), NonZeroUsize::MIN, |_| {}).expect("possible");
     for run in &report.points[0].runs {
         assert!((run.turnaround_s - 1.6).abs() < 1e-6, "{}: {}", run.policy, run.turnaround_s);
         assert!((run.weighted_speedup - 1.25).abs() < 1e-6, "{}", run.weighted_speedup);
@@ -328,7 +328,7 @@ spans = [{ length_s = 3 }]
     let raised_ends = |priority: &str| {
         let scenario = format!("{scenario}{}", raised.replace("priority = 2", priority));
         let study = study(&scenario, &[], Grid::default()).expect("correct");
-        let report = study.run(NonZeroUsize::MIN, |_| {}).expect("possible");
+        let report = study.run(&Stop::default(), NonZeroUsize::MIN, |_| {}).expect("possible");
         report.points[0].runs[0].tasks[3].turnaround_s
     };
     assert!(raised_ends("priority = 2") < 3.1);
@@ -347,7 +347,7 @@ fn threads_do_not_change_the_report_and_every_run_is_told_once() {
     let run = |threads: usize| {
         let mut told = 0;
         let threads = NonZeroUsize::new(threads).expect("threads");
-        let report = study.run(threads, |_| told += 1).expect("possible");
+        let report = study.run(&Stop::default(), threads, |_| told += 1).expect("possible");
         assert_eq!(told, 36);
         report
     };
@@ -545,7 +545,7 @@ jobs = 9
 "#;
     let turnarounds = |set: &[(&str, &str)]| -> Vec<f64> {
         let report = study(mix, set, Grid::default()).expect("a scenario");
-        let report = report.run(NonZeroUsize::MIN, |_| ()).expect("it runs");
+        let report = report.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("it runs");
         report.points[0].runs.iter().map(|run| run.turnaround_s).collect()
     };
     let (unknown, known) = (turnarounds(&[]), turnarounds(&[("knowledge", "\"alone\"")]));
@@ -572,7 +572,7 @@ fn in_hindsight_the_time_before_the_first_arrival_does_not_count() {
         );
         let capacity = ("machine.memories[0].capacity", "10e9");
         let report = study(&scenario, &[capacity], Grid::default()).expect("a scenario");
-        let report = report.run(NonZeroUsize::MIN, |_| ()).expect("it runs");
+        let report = report.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("it runs");
         report.points[0].runs.iter().map(|run| run.turnaround_s).collect()
     };
     let at_once = turnarounds(0);

@@ -34,6 +34,8 @@ mod tests {
 
     use memweir_policy::paging::{LearnsBy, VictimPolicy, find};
 
+    use memweir_core::Stop;
+
     use super::*;
     use crate::ScenarioText;
     use crate::swap::study::PageStudy;
@@ -66,7 +68,7 @@ mod tests {
                 .with_victims(custom.expect("a name"));
             let grid = Grid::new(vec![format!("policy={policy},mine").parse().expect("a sweep")]);
             let study = PageStudy::read(&text, &[], grid.expect("a grid")).expect("a scenario");
-            let report = study.run(NonZeroUsize::MIN, |_| ());
+            let report = study.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("no end");
             let [table, mine] = &report.points[..] else { panic!("two points") };
             assert_eq!((table.policy.as_str(), mine.policy.as_str()), (policy, "mine"));
             assert_eq!(table.swaps, mine.swaps);

@@ -94,17 +94,10 @@ impl PageStudy {
     }
 
     /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
-    /// does not depend on the threads.
+    /// does not depend on the threads. After a request to `stop`, no further run begins, and the
+    /// result is `None`.
     #[must_use]
-    pub fn run(&self, threads: NonZeroUsize, done: impl FnMut(&FinishedPageRun)) -> PageReport {
-        let report = self.run_until(&Stop::default(), threads, done);
-        report.expect("the end was not requested")
-    }
-
-    /// As [`Self::run`]; after a request to `stop`, no further run begins, and the result is
-    /// `None`.
-    #[must_use]
-    pub fn run_until(
+    pub fn run(
         &self,
         stop: &Stop,
         threads: NonZeroUsize,

@@ -119,7 +119,7 @@ impl Simulation for BankStudy {
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
         let simulated = |point: &BankPoint| Simulated::new(rows(point), point);
-        let report = unless_stopped(stop, self.only(point).run_until(stop, threads, |_| ()))?;
+        let report = unless_stopped(stop, self.only(point).run(stop, threads, |_| ()))?;
         Ok(report.and_then(|report| report.points.first().map(simulated)))
     }
 }

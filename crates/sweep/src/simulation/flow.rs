@@ -83,7 +83,7 @@ impl Simulation for Study {
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
         let simulated = |point: &Point| Simulated::new(point.runs.iter().map(row).collect(), point);
-        let report = unless_stopped(stop, self.only(point).run_until(stop, threads, |_| ()))?;
+        let report = unless_stopped(stop, self.only(point).run(stop, threads, |_| ()))?;
         Ok(report.and_then(|report| report.points.first().map(simulated)))
     }
 }

@@ -83,7 +83,7 @@ impl Simulation for PageStudy {
         threads: NonZeroUsize,
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
-        let report = self.only(point).run_until(stop, threads, |_| ());
+        let report = self.only(point).run(stop, threads, |_| ());
         Ok(report.map(|report| {
             let rows = rows(&report).map(|(_, row)| row).collect();
             Simulated::new(rows, &report.points[0])

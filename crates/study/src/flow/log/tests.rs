@@ -1,6 +1,6 @@
 use std::io::Cursor;
 
-use memweir_core::metrics;
+use memweir_core::{Stop, metrics};
 use proptest::prelude::*;
 
 use super::*;
@@ -109,7 +109,7 @@ const MACHINE: &str = "policies = [\"os\"]\noverheads = { quantum_switch_us = 0 
 
 fn run(log: &str, table: &str) -> crate::flow::report::Report {
     let study = study(log, &format!("{MACHINE}[log]\nfile = \"jobs.swf\"\n{table}")).unwrap();
-    study.run(std::num::NonZeroUsize::MIN, |_| ()).unwrap()
+    study.run(&Stop::default(), std::num::NonZeroUsize::MIN, |_| ()).unwrap()
 }
 
 /// Two cores, and room for as many tasks: first come, first served, by hand.

@@ -1,6 +1,7 @@
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use memweir_core::Stop;
 use memweir_core::input::Refusal;
 
 use super::super::study::Study;
@@ -30,8 +31,10 @@ fn study(scenario: &str) -> Result<Study, InputError> {
 }
 
 fn run(scenario: &str) -> super::super::report::Run {
-    let report =
-        study(scenario).expect("correct").run(NonZeroUsize::MIN, |_| {}).expect("possible");
+    let report = study(scenario)
+        .expect("correct")
+        .run(&Stop::default(), NonZeroUsize::MIN, |_| {})
+        .expect("possible");
     report.points[0].runs[0].clone()
 }
 
