@@ -11,7 +11,6 @@ use memweir_flow::optimal::SCHEDULES;
 use memweir_plot::Bars;
 use memweir_study::bank::report::BankPoint;
 use memweir_study::bank::study::BankStudy;
-use memweir_study::flow::Recordings;
 use memweir_study::flow::report::{Point, PolicySummary, Run};
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::{Grid, Sweep};
@@ -116,12 +115,9 @@ pub(super) struct CaseGains {
     goal: Option<f64>,
 }
 
-struct NoRecordings;
-
-impl Recordings for NoRecordings {
-    fn profile(&self, _: &Path) -> Result<Arc<Profile>, Refusal> {
-        Err(Refusal::new("no recording is compiled in", "name a program of the catalog"))
-    }
+/// No recording is compiled in.
+fn no_recording(_: &Path) -> Result<Arc<Profile>, Refusal> {
+    Err(Refusal::new("no recording is compiled in", "name a program of the catalog"))
 }
 
 impl Family {
@@ -148,7 +144,7 @@ impl Family {
             let grid = Grid::new(sweeps.clone()).map_err(refused)?;
             let mixes = match (fidelity, quick) {
                 (Fidelity::Flow, _) => {
-                    Mixes::Flow(Study::read(&text, &set, grid, &NoRecordings)?.into())
+                    Mixes::Flow(Study::read(&text, &set, grid, &no_recording)?.into())
                 }
                 (Fidelity::Bank, None) => Mixes::Bank(BankStudy::read(&text, &set, grid)?),
                 (Fidelity::Bank, Some(count)) => {
