@@ -1,6 +1,7 @@
 //! The report as one HTML file that needs nothing else: no network, no script, no other file.
 //!
 //! It is written as XML that browsers read as HTML, so that a test can hold it against a parser.
+//! A string takes everything that is written to it.
 
 use std::fmt::{self, Write as _};
 
@@ -20,14 +21,12 @@ const STYLE: &str = include_str!("html/style.css");
 pub fn page(report: &Report) -> Result<String, PlotError> {
     let mut html = String::new();
     let paper = &report.paper;
-    write(
-        &mut html,
-        format_args!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-             <title>{name}, reproduced</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-            name = Text(&paper.name),
-        ),
+    let _ = writeln!(
+        html,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <title>{name}, reproduced</title>\n<style>\n{STYLE}</style>\n</head>\n<body>",
+        name = Text(&paper.name)
     );
     head(&mut html, report);
     contents(&mut html, report);
@@ -37,11 +36,6 @@ pub fn page(report: &Report) -> Result<String, PlotError> {
     elsewhere(&mut html, report);
     html.push_str("</body>\n</html>\n");
     Ok(html)
-}
-
-/// A string takes everything that is written to it.
-fn write(html: &mut String, what: fmt::Arguments<'_>) {
-    let _ = html.write_fmt(what);
 }
 
 /// Text with the characters of markup escaped.
@@ -85,32 +79,28 @@ fn head(html: &mut String, report: &Report) {
     let score = report.score();
     let text = score.to_string();
     let (lead, rest) = text.split_once(". ").unwrap_or((text.trim_end_matches('.'), ""));
-    write(
+    let _ = writeln!(
         html,
-        format_args!(
-            "<header>\n<h1>{}</h1>\n<p>{}: <cite>{}</cite>, {}.</p>\n\
-             <p><strong>{lead}.</strong> {rest}</p>\n",
-            Text(&title(paper)),
-            Text(&paper.authors),
-            Text(&paper.title),
-            Text(&paper.venue),
-        ),
+        "<header>\n<h1>{}</h1>\n<p>{}: <cite>{}</cite>, {}.</p>\n\
+         <p><strong>{lead}.</strong> {rest}</p>",
+        Text(&title(paper)),
+        Text(&paper.authors),
+        Text(&paper.title),
+        Text(&paper.venue)
     );
     kinds(html, &score);
-    write(
+    let _ = writeln!(
         html,
-        format_args!(
-            "<p>Simulated by memweir {} with the policies that also run live.</p>\n",
-            env!("CARGO_PKG_VERSION"),
-        ),
+        "<p>Simulated by memweir {} with the policies that also run live.</p>",
+        env!("CARGO_PKG_VERSION")
     );
     if report.effort == Effort::Quick {
         let precision = Prose(&report.precision);
-        write(html, format_args!("<p class=\"unfinished\">A quick run: {precision}</p>\n"));
+        let _ = writeln!(html, "<p class=\"unfinished\">A quick run: {precision}</p>");
     }
     if !report.missing.is_empty() {
         let missing = report.missing.join(", ");
-        write(html, format_args!("<p class=\"unfinished\">Not done yet: {}</p>\n", Text(&missing)));
+        let _ = writeln!(html, "<p class=\"unfinished\">Not done yet: {}</p>", Text(&missing));
     }
     html.push_str("</header>\n");
 }
@@ -133,12 +123,12 @@ fn kinds(html: &mut String, score: &Score) {
     );
     for &kind in Kind::ALL {
         let tally = score.kind(kind);
-        write(html, format_args!("<tr><td>{}</td>", kind.name()));
+        let _ = write!(html, "<tr><td>{}</td>", kind.name());
         let counts = [tally.agree, tally.sign_alone, tally.differ, tally.no_evidence, tally.open];
         for count in counts {
-            write(html, format_args!("<td class=\"number\">{count}</td>"));
+            let _ = write!(html, "<td class=\"number\">{count}</td>");
         }
-        write(html, format_args!("<td class=\"note\">{}</td></tr>\n", Text(&kind.meaning())));
+        let _ = writeln!(html, "<td class=\"note\">{}</td></tr>", Text(&kind.meaning()));
     }
     html.push_str("</tbody>\n</table></div>\n");
 }
@@ -146,14 +136,12 @@ fn kinds(html: &mut String, score: &Score) {
 fn contents(html: &mut String, report: &Report) {
     html.push_str("<nav>\n<h2>Contents</h2>\n<ol>\n");
     for section in &report.sections {
-        write(
+        let _ = writeln!(
             html,
-            format_args!(
-                "<li><a href=\"#figure-{}\">{}</a> <span class=\"tally\">{}</span></li>\n",
-                Text(&section.data.id),
-                Prose(&format!("{}: {}", label(&section.data.id), section.data.title)),
-                tally(&Score::of(section.comparisons.iter())),
-            ),
+            "<li><a href=\"#figure-{}\">{}</a> <span class=\"tally\">{}</span></li>",
+            Text(&section.data.id),
+            Prose(&format!("{}: {}", label(&section.data.id), section.data.title)),
+            tally(&Score::of(section.comparisons.iter()))
         );
     }
     html.push_str("<li><a href=\"#elsewhere\">Not by this engine</a></li>\n</ol>\n</nav>\n");
@@ -186,21 +174,19 @@ pub fn label(id: &str) -> String {
 
 fn section(html: &mut String, section: &Section, source: Source) -> Result<(), PlotError> {
     let data = &section.data;
-    write(
+    let _ = writeln!(
         html,
-        format_args!(
-            "<section id=\"figure-{}\">\n<h2>{}</h2>\n<dl>\n<dt>{}</dt><dd>{} \
-             <span class=\"soft\">({})</span></dd>\n<dt>Here</dt><dd>{}</dd>\n",
-            Text(&data.id),
-            Prose(&format!("{}: {}", label(&data.id), data.title)),
-            source.says(),
-            Prose(&data.says),
-            Text(&data.place),
-            Prose(&data.method),
-        ),
+        "<section id=\"figure-{}\">\n<h2>{}</h2>\n<dl>\n<dt>{}</dt><dd>{} \
+         <span class=\"soft\">({})</span></dd>\n<dt>Here</dt><dd>{}</dd>",
+        Text(&data.id),
+        Prose(&format!("{}: {}", label(&data.id), data.title)),
+        source.says(),
+        Prose(&data.says),
+        Text(&data.place),
+        Prose(&data.method)
     );
     if let Some(given) = &data.given {
-        write(html, format_args!("<dt>Made to match</dt><dd>{}</dd>\n", Prose(given)));
+        let _ = writeln!(html, "<dt>Made to match</dt><dd>{}</dd>", Prose(given));
     }
     html.push_str("</dl>\n");
     for plot in &section.found.plots {
@@ -210,7 +196,7 @@ fn section(html: &mut String, section: &Section, source: Source) -> Result<(), P
     comparisons(html, &section.comparisons, explanation, source);
     explain(html, section, explanation);
     for remark in &section.found.remarks {
-        write(html, format_args!("<p>{}</p>\n", Prose(remark)));
+        let _ = writeln!(html, "<p>{}</p>", Prose(remark));
     }
     for each in &section.found.tables {
         table(html, each);
@@ -227,7 +213,7 @@ fn draw(html: &mut String, plot: &Plot) -> Result<(), PlotError> {
     let opening = format!("<svg role=\"img\" aria-label=\"{}\" ", Text(&label));
     let svg = svg.replacen("<svg ", &opening, 1);
     let caption = Prose(&plot.caption);
-    write(html, format_args!("<figure>\n{svg}<figcaption>{caption}</figcaption>\n</figure>\n"));
+    let _ = writeln!(html, "<figure>\n{svg}<figcaption>{caption}</figcaption>\n</figure>");
     Ok(())
 }
 
@@ -243,14 +229,12 @@ fn comparisons(
         return;
     }
     let heading = source.heading();
-    write(
+    let _ = writeln!(
         html,
-        format_args!(
-            "<div class=\"table\"><table>\n<thead><tr><th>Item</th><th>Quantity</th>\
-             <th class=\"number\">{heading}</th><th class=\"number\">Here</th><th>Unit</th>\
-             <th class=\"number\">Ratio</th><th>Kind</th><th>Verdict</th><th>Note</th>\
-             </tr></thead>\n<tbody>\n"
-        ),
+        "<div class=\"table\"><table>\n<thead><tr><th>Item</th><th>Quantity</th>\
+         <th class=\"number\">{heading}</th><th class=\"number\">Here</th><th>Unit</th>\
+         <th class=\"number\">Ratio</th><th>Kind</th><th>Verdict</th><th>Note</th>\
+         </tr></thead>\n<tbody>"
     );
     for line in comparisons {
         let paper = match &line.paper {
@@ -259,19 +243,17 @@ fn comparisons(
         };
         let ours = line.ours.map_or_else(|| "–".to_owned(), number);
         let ratio = line.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-        write(
+        let _ = writeln!(
             html,
-            format_args!(
-                "<tr><td>{}</td><td>{}</td>{paper}<td class=\"number\">{ours}</td><td>{}</td>\
-                 <td class=\"number\">{ratio}</td><td>{}</td>{}<td class=\"note\">{}{}</td></tr>\n",
-                Text(&line.item),
-                Prose(&line.quantity),
-                Text(&line.unit),
-                line.kind.name(),
-                verdict(line.verdict),
-                Prose(own_note(line, explanation)),
-                decided(line),
-            ),
+            "<tr><td>{}</td><td>{}</td>{paper}<td class=\"number\">{ours}</td><td>{}</td>\
+             <td class=\"number\">{ratio}</td><td>{}</td>{}<td class=\"note\">{}{}</td></tr>",
+            Text(&line.item),
+            Prose(&line.quantity),
+            Text(&line.unit),
+            line.kind.name(),
+            verdict(line.verdict),
+            Prose(own_note(line, explanation)),
+            decided(line)
         );
     }
     html.push_str("</tbody>\n</table></div>\n");
@@ -305,7 +287,7 @@ fn own_note<'a>(line: &'a Comparison, explanation: Option<&str>) -> &'a str {
 fn explain(html: &mut String, section: &Section, explanation: Option<&str>) {
     let Some(why) = explanation else { return };
     if section.comparisons.iter().any(|line| line.note.ends_with(why)) {
-        write(html, format_args!("<p><strong>Why it differs.</strong> {}</p>\n", Prose(why)));
+        let _ = writeln!(html, "<p><strong>Why it differs.</strong> {}</p>", Prose(why));
     }
 }
 
@@ -329,22 +311,20 @@ pub fn number(value: f64) -> String {
 }
 
 fn table(html: &mut String, table: &Table) {
-    write(
+    let _ = write!(
         html,
-        format_args!(
-            "<details><summary>{}</summary>\n<div class=\"table\"><table>\n<thead><tr>",
-            Prose(&table.caption)
-        ),
+        "<details><summary>{}</summary>\n<div class=\"table\"><table>\n<thead><tr>",
+        Prose(&table.caption)
     );
     let class = |column: usize| if column == 0 { "" } else { " class=\"number\"" };
     for (column, name) in table.header.iter().enumerate() {
-        write(html, format_args!("<th{}>{}</th>", class(column), Prose(name)));
+        let _ = write!(html, "<th{}>{}</th>", class(column), Prose(name));
     }
     html.push_str("</tr></thead>\n<tbody>\n");
     for row in &table.rows {
         html.push_str("<tr>");
         for (column, cell) in row.iter().enumerate() {
-            write(html, format_args!("<td{}>{}</td>", class(column), Prose(cell)));
+            let _ = write!(html, "<td{}>{}</td>", class(column), Prose(cell));
         }
         html.push_str("</tr>\n");
     }
@@ -354,14 +334,12 @@ fn table(html: &mut String, table: &Table) {
 fn elsewhere(html: &mut String, report: &Report) {
     html.push_str("<section id=\"elsewhere\">\n<h2>Not by this engine</h2>\n<dl>\n");
     for (item, reason) in report.elsewhere() {
-        write(
+        let _ = writeln!(
             html,
-            format_args!(
-                "<dt>{}</dt><dd>{}: {}</dd>\n",
-                Text(&item.id),
-                Prose(&item.what),
-                Prose(reason)
-            ),
+            "<dt>{}</dt><dd>{}: {}</dd>",
+            Text(&item.id),
+            Prose(&item.what),
+            Prose(reason)
         );
     }
     html.push_str("</dl>\n</section>\n");
@@ -399,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_that_a_foundshares_stands_once() {
+    fn an_explanation_that_figures_share_stands_once() {
         let data = crate::report::tests::data();
         let values = vec![("mean", -1.0)];
         let found = Section::new(&data, crate::report::Found { values, ..Default::default() });
