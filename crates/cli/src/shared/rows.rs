@@ -43,18 +43,20 @@ impl Rows {
         self.failed = table.append(&[whole(&self.values[point], row)]).is_err();
     }
 
-    /// Ends the file with all rows, in the order in which they are given here.
+    /// Ends the file with the rows of all points, in their order.
     ///
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn finish(
         self,
-        rows: impl Iterator<Item = (usize, Vec<Cell>)>,
+        points: impl Iterator<Item = Vec<Vec<Cell>>>,
     ) -> Result<(), Failure> {
         let Some(table) = self.table else { return Ok(()) };
         let path = table.path().to_owned();
-        let rows: Vec<Vec<Cell>> =
-            rows.map(|(point, row)| whole(&self.values[point], row)).collect();
+        let points = points.zip(&self.values);
+        let rows: Vec<Vec<Cell>> = points
+            .flat_map(|(rows, values)| rows.into_iter().map(move |row| whole(values, row)))
+            .collect();
         table.finish(&rows).map_err(|error| Failure::write(&path, error))
     }
 }

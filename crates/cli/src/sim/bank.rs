@@ -50,9 +50,7 @@ pub(super) fn simulate(
     });
     counter.finish();
     let report = report?;
-    let of_point =
-        |(point, results)| results::rows(results).into_iter().map(move |row| (point, row));
-    let table = rows.finish(report.points.iter().enumerate().flat_map(of_point));
+    let table = rows.finish(report.points.iter().map(results::rows));
     let shown = output::report(args.json.as_deref(), &report, || render::report(&report));
     let written = args.timeline.iter().map(|path| timeline::write(path, &study, &report));
     let drawn = args.svg.iter().map(|path| output::figure(path, &draw(&study, &report)));

@@ -81,7 +81,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     });
     counter.finish();
     let report = report?;
-    let table = rows.finish(results::rows(&report));
+    let table = rows.finish(report.points.iter().map(results::rows));
     let over_time = timeline::write(timelines, &study);
     let shown = output::report(args.json.as_deref(), &report, || render::report(&report));
     let drawn = |path| output::figure(path, &draw(&study, &report)?);

@@ -7,7 +7,7 @@ use memweir_core::input::InputError;
 use memweir_core::metrics::mean;
 use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
 use memweir_study::flow::queueing::Queueing;
-use memweir_study::flow::report::{Certainty, Point, Report, Run};
+use memweir_study::flow::report::{Certainty, Point, Run};
 use memweir_study::flow::study::Study;
 use memweir_study::sweep::Grid;
 
@@ -47,10 +47,10 @@ fn queueing(run: &Run, figure: fn(&Queueing) -> f64) -> Cell {
     run.queueing.as_ref().map(figure).into()
 }
 
-/// Returns the rows of all runs, each with the number of its point.
-pub fn rows(report: &Report) -> impl Iterator<Item = (usize, Vec<Cell>)> {
-    let points = report.points.iter().enumerate();
-    points.flat_map(|(at, point)| point.runs.iter().map(move |run| (at, row(run))))
+/// Returns the rows of a point.
+#[must_use]
+pub fn rows(point: &Point) -> Vec<Vec<Cell>> {
+    point.runs.iter().map(row).collect()
 }
 
 /// Returns the row of a run.
@@ -82,7 +82,7 @@ impl Simulation for Study {
         threads: NonZeroUsize,
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
-        let simulated = |point: &Point| Simulated::new(point.runs.iter().map(row).collect(), point);
+        let simulated = |point: &Point| Simulated::new(rows(point), point);
         let report = unless_stopped(stop, self.only(point).run(stop, threads, |_| ()))?;
         Ok(report.and_then(|report| report.points.first().map(simulated)))
     }

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use memweir_core::Stop;
 use memweir_core::input::InputError;
 use memweir_run::table::{Cell, Column, Field, Kind, cells, columns};
-use memweir_study::swap::report::{PageReport, PageRun};
+use memweir_study::swap::report::{PagePoint, PageRun, SwapResult};
 use memweir_study::swap::study::PageStudy;
 use memweir_study::sweep::Grid;
 
@@ -45,13 +45,13 @@ fn fields<'a>() -> [Field<Row<'a>>; 17] {
     ]
 }
 
-/// Returns the rows of all runs, each with the number of its point.
-pub fn rows(report: &PageReport) -> impl Iterator<Item = (usize, Vec<Cell>)> {
-    let points = report.points.iter().enumerate();
-    let swaps = points.flat_map(|(at, point)| point.swaps.iter().map(move |swap| (at, swap)));
-    swaps.flat_map(|(at, swap)| {
-        (0..).zip(&swap.runs).map(move |(repetition, run)| (at, row(&swap.swap, repetition, run)))
-    })
+/// Returns the rows of a point.
+#[must_use]
+pub fn rows(point: &PagePoint) -> Vec<Vec<Cell>> {
+    let of_swap = |swap: &SwapResult| -> Vec<Vec<Cell>> {
+        (0..).zip(&swap.runs).map(|(repetition, run)| row(&swap.swap, repetition, run)).collect()
+    };
+    point.swaps.iter().flat_map(of_swap).collect()
 }
 
 /// Returns the row of a run.
@@ -83,10 +83,8 @@ impl Simulation for PageStudy {
         threads: NonZeroUsize,
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
+        let simulated = |point: &PagePoint| Simulated::new(rows(point), point);
         let report = self.only(point).run(stop, threads, |_| ());
-        Ok(report.map(|report| {
-            let rows = rows(&report).map(|(_, row)| row).collect();
-            Simulated::new(rows, &report.points[0])
-        }))
+        Ok(report.and_then(|report| report.points.first().map(simulated)))
     }
 }
