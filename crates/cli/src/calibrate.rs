@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 
 use indicatif::ProgressBar;
 use memweir_core::Bytes;
-use memweir_core::input::InputError;
 use memweir_linux::hog::Kernel;
 use memweir_linux::tell;
 use memweir_run::calibrate::{
@@ -16,7 +15,7 @@ use memweir_run::calibrate::{
 use memweir_run::files;
 use memweir_run::platform::{Effort, Machine, Platform, PlatformError, Target};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::render::text::counted;
 use crate::render::{plot, progress};
 use crate::shared::hog::{allowed, default_array, noticed, platform_path};
@@ -58,9 +57,7 @@ impl From<CalibrateError> for Failure {
         match error {
             CalibrateError::File(PlatformError::Io { path, source }) => Self::write(&path, source),
             CalibrateError::File(error) => error.into(),
-            CalibrateError::NoPeak => {
-                Self::Input(InputError::new("command line", error.to_string()).key("--check"))
-            }
+            CalibrateError::NoPeak => Self::Input(refusal_of("--check", error.to_string())),
             other => Self::Machine(other.to_string()),
         }
     }
@@ -105,7 +102,7 @@ fn options(args: &Args, machine: &Machine, path: PathBuf) -> Result<CalibrateOpt
     }
     if let Some(twice) = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu)) {
         let reason = format!("CPU {} is named twice", twice.1);
-        let error = InputError::new("command line", reason).key("--cpus");
+        let error = refusal_of("--cpus", reason);
         return Err(error.help("one hog runs on each CPU").into());
     }
     let array = noticed(default_array(machine, cpus.len()), machine);

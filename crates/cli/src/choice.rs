@@ -12,6 +12,7 @@ use memweir_policy::policies::Objective;
 use memweir_run::options::{BatchOptions, Cores, RunOptions};
 use memweir_run::policy_program::{DECISION_TIMEOUT, PolicyProgram};
 
+use crate::failure::refusal_of;
 use crate::value::{cores_or_auto, duration, meter, named, parsed, policy, predictor, quantum};
 
 /// Policy, objective and predictor.
@@ -147,7 +148,7 @@ impl ProgramArgs {
             Some(unused) => {
                 let reason = format!("`{}` is not among the policies", unused.name);
                 let help = format!("add it to --{key}, or leave the program out");
-                Err(InputError::new("command line", reason).key("policy-program").help(help))
+                Err(refusal_of("policy-program", reason).help(help))
             }
             None => Ok(run),
         }

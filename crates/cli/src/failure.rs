@@ -104,6 +104,11 @@ pub(crate) enum Failure {
     Plot(#[from] crate::render::plot::PlotError),
 }
 
+/// Returns the refusal of an option or argument of the command line.
+pub(crate) fn refusal_of(option: &str, reason: impl Into<String>) -> InputError {
+    InputError::new("command line", reason).key(option)
+}
+
 impl Failure {
     /// A file that could not be written.
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {

@@ -11,7 +11,7 @@ use memweir_run::hog::{HogPlan, IdleTable, hogsim};
 use memweir_run::platform::Platform;
 use memweir_run::segment::{self, Segment, Shape};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::shared::hog::{Common, platform_path};
 use crate::value::{bandwidth, named};
 use crate::{interrupt, output};
@@ -84,15 +84,12 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 fn load(args: &Args) -> Result<Load, Failure> {
     if let Some(mean) = args.synthetic {
         if !(0.0..=1.0).contains(&args.burstiness) {
-            return Err(InputError::new("command line", "burstiness lies between 0 and 1")
-                .key("--burstiness")
-                .into());
+            return Err(refusal_of("--burstiness", "burstiness lies between 0 and 1").into());
         }
         let ceiling = idle_table(args)?.fastest();
         if mean > ceiling {
             let reason = format!("one core reaches {ceiling} here, not {mean}");
-            return Err(InputError::new("command line", reason)
-                .key("--synthetic")
+            return Err(refusal_of("--synthetic", reason)
                 .help("name a lower mean, or run an instance on each of several CPUs (--cpus)")
                 .into());
         }

@@ -19,7 +19,7 @@ use memweir_linux::preload::{self, NotStarted, Unreached, UnreachedProgram, chec
 use memweir_linux::tell;
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome, PROGRAM_EXIT_CODES};
+use crate::failure::{Failure, Outcome, PROGRAM_EXIT_CODES, refusal_of};
 use crate::render::text;
 use crate::shared::coloring::{self, GivenPages, WALK_INTERVAL};
 use crate::shared::map;
@@ -87,8 +87,7 @@ impl OnShortage {
             Self::Spill => Ok(Shortage::Spill),
             Self::Wait => Ok(Shortage::Wait),
             Self::Reclaim => {
-                Err(InputError::new("command line", "only the kernel can reclaim memory by color")
-                    .key("--on-shortage")
+                Err(refusal_of("--on-shortage", "only the kernel can reclaim memory by color")
                     .help("add --kernel, or choose `refuse`, `spill` or `wait`"))
             }
         }

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::devices::{DeviceArgs, Side};
 use super::source::Progress;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::output;
 use crate::render::text::{Table, count, counted};
 
@@ -122,7 +122,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
     if end < last {
         let reason = format!("the trace goes on to cycle {last}");
-        return Err(InputError::new("command line", reason).key("--end").into());
+        return Err(refusal_of("--end", reason).into());
     }
     checker.finish(Cycles(end));
     let first = checker.violations().iter().take(args.show as usize);

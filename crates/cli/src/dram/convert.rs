@@ -11,7 +11,7 @@ use memweir_trace::{Format, Side, Totals, Trace, Writer, has_compressed_ending};
 use super::caches::{CacheArgs, describe};
 use super::replay::warn_of_truncation;
 use super::source::{LOOK_EVERY, Progress};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::interrupt;
 use crate::output;
 use crate::render::text::{count, counted};
@@ -50,9 +50,7 @@ fn written(text: &str) -> Result<Format, String> {
 impl Args {
     /// Returns the format of OUT.
     fn format(&self) -> Result<Format, InputError> {
-        let refuse = |reason: String, help: &str| {
-            InputError::new("command line", reason).key("OUT").help(help)
-        };
+        let refuse = |reason: String, help: &str| refusal_of("OUT", reason).help(help);
         let name = self.output.display();
         if has_compressed_ending(&self.output) {
             let help = "leave out the ending, and compress the file afterwards";
@@ -78,8 +76,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     };
     let same = args.input.canonicalize().ok().zip(args.output.canonicalize().ok());
     if same.is_some_and(|(input, output)| input == output) {
-        let error = InputError::new("command line", "a trace cannot be written over itself");
-        return Err(error.key("OUT").into());
+        return Err(refusal_of("OUT", "a trace cannot be written over itself").into());
     }
     if output::is_stdout(Some(&args.output)) {
         match copy(args, &mut trace, format, std::io::stdout().lock()) {

@@ -12,7 +12,7 @@ use memweir_study::parallel;
 use serde::Serialize;
 
 use super::memory::{self, MemoryArgs};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::output;
 use crate::render::plot::{Chart, Figure};
 use crate::render::progress::Counter;
@@ -91,9 +91,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::check([&args.out, &args.svg, &args.json], [])?;
     let systems = args.memory.systems()?;
     if let (Some(_), [_, _, ..]) = (&args.out, systems.as_slice()) {
-        let error = InputError::new("command line", "a service curve is that of one memory");
         let help = "measure each by itself: without `--nvm`, and with the second as `--memory`";
-        return Err(error.key("--out").help(help).into());
+        return Err(refusal_of("--out", "a service curve is that of one memory").help(help).into());
     }
     let plan = Plan {
         read_shares: args.read_shares.iter().map(|share| f64::from(*share) / 100.0).collect(),
@@ -110,8 +109,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let curve = Curve { memory: names.join(" beside "), lines };
     let fit = match systems.as_slice() {
         [_] => Some(curve.fit(service).ok_or_else(|| {
-            InputError::new("command line", "nothing was read, so no latency is known")
-                .key("--read-shares")
+            refusal_of("--read-shares", "nothing was read, so no latency is known")
                 .help("at least one share above 0")
         })?),
         _ => None,
@@ -138,11 +136,8 @@ fn site(systems: &[(PhysAddr, MemoryConfig)], share: f64) -> Site {
 fn chosen(args: &Args) -> Result<Pattern, InputError> {
     match args.service {
         Some(service) if args.patterns.contains(&service) => Ok(service),
-        Some(service) => {
-            Err(InputError::new("command line", format!("`{service}` is not measured"))
-                .key("--service")
-                .help("name it among `--patterns` too"))
-        }
+        Some(service) => Err(refusal_of("--service", format!("`{service}` is not measured"))
+            .help("name it among `--patterns` too")),
         None if args.patterns.contains(&Pattern::Mixed) => Ok(Pattern::Mixed),
         None => Ok(args.patterns[0]),
     }

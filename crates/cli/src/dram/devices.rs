@@ -11,6 +11,7 @@ use memweir_dram::spec::Organization;
 use memweir_dram::{MemoryConfig, MemorySpec};
 
 use super::memory::with_map;
+use crate::failure::refusal_of;
 use crate::value::{named, place};
 
 /// The memory: its devices, and whether they are refreshed.
@@ -79,7 +80,7 @@ impl NvmArgs {
         let from = self.nvm_from.unwrap_or(end);
         let wrong = |reason: String| {
             let help = format!("from {end} on, where the first memory ends, in whole lines");
-            InputError::new("command line", reason).key("--nvm-from").help(help)
+            refusal_of("--nvm-from", reason).help(help)
         };
         if from < end {
             return Err(wrong(format!("{from} lies in the first memory")));

@@ -25,7 +25,7 @@ use super::source::{Beyond, Requests, Space};
 use super::sweep;
 use super::timeline::Timeline;
 use super::watch::{CommandsFormat, Watch, Watches, found};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::interrupt;
 use crate::output;
 use crate::shared::over_time;
@@ -119,7 +119,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
         return sweep::execute(args);
     }
     if args.out.is_some() {
-        let error = InputError::new("command line", "is the directory of a sweep").key("--out");
+        let error = refusal_of("--out", "is the directory of a sweep");
         let help = "`--json FILE` writes the result of one replay; or add `--sweep OPTION=VALUES`";
         return Err(error.help(help).into());
     }
@@ -288,7 +288,7 @@ fn failed(error: DriveError<InputError>) -> Failure {
         DriveError::Source(input) => Failure::Input(input),
         DriveError::Refused(refusal) => Failure::Input(refusal.written_in("command line")),
         DriveError::NothingMeasured { requests } => {
-            let error = InputError::new("command line", error.to_string()).key("--warm-up");
+            let error = refusal_of("--warm-up", error.to_string());
             Failure::Input(error.help(format!("a number below {requests}")))
         }
         DriveError::Hangs { .. } => Failure::Fault(error.to_string()),

@@ -21,7 +21,7 @@ use memweir_trace::{Format, Loss, Trace, Truncation};
 use super::replay::{Args, Replayed, drive_all, measured, warn_of_truncation};
 use super::source::{Beyond, Requests, Space};
 use super::watch::{Watch, Watches};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::shared::shards::Output;
 
 /// Options that say how a replay runs or where its results go, which no result depends on.
@@ -117,8 +117,8 @@ fn grid(args: &Args) -> Result<Grid, Failure> {
 /// Returns the hash of the trace, which is read at every point.
 fn content(trace: &Path) -> Result<String, InputError> {
     if trace == Path::new("-") {
-        let error = InputError::new("command line", "a sweep reads the trace at every point");
-        return Err(error.key("TRACE").help("name a file"));
+        let error = refusal_of("TRACE", "a sweep reads the trace at every point");
+        return Err(error.help("name a file"));
     }
     digest(trace).map_err(|error| InputError::unreadable(trace, &error))
 }

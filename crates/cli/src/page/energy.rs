@@ -14,7 +14,7 @@ use memweir_energy::{
 };
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::output;
 use crate::render::text::Table;
 use crate::value::{duration, refused, size};
@@ -169,12 +169,8 @@ fn loads(args: &Args) -> Result<Vec<Load>, InputError> {
     };
     let with = args.copies_in.unwrap_or(without);
     if with > without {
-        return Err(InputError::new(
-            "command line",
-            format!("{with} copies of {without} swap-ins"),
-        )
-        .key("--copies-in")
-        .help("direct read leaves at most as many as there are without it"));
+        return Err(refusal_of("--copies-in", format!("{with} copies of {without} swap-ins"))
+            .help("direct read leaves at most as many as there are without it"));
     }
     Ok(vec![load(size, without, with, args.swap_outs.unwrap_or(without))])
 }

@@ -3,14 +3,13 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use memweir_core::input::InputError;
 use memweir_core::{Bytes, LINE_BYTES, Nanos};
 use memweir_linux::hog::Kernel;
 use memweir_linux::tell;
 use memweir_run::hog::{HogOptions, HogReport, Limit, array_size};
 use memweir_run::platform::{Machine, Platform};
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::output;
 use crate::render::text::{Table, count, rate, seconds};
 use crate::value::{duration, size};
@@ -48,8 +47,7 @@ pub(crate) fn allowed(cpus: &[usize]) -> Result<Vec<usize>, Failure> {
         .map_err(|error| Failure::Machine(format!("sched_getaffinity: {error}")))?;
     if let Some(absent) = cpus.iter().find(|cpu| !allowed.contains(cpu)) {
         let list: Vec<String> = allowed.iter().map(ToString::to_string).collect();
-        return Err(InputError::new("command line", format!("there is no CPU {absent} to use"))
-            .key("--cpus")
+        return Err(refusal_of("--cpus", format!("there is no CPU {absent} to use"))
             .help(format!("this process may use {}", list.join(", ")))
             .into());
     }
@@ -62,13 +60,9 @@ impl Common {
         let here = Machine::here();
         let cpus = if self.cpus.is_empty() { Vec::new() } else { allowed(&self.cpus)? };
         if let Some(array) = self.array.filter(|array| array.0 < LINE_BYTES) {
-            return Err(InputError::new(
-                "command line",
-                format!("an array of {array} holds no line"),
-            )
-            .key("--array")
-            .help(format!("the smallest is {LINE_BYTES} B, one cache line"))
-            .into());
+            return Err(refusal_of("--array", format!("an array of {array} holds no line"))
+                .help(format!("the smallest is {LINE_BYTES} B, one cache line"))
+                .into());
         }
         let array = self.array.unwrap_or_else(|| default_array(&here, cpus.len()));
         Ok(HogOptions {

@@ -3,6 +3,7 @@
 use memweir_core::input::{InputError, Replacement};
 use memweir_study::sweep::{Grid, Sweep};
 
+use crate::failure::refusal_of;
 use crate::value::refused;
 
 /// Returns the grid of all combinations of `--sweep`, none of whose keys `--set` may give.
@@ -10,7 +11,7 @@ pub(crate) fn grid(sweeps: &[Sweep], set: &[Replacement]) -> Result<Grid, InputE
     let fixed = sweeps.iter().find(|sweep| set.iter().any(|set| set.path == sweep.path));
     if let Some(sweep) = fixed {
         let reason = format!("`{}` has values here and another by `--set`", sweep.path);
-        return Err(InputError::new("command line", reason).key("--sweep").help("leave out one"));
+        return Err(refusal_of("--sweep", reason).help("leave out one"));
     }
     Grid::new(sweeps.to_vec()).map_err(|refusal| refusal.written_in("command line").key("--sweep"))
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use memweir_core::input::InputError;
 use memweir_study::sweep::Grid;
 use memweir_sweep::Shard;
 use memweir_sweep::partition::Partition;
@@ -13,7 +12,7 @@ use memweir_sweep::run::{Ran, Work, missing};
 use memweir_sweep::simulation::Simulation;
 use serde::Serialize;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::interrupt;
 use crate::output;
 use crate::render::progress::Counter;
@@ -37,7 +36,7 @@ pub(crate) struct Shards {
 
 /// Returns the refusal of an option.
 fn refuse<T>(key: &str, reason: &str, help: &str) -> Result<T, Failure> {
-    Err(InputError::new("command line", reason).key(key).help(help).into())
+    Err(refusal_of(key, reason).help(help).into())
 }
 
 /// Options of the command beside those of shards.

@@ -10,7 +10,7 @@ use memweir_linux::meter::cgroup::{GroupMeter, GroupMeterOptions, open_group_met
 use memweir_linux::{MeterChoice, MeterKind, Probe};
 use memweir_watch::{Row, Selection, Watch, WrongPattern};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, refusal_of};
 use crate::value::{duration, offering};
 
 /// Subjects to watch, and the meter that counts them.
@@ -67,11 +67,8 @@ impl SubjectArgs {
 
     /// Returns the subjects to watch in the tree mounted at `top`.
     fn selection(&self, top: &Path) -> Result<Selection, InputError> {
-        let wrong = |option: &'static str| {
-            move |error: WrongPattern| {
-                InputError::new("command line", error.to_string()).key(option)
-            }
-        };
+        let wrong =
+            |option: &'static str| move |error: WrongPattern| refusal_of(option, error.to_string());
         let mut selection = Selection::default();
         for path in &self.cgroup {
             selection = selection.cgroup(path, top).map_err(wrong("--cgroup"))?;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use memweir_core::input::InputError;
 use memweir_core::{Nanos, Picos, Stop};
 use memweir_study::ScenarioText;
 use memweir_study::bank::report::{BankPoint, BankReport};
@@ -12,7 +11,7 @@ use memweir_sweep::plan::Origin;
 use memweir_sweep::simulation::bank as results;
 
 use super::{Args, bank_timeline as timeline};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::output;
 use crate::render::bank as render;
 use crate::render::plot::{self, Figure, sweep::Line};
@@ -76,7 +75,7 @@ fn study(args: &Args, text: &ScenarioText, grid: Grid) -> Result<BankStudy, Fail
 /// Refuses intervals where there are none, for this reason.
 pub(super) fn no_intervals(reason: &str) -> Failure {
     let help = "leave it out; it is for programs that run together at bank level";
-    InputError::new("command line", reason).key("--interval").help(help).into()
+    refusal_of("--interval", reason).help(help).into()
 }
 
 /// Draws a line per partition or policy of a sweep; otherwise what happened over time.

@@ -11,7 +11,7 @@ use memweir_linux::tell;
 use serde::Serialize;
 
 use super::{Args, OnShortage, Ran};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::shared::coloring::GivenPages;
 use crate::{foreground, output};
 
@@ -30,8 +30,7 @@ fn shortage(how: OnShortage) -> Result<KernelShortage, InputError> {
         OnShortage::Spill => Ok(KernelShortage::Spill),
         OnShortage::Reclaim => Ok(KernelShortage::Reclaim),
         OnShortage::Wait => {
-            Err(InputError::new("command line", "the kernel lets nobody wait for a color")
-                .key("--on-shortage")
+            Err(refusal_of("--on-shortage", "the kernel lets nobody wait for a color")
                 .help("with --kernel choose `refuse`, `spill` or `reclaim`"))
         }
     }

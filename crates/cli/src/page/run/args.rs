@@ -14,7 +14,7 @@ use memweir_page::kernel::KernelRequest;
 use memweir_page::live::{Format, Nvm, Request};
 use memweir_policy::paging::{LearnsBy, VICTIM_POLICIES, VictimEntry, find};
 
-use crate::failure::PROGRAM_EXIT_CODES;
+use crate::failure::{PROGRAM_EXIT_CODES, refusal_of};
 use crate::page::energy::{memory, reading};
 use crate::value::{duration, refused, size};
 
@@ -192,9 +192,9 @@ impl Args {
         let names = self.energy.as_deref().unwrap_or(MEDIA);
         let Some((dram, nvm)) = names.split_once(',') else {
             let reason = format!("`{names}` names one medium");
-            return Err(InputError::new("command line", reason)
-                .key("--energy")
-                .help("name two, as `lpddr2-dram,lpddr2-pcm`"));
+            return Err(
+                refusal_of("--energy", reason).help("name two, as `lpddr2-dram,lpddr2-pcm`")
+            );
         };
         Ok(Media { dram: memory(dram)?, nvm: memory(nvm)? })
     }
