@@ -10,12 +10,12 @@ use memweir_run::compare::CompareOptions;
 use memweir_run::options::RunOptions;
 
 pub(crate) use args::Args;
-use args::Plan;
 
 use crate::failure::{Failure, Outcome};
 use crate::render::text::counted;
 use crate::render::{batch as render, comparison as render_comparison};
 use crate::shared::batch::{ended, outcome, plot_comparison, plot_run, whole, with_notes, worst};
+use crate::shared::batch_args::Plan;
 use crate::shared::watcher::Watcher;
 use crate::{interrupt, output};
 
@@ -30,7 +30,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     }
 }
 
-fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
+fn once(args: &Args, plan: &Plan<EmulateOptions>) -> Result<Outcome, Failure> {
     let mut watcher = Watcher::new(args.results.plot.as_deref());
     let report = emulate(&plan.batch, &plan.options, &mut watcher);
     let (notes, mut timelines) = watcher.finish();
@@ -49,7 +49,11 @@ fn once(args: &Args, plan: &Plan) -> Result<Outcome, Failure> {
     ended(outcome, written)
 }
 
-fn several(args: &Args, plan: &Plan, options: &CompareOptions) -> Result<Outcome, Failure> {
+fn several(
+    args: &Args,
+    plan: &Plan<EmulateOptions>,
+    options: &CompareOptions,
+) -> Result<Outcome, Failure> {
     let mut watcher = Watcher::new(args.results.plot.as_deref());
     let emulation = emulate_each(&plan.batch, &plan.options, options, &mut watcher);
     let (notes, timelines) = watcher.finish();
@@ -66,7 +70,11 @@ fn several(args: &Args, plan: &Plan, options: &CompareOptions) -> Result<Outcome
 }
 
 /// Emulates the batch once more and compares.
-fn verify(args: &Args, plan: &Plan, first: &EmulationReport) -> Result<Outcome, Failure> {
+fn verify(
+    args: &Args,
+    plan: &Plan<EmulateOptions>,
+    first: &EmulationReport,
+) -> Result<Outcome, Failure> {
     let options = EmulateOptions {
         run: RunOptions {
             logs_of_run: "verify".into(),

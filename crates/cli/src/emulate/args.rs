@@ -11,12 +11,10 @@ use memweir_flow::Hardware;
 use memweir_linux::Mechanism;
 use memweir_linux::qemu::QemuPaths;
 use memweir_linux::tell;
-use memweir_run::compare::CompareOptions;
-use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, RunOptions, SoftwareMeterOptions};
 
 use crate::choice::{ChoiceArgs, ProgramArgs};
-use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
+use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Plan, Results};
 use crate::value::{duration, named, parsed, policy, quantum};
 
 const USAGE: &str = "memweir emulate --machine M [OPTIONS] JOBS.toml
@@ -126,20 +124,9 @@ fn step(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// A batch to emulate, and its options.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// The jobs.
-    pub(super) batch: Batch,
-    /// Options of the emulation.
-    pub(super) options: EmulateOptions,
-    /// Policies to run in turn, for a comparison.
-    pub(super) compare: Option<CompareOptions>,
-}
-
 impl Args {
     /// Reads machine and jobs and puts the options of the command line over those of the jobs file.
-    pub(super) fn plan(&self) -> Result<Plan, InputError> {
+    pub(super) fn plan(&self) -> Result<Plan<EmulateOptions>, InputError> {
         let hardware = Hardware::find(&self.machine, Path::new(""))?;
         let (batch, of_file) = self.jobs.read(hardware.machine.cores(), "memweir emulate")?;
         let base = RunOptions {

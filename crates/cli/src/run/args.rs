@@ -6,14 +6,12 @@ use memweir_abi::softpmu::Sampling;
 use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
 use memweir_core::placement::PlacementSpec;
-use memweir_run::compare::CompareOptions;
-use memweir_run::jobs::Batch;
 use memweir_run::options::{self, BatchOptions, Pinning, RunOptions, SoftwareMeterOptions};
 
 use super::help;
 use crate::choice::{ChoiceArgs, LiveArgs, ProgramArgs};
 use crate::export::ExportArgs;
-use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Results};
+use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Plan, Results};
 use crate::shared::profiling::QemuArgs;
 use crate::value::{allowed_cores, limit, parsed, policy};
 
@@ -89,20 +87,9 @@ pub(crate) struct Args {
     output: JobOutput,
 }
 
-/// A batch to run, and its options.
-#[derive(Debug)]
-pub(super) struct Plan {
-    /// The jobs.
-    pub(super) batch: Batch,
-    /// Options of the run.
-    pub(super) options: RunOptions,
-    /// Policies to run in turn, for a comparison.
-    pub(super) compare: Option<CompareOptions>,
-}
-
 impl Args {
     /// Reads the jobs and puts the options of the command line over those of the jobs file.
-    pub(super) fn plan(&self) -> Result<Plan, InputError> {
+    pub(super) fn plan(&self) -> Result<Plan<RunOptions>, InputError> {
         let (mut batch, of_file) = self.jobs.read(allowed_cores(), "memweir run")?;
         for (name, rate) in &self.limits {
             batch.limit(name, *rate)?;

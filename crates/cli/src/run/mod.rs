@@ -8,15 +8,16 @@ mod help;
 use memweir_linux::tell;
 use memweir_run::batch::run_batch;
 use memweir_run::compare::{CompareOptions, compare};
+use memweir_run::options::RunOptions;
 use memweir_watch::Metrics;
 
 pub(crate) use args::Args;
-use args::Plan;
 use colored::{Coloring, Watch, WithColoring};
 
 use crate::failure::{Failure, Outcome};
 use crate::render::{batch as render, comparison as render_comparison};
 use crate::shared::batch::{ended, outcome, plot_comparison, plot_run, whole, with_notes, worst};
+use crate::shared::batch_args::Plan;
 use crate::shared::metrics::BatchMetrics;
 use crate::shared::watcher::Watcher;
 use crate::{interrupt, output};
@@ -55,14 +56,14 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     ended(outcome, exported)
 }
 
-fn batch_metrics(metrics: Metrics, plan: &Plan) -> BatchMetrics {
+fn batch_metrics(metrics: Metrics, plan: &Plan<RunOptions>) -> BatchMetrics {
     let jobs = plan.batch.jobs.iter().map(|job| job.name.as_str());
     BatchMetrics::new(metrics, jobs, &plan.options.media)
 }
 
 fn once(
     args: &Args,
-    plan: &Plan,
+    plan: &Plan<RunOptions>,
     mut watcher: Watcher,
     mut notes: Vec<String>,
     colors: Option<Watch>,
@@ -84,7 +85,7 @@ fn once(
 
 fn several(
     args: &Args,
-    plan: &Plan,
+    plan: &Plan<RunOptions>,
     options: &CompareOptions,
     mut watcher: Watcher,
     mut notes: Vec<String>,

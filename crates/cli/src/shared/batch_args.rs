@@ -87,6 +87,15 @@ fn unlike(path: &Path, error: InputError) -> InputError {
     error.help("a command follows `--`, a file of shell commands `--from-file`, and jobs are TOML")
 }
 
+/// A batch, and the options with which a command runs it.
+#[derive(Debug)]
+pub(crate) struct Plan<O> {
+    pub(crate) batch: Batch,
+    pub(crate) options: O,
+    /// Policies to run in turn, for a comparison.
+    pub(crate) compare: Option<CompareOptions>,
+}
+
 /// The end of a batch before its jobs end.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ending {
