@@ -127,6 +127,16 @@ impl Table {
     }
 }
 
+/// Returns a row of a table: its name, and values with this number of decimals.
+pub(crate) fn row(
+    name: impl Into<String>,
+    decimals: usize,
+    values: impl IntoIterator<Item = f64>,
+) -> Vec<String> {
+    let cells = values.into_iter().map(|value| format!("{value:.decimals$}"));
+    std::iter::once(name.into()).chain(cells).collect()
+}
+
 /// Returns `milc` of `433.milc`.
 pub(crate) fn short(program: &str) -> &str {
     program.split_once('.').map_or(program, |(_, name)| name)

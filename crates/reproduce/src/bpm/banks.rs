@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::programs::Profile;
 use super::rig::Conditions;
 use super::runs::{ALONE_WORK, Runs, refused};
-use crate::report::{Found, Plot, Table};
+use crate::report::{self, Found, Plot, Table};
 use crate::run::Failed;
 use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
@@ -131,8 +131,7 @@ pub(super) fn figure_1(
 
 fn by_program(parameters: &Parameters, profiles: &[Profile], performance: &[Vec<f64>]) -> Table {
     let row = |(profile, speeds): (&Profile, &Vec<f64>)| {
-        let cells = speeds.iter().map(|speed| format!("{:.1}", 100.0 * speed));
-        std::iter::once(profile.name.clone()).chain(cells).collect()
+        report::row(&profile.name, 1, speeds.iter().map(|speed| 100.0 * speed))
     };
     let banks = parameters.banks.iter().map(u32::to_string);
     Table::of(profiles.iter().zip(performance).map(row)).columns(banks)

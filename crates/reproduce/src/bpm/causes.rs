@@ -11,7 +11,7 @@ use super::programs::Profile;
 use super::rig::{Alone, Conditions};
 use super::runs::{ALONE_WORK, Case, Partition, Runs, refused};
 use super::threads::{self, Parameters};
-use crate::report::{Found, Table};
+use crate::report::{self, Found, Table};
 use crate::run::Failed;
 use crate::statistics::{lowest, mean};
 use crate::work::Bench;
@@ -94,9 +94,7 @@ fn table(
             speed(row, 4),
             speed(row, 5),
         ];
-        std::iter::once(profile.name.clone())
-            .chain(cells.map(|cell| format!("{cell:.1}")))
-            .collect()
+        report::row(&profile.name, 1, cells)
     };
     Table::of(profiles.iter().zip(rows).map(row)).captioned(BANKS.to_string())
 }

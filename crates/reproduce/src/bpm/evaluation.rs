@@ -5,7 +5,7 @@ use memweir_plot::Bars;
 use super::runs::{Case, Outcome, Partition, Runs};
 use super::workloads::{WITH_MCF, Workload};
 use crate::bars;
-use crate::report::{Found, Plot, Table, short};
+use crate::report::{self, Found, Plot, Table, short};
 use crate::run::Failed;
 use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
@@ -84,13 +84,10 @@ pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
 fn table(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> Table {
     let row = |(workload, (without, with)): (&Workload, (&Outcome, &Outcome))| {
         let names: Vec<&str> = workload.programs.iter().map(|name| short(name)).collect();
-        vec![
-            format!("{}: {}", workload.number, names.join(", ")),
-            format!("{:.3}", without.weighted_speedup()),
-            format!("{:.3}", with.weighted_speedup()),
-            format!("{:.3}", without.maximum_slowdown()),
-            format!("{:.3}", with.maximum_slowdown()),
-        ]
+        let speedups = [without, with].map(Outcome::weighted_speedup);
+        let slowdowns = [without, with].map(Outcome::maximum_slowdown);
+        let name = format!("{}: {}", workload.number, names.join(", "));
+        report::row(name, 3, speedups.into_iter().chain(slowdowns))
     };
     Table::of(workloads.iter().zip(without.iter().zip(with)).map(row))
 }
@@ -101,11 +98,8 @@ fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> T
         workloads.iter().zip(without.iter().zip(with)).flat_map(|(workload, (without, with))| {
             let programs = workload.programs.iter().enumerate();
             programs.map(move |(place, name)| {
-                vec![
-                    format!("{}: {}", workload.number, short(name)),
-                    format!("{:.3}", without.slowdowns[place]),
-                    format!("{:.3}", with.slowdowns[place]),
-                ]
+                let name = format!("{}: {}", workload.number, short(name));
+                report::row(name, 3, [without.slowdowns[place], with.slowdowns[place]])
             })
         });
     Table::of(rows)

@@ -10,7 +10,7 @@ use super::evaluation::{Gains, bars};
 use super::memory::PAPER_MEMORY;
 use super::rig::{Conditions, Layout};
 use super::runs::{Case, Outcome, Partition, Runs};
-use crate::report::{Found, Plot, Table};
+use crate::report::{self, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::mean;
@@ -115,9 +115,7 @@ pub(super) fn figure_10(
         .map(|value| ("", points.iter().map(|point| (point.per_core, value(point))).collect()));
     let chart = Chart::lines(curves);
     let row = |point: &Point| {
-        let number = |value: f64| format!("{value:.2}");
-        let values = [point.per_core, point.speedup, point.fairness].map(number);
-        std::iter::once(point.memory.clone()).chain(values).collect()
+        report::row(&point.memory, 2, [point.per_core, point.speedup, point.fairness])
     };
     Ok(Found {
         plots: vec![Plot::of([chart]).captioned(parameters.memories.join(", "))],

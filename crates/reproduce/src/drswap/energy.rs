@@ -3,7 +3,7 @@
 use memweir_energy::{Medium, Reading};
 
 use super::sessions::{COPIED, DIRECT, DRAM, FLASH, Sessions, less};
-use crate::report::{Found, Table};
+use crate::report::{self, Found, Table};
 use crate::statistics::mean;
 
 /// Kinds of swap area that are drawn, and their names in the paper.
@@ -29,10 +29,10 @@ pub(super) fn figure_7(sessions: &Sessions) -> Found {
     let saved = |size, reading| less(average(size, DRAM, reading), average(size, DIRECT, reading));
     let direct = average(1, COPIED, mended) - average(1, DIRECT, mended);
     let row = |size: usize| {
-        let cells = [mended, physical].into_iter().flat_map(|reading| {
-            DRAWN.map(|(kind, _)| format!("{:.2}", average(size, kind, reading)))
-        });
-        std::iter::once(sessions.sizes[size].to_string()).chain(cells).collect()
+        let values = [mended, physical]
+            .into_iter()
+            .flat_map(|reading| DRAWN.map(|(kind, _)| average(size, kind, reading)));
+        report::row(sessions.sizes[size].to_string(), 2, values)
     };
     Found {
         plots: vec![sessions.bars(&DRAWN, |at| joules(sessions, at, mended))],

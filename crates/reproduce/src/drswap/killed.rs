@@ -7,7 +7,7 @@ use memweir_swap::session::SessionOutcome;
 use serde::Deserialize;
 
 use super::sessions::{FLASH, assumed, kinds, less, mebibytes, refused, session};
-use crate::report::{Effort, Found, Plot, Table};
+use crate::report::{self, Effort, Found, Plot, Table};
 use crate::run::Failed;
 use crate::statistics::mean;
 use crate::work::Bench;
@@ -73,10 +73,7 @@ impl Crowds {
             ("", self.dram.iter().map(mib).zip(values).collect())
         });
         let chart = Chart { x_start: self.dram.first().map_or(0.0, mib), ..Chart::lines(curves) };
-        let row = |(dram, pair): (&Bytes, &[f64; 2])| {
-            let cells = pair.iter().map(|value| format!("{value:.1}"));
-            std::iter::once(dram.to_string()).chain(cells).collect()
-        };
+        let row = |(dram, pair): (&Bytes, &[f64; 2])| report::row(dram.to_string(), 1, *pair);
         Found {
             plots: vec![Plot::of([chart])],
             tables: vec![Table::of(self.dram.iter().zip(means).map(row))],

@@ -13,7 +13,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
 use crate::bpm::crowd::{Crowd, Room};
-use crate::report::{Found, Plot, Table};
+use crate::report::{Found, Plot, Table, row};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::{highest, lowest};
@@ -90,8 +90,7 @@ pub(super) fn figure_2(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
 fn table(programs: &[(&String, &Vec<Curve>)]) -> Table {
     let rows = programs.iter().flat_map(|(name, curves)| {
         curves.iter().map(move |(room, slowdowns)| {
-            let cells = slowdowns.iter().map(|slowdown| format!("{slowdown:.2}"));
-            std::iter::once(format!("{name}, {room}")).chain(cells).collect()
+            row(format!("{name}, {room}"), 2, slowdowns.iter().copied())
         })
     });
     Table::of(rows).columns((1..=INSTANCES).map(|count| count.to_string()))

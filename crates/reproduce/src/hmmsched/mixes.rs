@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::media::hardware;
 use crate::bars;
-use crate::report::{Effort, Found, Plot, Table, short};
+use crate::report::{Effort, Found, Plot, Table, row, short};
 use crate::run::Failed;
 use crate::statistics::{highest, lowest, mean};
 use crate::work::Bench;
@@ -237,13 +237,9 @@ fn table(mixes: &Mixes, policies: &[&str], runs: &[Vec<Times>]) -> Table {
     for (case, runs) in mixes.cases.iter().zip(runs) {
         for (policy, times) in policies.iter().zip(runs) {
             let reductions = times.reductions(&runs[0]);
-            rows.push(vec![
-                format!("{}: {policy}", case.name),
-                format!("{:.1}", mean(&reductions)),
-                format!("{:.1}", highest(&reductions)),
-                format!("{:.1}", lowest(&reductions)),
-                format!("{:.1}", times.turnaround()),
-            ]);
+            let values =
+                [mean(&reductions), highest(&reductions), lowest(&reductions), times.turnaround()];
+            rows.push(row(format!("{}: {policy}", case.name), 1, values));
         }
     }
     let header = ["mix and policy", "mean reduction (%)", "best (%)", "worst (%)", "last task (s)"];

@@ -9,7 +9,7 @@ use super::curves::{Curve, Sweep, curves, drawn, interpolated, sweep};
 use super::segments::course;
 use super::units::{UNIT, btr, peak};
 use super::workloads::Workloads;
-use crate::report::{Found, Plot, Table};
+use crate::report::{Found, Plot, Table, row};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::{highest, lowest};
@@ -114,7 +114,7 @@ pub(super) fn figure_5(
     let rows = rows.into_iter().flat_map(|(kind, curves)| {
         curves.iter().map(move |(name, curve)| (format!("{kind}, {name}"), curve))
     });
-    let rows = rows.map(|(name, curve)| vec![name, format!("{:.4}", loss(curve))]);
+    let rows = rows.map(|(name, curve)| row(name, 4, [loss(curve)]));
     Ok(Found {
         plots: vec![plot(&degrees), plot(&original), plot(&regular)],
         tables: vec![Table::of(rows).captioned(format!("{peak:.0} {UNIT}"))],

@@ -11,7 +11,7 @@ use memweir_policy::PredictorKind;
 use serde::Deserialize;
 
 use super::workloads::Workloads;
-use crate::report::{Found, Plot, Table, short};
+use crate::report::{self, Found, Plot, Table, short};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::mean;
@@ -113,9 +113,6 @@ fn bars(predictors: &[String], by_program: &[(&str, &[f64])]) -> Bars {
 
 /// The same as numbers.
 fn table(predictors: &[String], by_program: &[(&str, &[f64])]) -> Table {
-    let row = |(name, shares): &(&str, &[f64])| {
-        let shares = shares.iter().map(|share| format!("{share:.1}"));
-        std::iter::once((*name).to_owned()).chain(shares).collect()
-    };
+    let row = |(name, shares): &(&str, &[f64])| report::row(*name, 1, shares.iter().copied());
     Table::of(by_program.iter().map(row)).columns(predictors)
 }

@@ -10,7 +10,7 @@ use super::combinations::{Combination, line, reached};
 use super::evaluation::{Evaluation, Length, Runs, Treatment};
 use super::units::{TRANSACTION, UNIT, btr, peak, rate};
 use super::workloads::Counterpart;
-use crate::report::{Found, Plot, Table};
+use crate::report::{self, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::{highest, mean};
@@ -209,8 +209,8 @@ fn shares(tuned: &Tuned) -> impl Iterator<Item = String> {
 }
 
 fn row(best: &Best) -> Vec<String> {
-    let gains = best.tried.iter().map(|(_, gain)| format!("{gain:.1}"));
-    [format!("{:.1}", best.iabw), format!("{:.1}", best.target)].into_iter().chain(gains).collect()
+    let gains = best.tried.iter().map(|(_, gain)| *gain);
+    report::row(format!("{:.1}", best.iabw), 1, std::iter::once(best.target).chain(gains))
 }
 
 fn by_share(tuned: &Tuned) -> Vec<f64> {
