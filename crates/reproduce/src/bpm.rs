@@ -21,8 +21,9 @@ use crate::report::{Effort, Found};
 use crate::run::{Failed, Laboratory};
 use crate::source::{FigureData, File, Suite, file};
 use crate::work::Bench;
-use rig::Parameters;
-use runs::Runs;
+use rig::{Parameters, Rig};
+use runs::{Known, Runs};
+use workloads::Workload;
 
 pub(crate) const PAPER: File = file!("bpm/paper.toml");
 
@@ -47,7 +48,9 @@ pub(crate) const FIGURES: [File; 12] = [
 
 /// The machine, the programs, and the runs so far.
 pub(crate) struct Lab {
-    runs: Runs,
+    rig: Rig,
+    workloads: Vec<Workload>,
+    known: Known,
     /// Parameters of Fig. 1.
     banks: banks::Parameters,
     streamcluster: threads::Parameters,
@@ -61,7 +64,9 @@ impl Lab {
     pub(crate) fn new(suite: &Suite, effort: Effort) -> Result<Self, InputError> {
         let parameters: Parameters = suite.figure("4")?.parameters()?;
         Ok(Self {
-            runs: Runs::new(parameters, effort)?,
+            workloads: workloads::workloads(&programs::names(), parameters.seed)?,
+            rig: Rig::new(parameters, effort)?,
+            known: Known::default(),
             banks: suite.figure("1")?.parameters()?,
             streamcluster: suite.figure("streamcluster")?.parameters()?,
         })
@@ -74,23 +79,24 @@ impl Laboratory for Lab {
     }
 
     fn figure(&self, data: &FigureData, bench: &Bench<'_>) -> Result<Found, Failed> {
-        let runs = &self.runs;
+        let Self { known, rig, workloads, .. } = self;
+        let runs = &Runs { known, rig, workloads, bench };
         match data.id.as_str() {
-            "1" => banks::figure_1(&self.banks, runs, bench),
-            "4" => evaluation::figure_4(runs, bench),
-            "5" => evaluation::figure_5(runs, bench),
-            "7" => indicators::figure_7(data, runs, bench),
-            "8" => variants::figure_8(runs, bench),
-            "9" => variants::figure_9(runs, bench),
-            "10" => variants::figure_10(data, runs, bench),
-            "streamcluster" => threads::streamcluster(data, runs, bench),
-            "power" => evaluation::power(runs, bench),
-            "overhead" => overhead::overhead(data, runs, bench),
+            "1" => banks::figure_1(&self.banks, runs),
+            "4" => evaluation::figure_4(runs),
+            "5" => evaluation::figure_5(runs),
+            "7" => indicators::figure_7(data, runs),
+            "8" => variants::figure_8(runs),
+            "9" => variants::figure_9(runs),
+            "10" => variants::figure_10(data, runs),
+            "streamcluster" => threads::streamcluster(data, runs),
+            "power" => evaluation::power(runs),
+            "overhead" => overhead::overhead(data, runs),
             "assignment" => {
-                let demands = banks::demands(&self.banks, runs, bench)?;
-                variants::assignment(&demands, runs, bench)
+                let demands = banks::demands(&self.banks, runs)?;
+                variants::assignment(&demands, runs)
             }
-            "causes" => causes::causes(&self.streamcluster, runs, bench),
+            "causes" => causes::causes(&self.streamcluster, runs),
             _ => Err(Failed::no_code_for(data)),
         }
     }

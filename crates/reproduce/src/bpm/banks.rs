@@ -14,7 +14,6 @@ use super::runs::{ALONE_WORK, Runs, refused};
 use crate::report::{self, Found, Plot, Table};
 use crate::run::Failed;
 use crate::statistics::{highest, lowest, mean};
-use crate::work::Bench;
 
 /// Share of its best performance with which a program has enough banks (Fig. 1).
 const ENOUGH: f64 = 0.9;
@@ -27,12 +26,8 @@ pub(super) struct Parameters {
 }
 
 /// Performance of each program in each number of banks, over its best.
-fn performance(
-    parameters: &Parameters,
-    runs: &Runs,
-    bench: &Bench<'_>,
-) -> Result<Vec<Vec<f64>>, Failed> {
-    let profiles = runs.profiles(bench)?;
+fn performance(parameters: &Parameters, runs: &Runs<'_>) -> Result<Vec<Vec<f64>>, Failed> {
+    let profiles = runs.profiles()?;
     let sets: Vec<ColorSet> = parameters
         .banks
         .iter()
@@ -41,8 +36,9 @@ fn performance(
         .map_err(refused)?;
     let inputs: Vec<(&Profile, &ColorSet)> =
         profiles.iter().flat_map(|profile| sets.iter().map(move |set| (profile, set))).collect();
-    let (rig, on) = (&runs.rig, Conditions::of_paper());
-    let speeds = bench
+    let (rig, on) = (runs.rig, Conditions::of_paper());
+    let speeds = runs
+        .bench
         .try_all(ALONE_WORK, &inputs, |(profile, set)| {
             rig.alone(&profile.program().colored(Some((*set).clone())), &on)
                 .map(|alone| 1.0 / alone.seconds)
@@ -66,15 +62,14 @@ pub(super) fn first(supply: &Supply, banks: u32, cache: CacheUse) -> Result<Colo
 /// The smallest number of banks with which each program has enough.
 pub(super) fn demands(
     parameters: &Parameters,
-    runs: &Runs,
-    bench: &Bench<'_>,
+    runs: &Runs<'_>,
 ) -> Result<BTreeMap<String, u32>, Failed> {
-    let performance = performance(parameters, runs, bench)?;
+    let performance = performance(parameters, runs)?;
     let demand = |speeds: &Vec<f64>| {
         let enough = speeds.iter().position(|speed| *speed >= ENOUGH);
         parameters.banks[enough.unwrap_or(parameters.banks.len() - 1)]
     };
-    let profiles = runs.profiles(bench)?;
+    let profiles = runs.profiles()?;
     Ok(profiles
         .iter()
         .zip(&performance)
@@ -83,13 +78,9 @@ pub(super) fn demands(
 }
 
 /// Fig. 1.
-pub(super) fn figure_1(
-    parameters: &Parameters,
-    runs: &Runs,
-    bench: &Bench<'_>,
-) -> Result<Found, Failed> {
-    let performance = performance(parameters, runs, bench)?;
-    let profiles = runs.profiles(bench)?;
+pub(super) fn figure_1(parameters: &Parameters, runs: &Runs<'_>) -> Result<Found, Failed> {
+    let performance = performance(parameters, runs)?;
+    let profiles = runs.profiles()?;
     let column = |banks: u32| parameters.banks.iter().position(|known| *known == banks);
     let at = |program: usize, banks: u32| {
         column(banks).map_or(f64::NAN, |column| 100.0 * performance[program][column])

@@ -14,29 +14,24 @@ use super::threads::{self, Parameters};
 use crate::report::{self, Found, Table};
 use crate::run::Failed;
 use crate::statistics::{lowest, mean};
-use crate::work::Bench;
 
 /// Banks of Fig. 1 that are examined, of 64.
 const BANKS: u32 = 16;
 
 /// All experiments.
-pub(super) fn causes(
-    streamcluster: &Parameters,
-    runs: &Runs,
-    bench: &Bench<'_>,
-) -> Result<Found, Failed> {
+pub(super) fn causes(streamcluster: &Parameters, runs: &Runs<'_>) -> Result<Found, Failed> {
     let mut found = Found::default();
-    few_banks(runs, bench, &mut found)?;
-    one_rank(runs, bench, &mut found)?;
-    write_backs(runs, bench, &mut found)?;
-    let [four, eight] = threads::shared_everywhere(streamcluster, runs, bench)?;
+    few_banks(runs, &mut found)?;
+    one_rank(runs, &mut found)?;
+    write_backs(runs, &mut found)?;
+    let [four, eight] = threads::shared_everywhere(streamcluster, runs)?;
     found.values.extend([("shared-four", four), ("shared-eight", eight)]);
     Ok(found)
 }
 
 /// Fig. 1 with all of the cache, and without refresh besides.
-fn few_banks(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
-    let (profiles, rig) = (runs.profiles(bench)?, &runs.rig);
+fn few_banks(runs: &Runs<'_>, found: &mut Found) -> Result<(), Failed> {
+    let (profiles, rig) = (runs.profiles()?, runs.rig);
     let refreshed = Conditions::of_paper();
     let still = Conditions { refresh: RefreshPolicy::Off, ..Conditions::of_paper() };
     let all = ColorSet::all(runs.rig.board.supply.colors());
@@ -55,7 +50,7 @@ fn few_banks(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Fa
     let run = |(profile, (set, on)): &(&Profile, (&ColorSet, &Conditions))| {
         rig.alone(&profile.program().colored(Some((*set).clone())), on)
     };
-    let alone = bench.try_all(ALONE_WORK, &inputs, run).map_err(refused)?;
+    let alone = runs.bench.try_all(ALONE_WORK, &inputs, run).map_err(refused)?;
     let rows: Vec<&[Alone]> = alone.chunks(cases.len()).collect();
     let speed = |row: &[Alone], case: usize| 100.0 * row[case / 3 * 3].seconds / row[case].seconds;
     let misses = |row: &[Alone], case: usize| 100.0 * (row[case].mpki / row[0].mpki - 1.0);
@@ -101,12 +96,12 @@ fn table(
 
 /// Gains of the two ways of dividing the banks, with and without refresh: the way that keeps the
 /// cache whole has each program in one rank.
-fn one_rank(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
+fn one_rank(runs: &Runs<'_>, found: &mut Found) -> Result<(), Failed> {
     let gains = |partition, refresh| -> Result<f64, Failed> {
         let on = Conditions { refresh, ..Conditions::of_paper() };
         let case = |partition| Case { on: on.clone(), partition };
-        let without = runs.outcomes(&case(Partition::None), bench)?;
-        Ok(mean(&Gains::of(&runs.outcomes(&case(partition), bench)?, &without).speedup))
+        let without = runs.outcomes(&case(Partition::None))?;
+        Ok(mean(&Gains::of(&runs.outcomes(&case(partition))?, &without).speedup))
     };
     found.values.extend([
         ("keep", gains(Partition::Banks, RefreshPolicy::AllBank)?),
@@ -118,9 +113,9 @@ fn one_rank(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Fai
 }
 
 /// Fig. 5 for all requests, for reads and for write-backs.
-fn write_backs(runs: &Runs, bench: &Bench<'_>, found: &mut Found) -> Result<(), Failed> {
-    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
-    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+fn write_backs(runs: &Runs<'_>, found: &mut Found) -> Result<(), Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None))?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm))?;
     let less = |rows: fn(&super::rig::Executed) -> f64| {
         let pairs = without.iter().zip(with.iter());
         let each = pairs.map(|(without, with)| rows(&without.executed) - rows(&with.executed));

@@ -8,7 +8,6 @@ use crate::bars;
 use crate::report::{self, Found, Plot, Table, short};
 use crate::run::Failed;
 use crate::statistics::{highest, lowest, mean};
-use crate::work::Bench;
 
 /// Differences between two cases, workload by workload.
 pub(super) struct Gains {
@@ -44,9 +43,9 @@ pub(super) fn bars(sets: &[&[f64]]) -> Bars {
 }
 
 /// Fig. 4.
-pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
-    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
-    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+pub(super) fn figure_4(runs: &Runs<'_>) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None))?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm))?;
     let gains = Gains::of(&with, &without);
     let (speedup, fairness) = (&gains.speedup, &gains.fairness);
     let (eight, four) = (mean(some(speedup, 1..=10)), mean(some(speedup, 11..=20)));
@@ -69,8 +68,8 @@ pub(super) fn figure_4(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
     Ok(Found {
         plots: vec![Plot::of([bars(&[speedup, fairness])])],
         tables: vec![
-            table(&runs.workloads, &without, &with),
-            slowdowns(&runs.workloads, &without, &with),
+            table(runs.workloads, &without, &with),
+            slowdowns(runs.workloads, &without, &with),
         ],
         values,
         remarks: vec![format!(
@@ -106,9 +105,9 @@ fn slowdowns(workloads: &[Workload], without: &[Outcome], with: &[Outcome]) -> T
 }
 
 /// Fig. 5.
-pub(super) fn figure_5(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
-    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
-    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+pub(super) fn figure_5(runs: &Runs<'_>) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None))?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm))?;
     let rates = |outcomes: &[Outcome]| -> Vec<f64> {
         outcomes.iter().map(|outcome| 100.0 * outcome.executed.miss_rate()).collect()
     };
@@ -128,9 +127,9 @@ pub(super) fn figure_5(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
 }
 
 /// Memory power (section 5.4).
-pub(super) fn power(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
-    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
-    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+pub(super) fn power(runs: &Runs<'_>) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None))?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm))?;
     let less = |value: &dyn Fn(&Outcome) -> f64| -> Vec<f64> {
         let pairs = with.iter().zip(without.iter());
         pairs.map(|(with, without)| 100.0 * (1.0 - value(with) / value(without))).collect()

@@ -13,7 +13,6 @@ use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::{highest, lowest, mean};
-use crate::work::Bench;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,12 +40,12 @@ fn indicators(workload: &Workload, profiles: &[Profile]) -> [f64; 4] {
 }
 
 /// Fig. 7.
-pub(super) fn figure_7(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
+pub(super) fn figure_7(data: &FigureData, runs: &Runs<'_>) -> Result<Found, Failed> {
     let parameters: Parameters = data.parameters()?;
-    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
-    let with = runs.outcomes(&Case::of(Partition::Bpm), bench)?;
+    let without = runs.outcomes(&Case::of(Partition::None))?;
+    let with = runs.outcomes(&Case::of(Partition::Bpm))?;
     let gains = Gains::of(&with, &without).speedup;
-    let profiles = runs.profiles(bench)?;
+    let profiles = runs.profiles()?;
     let each: Vec<[f64; 4]> =
         runs.workloads.iter().map(|workload| indicators(workload, profiles)).collect();
     let column = |place: usize| -> Vec<f64> { each.iter().map(|four| four[place]).collect() };
@@ -63,7 +62,7 @@ pub(super) fn figure_7(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Res
     let chart = Chart::lines(curves);
     Ok(Found {
         plots: vec![Plot::of([chart])],
-        tables: vec![table(&runs.workloads, &each, &gains)],
+        tables: vec![table(runs.workloads, &each, &gains)],
         values,
         ..Found::default()
     })

@@ -16,7 +16,6 @@ use crate::report::{Found, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::mean;
-use crate::work::Bench;
 
 /// Measured costs of a page fault.
 #[derive(Deserialize)]
@@ -98,13 +97,14 @@ fn touch_all(rig: &Rig, entry: &Entry, kernel: Kernel, costs: &Costs) -> Result<
 }
 
 /// Kernel time of faults with and without colors.
-pub(super) fn overhead(data: &FigureData, runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
+pub(super) fn overhead(data: &FigureData, runs: &Runs<'_>) -> Result<Found, Failed> {
     let costs: Costs = data.parameters()?;
     let catalog = Catalog::shipped();
     let names = programs::names();
     let entries: Vec<&Entry> = names.iter().filter_map(|name| catalog.find(name).ok()).collect();
-    let rig = &runs.rig;
-    let both = bench
+    let rig = runs.rig;
+    let both = runs
+        .bench
         .try_all(ALONE_WORK, &entries, |entry| {
             let kernel = |kernel| touch_all(rig, entry, kernel, &costs);
             Ok((kernel(Kernel::Plain)?, kernel(Kernel::Colored)?))

@@ -6,14 +6,13 @@ use std::rc::Rc;
 
 use memweir_core::BytesPerSec;
 use memweir_core::address_map::ColorSet;
-use memweir_core::input::{InputError, Refusal};
+use memweir_core::input::Refusal;
 use memweir_dram::config::PagePolicy;
 use memweir_policy::colors::{CacheUse, ColorAssignment, ProgramTraits};
 
 use super::programs::{self, Profile};
-use super::rig::{Alone, Conditions, Executed, Parameters, Rig};
-use super::workloads::{self, Workload};
-use crate::report::Effort;
+use super::rig::{Alone, Conditions, Executed, Rig};
+use super::workloads::Workload;
 use crate::run::{Failed, made_once};
 use crate::work::Bench;
 
@@ -71,59 +70,52 @@ impl Outcome {
     }
 }
 
-/// The runs so far.
-pub(super) struct Runs {
-    pub(super) rig: Rig,
-    pub(super) workloads: Vec<Workload>,
+/// Results of runs.
+#[derive(Default)]
+pub(super) struct Known {
     profiles: OnceCell<Vec<Profile>>,
     /// By hardware, in the order of the profiles.
     alone: RefCell<HashMap<Conditions, Rc<Vec<Alone>>>>,
     outcomes: RefCell<HashMap<Case, Rc<Vec<Outcome>>>>,
 }
 
-impl Runs {
-    /// Starts without any run.
-    ///
-    /// # Errors
-    /// If a data file is invalid.
-    pub(super) fn new(parameters: Parameters, effort: Effort) -> Result<Self, InputError> {
-        let workloads = workloads::workloads(&programs::names(), parameters.seed)?;
-        Ok(Self {
-            rig: Rig::new(parameters, effort)?,
-            workloads,
-            profiles: OnceCell::new(),
-            alone: RefCell::default(),
-            outcomes: RefCell::default(),
-        })
-    }
+/// The runs so far, and what makes further ones.
+pub(super) struct Runs<'a> {
+    pub(super) known: &'a Known,
+    pub(super) rig: &'a Rig,
+    pub(super) workloads: &'a [Workload],
+    pub(super) bench: &'a Bench<'a>,
+}
 
+impl<'a> Runs<'a> {
     /// The programs.
     ///
     /// # Errors
     /// If a run is refused.
-    pub(super) fn profiles(&self, bench: &Bench<'_>) -> Result<&[Profile], Failed> {
-        made_once(&self.profiles, || programs::profiles(&self.rig, bench)).map(Vec::as_slice)
+    pub(super) fn profiles(&self) -> Result<&'a [Profile], Failed> {
+        let made = made_once(&self.known.profiles, || programs::profiles(self.rig, self.bench));
+        made.map(Vec::as_slice)
     }
 
     /// Results of the programs alone with open page, in the order of the profiles.
     ///
     /// # Errors
     /// If a run is refused.
-    fn alone(&self, on: &Conditions, bench: &Bench<'_>) -> Result<Rc<Vec<Alone>>, Failed> {
+    fn alone(&self, on: &Conditions) -> Result<Rc<Vec<Alone>>, Failed> {
         let on = Conditions { page: PagePolicy::Open, ..on.clone() };
-        if let Some(known) = self.alone.borrow().get(&on) {
+        if let Some(known) = self.known.alone.borrow().get(&on) {
             return Ok(Rc::clone(known));
         }
-        let profiles = self.profiles(bench)?;
+        let profiles = self.profiles()?;
         let alone = if on == Conditions::of_paper() {
             profiles.iter().map(|profile| profile.alone).collect()
         } else {
-            let rig = &self.rig;
+            let rig = self.rig;
             let run = |profile: &Profile| rig.alone(&profile.program(), &on);
-            bench.try_all(ALONE_WORK, profiles, run).map_err(refused)?
+            self.bench.try_all(ALONE_WORK, profiles, run).map_err(refused)?
         };
         let alone = Rc::new(alone);
-        self.alone.borrow_mut().insert(on, Rc::clone(&alone));
+        self.known.alone.borrow_mut().insert(on, Rc::clone(&alone));
         Ok(alone)
     }
 
@@ -132,12 +124,8 @@ impl Runs {
     ///
     /// # Errors
     /// If a run is refused.
-    pub(super) fn outcomes(
-        &self,
-        case: &Case,
-        bench: &Bench<'_>,
-    ) -> Result<Rc<Vec<Outcome>>, Failed> {
-        self.outcomes_with(case, &BTreeMap::new(), bench)
+    pub(super) fn outcomes(&self, case: &Case) -> Result<Rc<Vec<Outcome>>, Failed> {
+        self.outcomes_with(case, &BTreeMap::new())
     }
 
     /// The same with known numbers of banks that programs demand, by their names.
@@ -148,17 +136,16 @@ impl Runs {
         &self,
         case: &Case,
         demands: &BTreeMap<String, u32>,
-        bench: &Bench<'_>,
     ) -> Result<Rc<Vec<Outcome>>, Failed> {
-        if let Some(known) = self.outcomes.borrow().get(case) {
+        if let Some(known) = self.known.outcomes.borrow().get(case) {
             return Ok(Rc::clone(known));
         }
-        let profiles = self.profiles(bench)?;
-        let alone = self.alone(&case.on, bench)?;
-        let (rig, alone) = (&self.rig, alone.as_slice());
+        let profiles = self.profiles()?;
+        let alone = self.alone(&case.on)?;
+        let (rig, alone) = (self.rig, alone.as_slice());
         let run = |workload: &Workload| rig.workload(workload, case, profiles, alone, demands);
-        let outcomes = Rc::new(bench.try_all(WORK, &self.workloads, run).map_err(refused)?);
-        self.outcomes.borrow_mut().insert(case.clone(), Rc::clone(&outcomes));
+        let outcomes = Rc::new(self.bench.try_all(WORK, self.workloads, run).map_err(refused)?);
+        self.known.outcomes.borrow_mut().insert(case.clone(), Rc::clone(&outcomes));
         Ok(outcomes)
     }
 }

@@ -15,7 +15,6 @@ use super::runs::{Runs, WORK, refused};
 use crate::report::{Found, Plot};
 use crate::run::Failed;
 use crate::source::FigureData;
-use crate::work::Bench;
 
 /// Characteristics of the program.
 #[derive(Clone, Debug, Deserialize)]
@@ -83,17 +82,16 @@ impl Parameters {
         &self,
         cases: &[(u16, f64)],
         colors: Assigned,
-        runs: &Runs,
-        bench: &Bench<'_>,
+        runs: &Runs<'_>,
     ) -> Result<Vec<f64>, Failed> {
         let pair = |(threads, shared_share): &(u16, f64)| {
             let (threads, shared_share) = (*threads, *shared_share);
             [Assigned::None, colors].map(|colors| Setting { threads, shared_share, colors })
         };
         let settings: Vec<Setting> = cases.iter().flat_map(pair).collect();
-        let rig = &runs.rig;
+        let rig = runs.rig;
         let run = |setting: &Setting| self.time(rig, setting);
-        let times = bench.try_all(WORK, &settings, run).map_err(refused)?;
+        let times = runs.bench.try_all(WORK, &settings, run).map_err(refused)?;
         Ok(times.chunks(2).map(|pair| 100.0 * (1.0 - pair[1] / pair[0])).collect())
     }
 }
@@ -115,14 +113,10 @@ enum Assigned {
 }
 
 /// The program with 4 and 8 threads, with and without colors for threads.
-pub(super) fn streamcluster(
-    data: &FigureData,
-    runs: &Runs,
-    bench: &Bench<'_>,
-) -> Result<Found, Failed> {
+pub(super) fn streamcluster(data: &FigureData, runs: &Runs<'_>) -> Result<Found, Failed> {
     let parameters: Parameters = data.parameters()?;
     let cases = [(4, parameters.shared_share), (8, parameters.shared_share), (4, 0.0)];
-    let less = parameters.saved(&cases, Assigned::SharedWithFirst, runs, bench)?;
+    let less = parameters.saved(&cases, Assigned::SharedWithFirst, runs)?;
     let names = ["4 threads", "8 threads", "4 threads that share nothing"];
     Ok(Found {
         plots: vec![Plot::of([Bars::of(names, [("", less.clone())])])],
@@ -134,10 +128,9 @@ pub(super) fn streamcluster(
 /// Time that 4 and 8 threads save with colors if their shared data is in all colors, %.
 pub(super) fn shared_everywhere(
     parameters: &Parameters,
-    runs: &Runs,
-    bench: &Bench<'_>,
+    runs: &Runs<'_>,
 ) -> Result<[f64; 2], Failed> {
     let cases = [4, 8].map(|threads| (threads, parameters.shared_share));
-    let less = parameters.saved(&cases, Assigned::SharedEverywhere, runs, bench)?;
+    let less = parameters.saved(&cases, Assigned::SharedEverywhere, runs)?;
     Ok([less[0], less[1]])
 }

@@ -14,15 +14,14 @@ use crate::report::{self, Found, Plot, Table};
 use crate::run::Failed;
 use crate::source::FigureData;
 use crate::statistics::mean;
-use crate::work::Bench;
 
 /// Fig. 8.
-pub(super) fn figure_8(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
+pub(super) fn figure_8(runs: &Runs<'_>) -> Result<Found, Failed> {
     let normal = Case::of(Partition::None);
     let on = Conditions { page: PagePolicy::Closed { accesses: 1 }, ..Conditions::of_paper() };
-    let closed = runs.outcomes(&Case { on, ..normal.clone() }, bench)?;
-    let open = Gains::of(&runs.outcomes(&normal, bench)?, &closed).speedup;
-    let bpm = Gains::of(&runs.outcomes(&Case::of(Partition::Bpm), bench)?, &closed).speedup;
+    let closed = runs.outcomes(&Case { on, ..normal.clone() })?;
+    let open = Gains::of(&runs.outcomes(&normal)?, &closed).speedup;
+    let bpm = Gains::of(&runs.outcomes(&Case::of(Partition::Bpm))?, &closed).speedup;
     Ok(Found {
         plots: vec![Plot::of([bars(&[&bpm, &open])])],
         values: vec![("ws", mean(&bpm)), ("open", mean(&open))],
@@ -31,15 +30,15 @@ pub(super) fn figure_8(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> 
 }
 
 /// Fig. 9.
-pub(super) fn figure_9(runs: &Runs, bench: &Bench<'_>) -> Result<Found, Failed> {
-    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
+pub(super) fn figure_9(runs: &Runs<'_>) -> Result<Found, Failed> {
+    let without = runs.outcomes(&Case::of(Partition::None))?;
     let gains = |partition| -> Result<Gains, Failed> {
-        Ok(Gains::of(&runs.outcomes(&Case::of(partition), bench)?, &without))
+        Ok(Gains::of(&runs.outcomes(&Case::of(partition))?, &without))
     };
     let (bpm, banks) = (gains(Partition::Bpm)?, gains(Partition::Banks)?);
     let apart = |partition| {
         let on = Conditions { layout: Layout::Apart, ..Conditions::of_paper() };
-        runs.outcomes(&Case { on, partition }, bench)
+        runs.outcomes(&Case { on, partition })
     };
     let cache = Gains::of(&apart(Partition::Bpm)?, &apart(Partition::None)?);
     let means = |gains: &Gains| [mean(&gains.speedup), mean(&gains.fairness)];
@@ -91,17 +90,13 @@ struct Point {
 }
 
 /// Fig. 10.
-pub(super) fn figure_10(
-    data: &FigureData,
-    runs: &Runs,
-    bench: &Bench<'_>,
-) -> Result<Found, Failed> {
+pub(super) fn figure_10(data: &FigureData, runs: &Runs<'_>) -> Result<Found, Failed> {
     let parameters: Memories = data.parameters()?;
     let mut points = Vec::new();
     for memory in &parameters.memories {
         let case = |partition| Case { on: Conditions::with_memory(memory), partition };
-        let without = runs.outcomes(&case(Partition::None), bench)?;
-        let with = runs.outcomes(&case(Partition::Bpm), bench)?;
+        let without = runs.outcomes(&case(Partition::None))?;
+        let with = runs.outcomes(&case(Partition::Bpm))?;
         let gains = Gains::of(&with, &without);
         let per_core = bandwidth_per_program(&without);
         let (speedup, fairness) = (mean(&gains.speedup), mean(&gains.fairness));
@@ -136,12 +131,11 @@ pub(super) fn figure_10(
 /// Colors by demand and by intensity.
 pub(super) fn assignment(
     demands: &BTreeMap<String, u32>,
-    runs: &Runs,
-    bench: &Bench<'_>,
+    runs: &Runs<'_>,
 ) -> Result<Found, Failed> {
-    let without = runs.outcomes(&Case::of(Partition::None), bench)?;
+    let without = runs.outcomes(&Case::of(Partition::None))?;
     let gains = |partition| -> Result<Gains, Failed> {
-        let outcomes = runs.outcomes_with(&Case::of(partition), demands, bench)?;
+        let outcomes = runs.outcomes_with(&Case::of(partition), demands)?;
         Ok(Gains::of(&outcomes, &without))
     };
     let uniform = gains(Partition::Bpm)?;
