@@ -85,7 +85,7 @@ impl Laboratory for Lab {
         match data.id.as_str() {
             "2" => Ok(killed::figure_2(self.crowds(bench)?)),
             "3" => Ok(killed::figure_3(self.crowds(bench)?)),
-            "table4" => swap_ins::table_4(self.sessions(bench)?, &self.parameters, bench),
+            "table4" => swap_ins::table_4(data, self.sessions(bench)?, &self.parameters, bench),
             "7" => Ok(energy::figure_7(self.sessions(bench)?)),
             "8" => Ok(delay::figure_8(self.sessions(bench)?)),
             "table5" => Ok(delay::table_5(self.sessions(bench)?)),

@@ -135,7 +135,7 @@ impl Laboratory for Lab {
             }
             "6" => return Ok(combinations::figure_6(self.combinations(bench)?, machine)),
             "eq7" => return combinations::equation_7(data, self.combinations(bench)?, machine),
-            "table1" => return Ok(workloads::table_1(workloads)),
+            "table1" => return Ok(workloads::table_1(data, workloads)),
             "15" => return prediction::figure_15(data, workloads, bench),
             _ => {}
         }

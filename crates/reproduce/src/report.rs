@@ -49,8 +49,7 @@ pub struct Found {
     pub tables: Vec<Table>,
     /// Ours, by the identifiers of the figure's statements.
     pub values: Vec<(&'static str, f64)>,
-    /// Statements that are not in the figure's file because there is one for each row of a table,
-    /// and ours.
+    /// Statements of which there is one for each row of a table, and ours.
     pub rows: Vec<(Statement, f64)>,
     /// Remarks for the reader.
     pub remarks: Vec<String>,
@@ -395,6 +394,7 @@ pub(crate) mod tests {
             explanation: Some("The bus is simulated.".to_owned()),
             parameters: toml::Table::new(),
             statements: vec![statement(Kind::Magnitude, Some(Test::Ratio(scale)))],
+            rows: Vec::new(),
             plots: Vec::new(),
             tables: Vec::new(),
         }

@@ -122,6 +122,9 @@ pub struct FigureData {
     /// Statements that can be compared.
     #[serde(default, rename = "statement")]
     pub statements: Vec<Statement>,
+    /// Statements about the rows of a table, each for many rows.
+    #[serde(default, rename = "row")]
+    pub rows: Vec<RowStatement>,
     /// Texts of the drawings; the last one serves all further drawings.
     #[serde(default, rename = "plot")]
     pub plots: Vec<PlotText>,
@@ -361,14 +364,30 @@ impl Scale {
     }
 }
 
+/// A statement about any row of a table. In its quantity, `{}` stands for the name of the row.
+#[derive(Clone, Debug, Deserialize)]
+pub struct RowStatement(Written);
+
+impl RowStatement {
+    /// Returns the statement about one row, with the paper's value of it if it is not that of all.
+    ///
+    /// # Errors
+    /// If the file has no value, test or kind that fit each other.
+    fn about(&self, name: &str, paper: Option<f64>) -> Result<Statement, String> {
+        let quantity = self.0.quantity.replace("{}", name);
+        let paper = paper.map(Value::Number).or(self.0.paper.clone());
+        Written { quantity, paper, ..self.0.clone() }.try_into()
+    }
+}
+
 /// A statement as it is in its file.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
     id: String,
     item: String,
     quantity: String,
-    paper: Value,
+    paper: Option<Value>,
     unit: String,
     place: String,
     kind: Kind,
@@ -408,7 +427,7 @@ impl TryFrom<Written> for Statement {
             id: written.id,
             item: written.item,
             quantity: written.quantity,
-            paper: written.paper,
+            paper: written.paper.ok_or("missing field `paper`")?,
             unit: written.unit,
             place: written.place,
             kind: written.kind,
@@ -434,7 +453,7 @@ impl Written {
             (None, Some(band)) => {
                 let from = self.from.unwrap_or(0.0);
                 match self.paper {
-                    Value::Number(paper) if paper != from => {
+                    Some(Value::Number(paper)) if paper != from => {
                         Ok(Some(Test::Ratio(Scale { band, from, paper })))
                     }
                     _ => Err("`band`: the paper prints no number to compare with".to_owned()),
@@ -517,8 +536,17 @@ impl Suite {
                 if !statements.insert(statement.id.as_str()) {
                     return refuse(format!("figure {}: two `{}`", figure.id, statement.id));
                 }
-                if !self.paper.items.iter().any(|item| item.id == statement.item) {
-                    return refuse(format!("figure {}: no item `{}`", figure.id, statement.item));
+            }
+            for row in &figure.rows {
+                if let Err(reason) = row.about("", Some(1.0)) {
+                    return refuse(format!("figure {}: row `{}`: {reason}", figure.id, row.0.id));
+                }
+            }
+            let rows = figure.rows.iter().map(|RowStatement(row)| &row.item);
+            let named = figure.statements.iter().map(|statement| &statement.item).chain(rows);
+            for name in named {
+                if !self.paper.items.iter().any(|item| item.id == *name) {
+                    return refuse(format!("figure {}: no item `{name}`", figure.id));
                 }
             }
         }
@@ -535,6 +563,20 @@ impl Suite {
 }
 
 impl FigureData {
+    /// Returns a statement about one row of a table, with the paper's value of it if the file has
+    /// none.
+    ///
+    /// # Panics
+    /// If the file has no such statement: a mistake of memweir's own.
+    pub(crate) fn row(&self, id: &str, name: &str, paper: Option<f64>) -> Statement {
+        let found = self.rows.iter().find(|RowStatement(row)| row.id == id);
+        let statement = found.map(|row| row.about(name, paper));
+        match statement {
+            Some(Ok(statement)) => statement,
+            wrong => panic!("figure {}: row `{id}`: {wrong:?}", self.id),
+        }
+    }
+
     /// The parameters as the type that the figure's code needs.
     ///
     /// # Errors
@@ -676,6 +718,25 @@ mod tests {
         let scale = Scale { band: Band::Effect, from: 100.0, paper: 92.0 };
         assert_eq!(suite.figures[0].statements[0].test, Some(Test::Ratio(scale)));
         assert!(statement("paper = 1.0\nkind = 'input'\ndecided_by = 'us'\n").is_ok());
+    }
+
+    #[test]
+    fn a_statement_about_rows_takes_their_name_and_the_papers_value() {
+        let item = format!("{PAPER}[[item]]\nid = 'X1'\nwhat = 'w'\nfigures = ['1']\n");
+        let row = "[[row]]\nid = 'a'\nitem = 'X1'\nquantity = 'gain of {}'\nunit = '%'\n\
+                   place = 'p'\nkind = 'input'\nband = 'level'\n";
+        let refused = read(&item, &[&format!("{FIGURE}{row}")]).unwrap_err();
+        assert!(
+            refused.reason.contains("row `a`") && refused.reason.contains("needs `decided_by`")
+        );
+        let suite = read(&item, &[&format!("{FIGURE}{row}decided_by = 'us'\n")]).unwrap();
+        let statement = suite.figures[0].row("a", "milc", Some(7.0));
+        assert_eq!(
+            (statement.quantity.as_str(), &statement.paper),
+            ("gain of milc", &Value::Number(7.0))
+        );
+        let scale = Scale { band: Band::Level, from: 0.0, paper: 7.0 };
+        assert_eq!(statement.test, Some(Test::Ratio(scale)));
     }
 
     #[test]

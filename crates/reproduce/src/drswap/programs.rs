@@ -16,7 +16,7 @@ use serde::Deserialize;
 use super::sessions::{COPIED, DIRECT, kinds, less};
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
-use crate::source::{FigureData, Kind, Statement, Value};
+use crate::source::{FigureData, Statement};
 use crate::work::Bench;
 
 /// Work of the whole figure, for the progress display.
@@ -139,33 +139,15 @@ pub(super) fn programs(data: &FigureData, bench: &Bench<'_>) -> Result<Found, Fa
         plots: vec![bars(&pairs)],
         tables: vec![Table::of(pairs.iter().map(Pair::row))],
         values: vec![("mix", all.less()), ("unwritten", all.unwritten())],
-        rows: pairs[..pairs.len() - 1].iter().flat_map(rows).collect(),
+        rows: pairs[..pairs.len() - 1].iter().flat_map(|pair| rows(data, pair)).collect(),
         ..Found::default()
     })
 }
 
 /// Statements about one program, which the paper does not measure.
-fn rows(pair: &Pair) -> [(Statement, f64); 2] {
-    let row = |id: &str, item: &str, quantity: &str, ours: f64| {
-        let statement = Statement {
-            id: format!("{} {id}", pair.name),
-            item: item.to_owned(),
-            quantity: format!("{}, alone: {quantity}", pair.name),
-            paper: Value::Words("not measured".to_owned()),
-            unit: "%".to_owned(),
-            place: "beyond the paper".to_owned(),
-            kind: Kind::Unclaimed,
-            decided_by: None,
-            test: None,
-            explanation: None,
-        };
-        (statement, ours)
-    };
-    let unwritten = "pages mapped in place that were not written afterwards";
-    [
-        row("fewer", "D5", "fewer copies in", pair.less()),
-        row("unwritten", "D2", unwritten, pair.unwritten()),
-    ]
+fn rows(data: &FigureData, pair: &Pair) -> [(Statement, f64); 2] {
+    [("fewer", pair.less()), ("unwritten", pair.unwritten())]
+        .map(|(id, ours)| (data.row(id, &pair.name, None), ours))
 }
 
 fn bars(pairs: &[Pair]) -> Plot {

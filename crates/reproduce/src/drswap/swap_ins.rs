@@ -11,7 +11,7 @@ use super::sessions::{
 };
 use crate::report::{Found, Plot, Table};
 use crate::run::Failed;
-use crate::source::{Band, Kind, Scale, Statement, Test, Value};
+use crate::source::{FigureData, Statement};
 use crate::statistics::mean;
 use crate::work::Bench;
 
@@ -31,6 +31,7 @@ fn reduction(sessions: &Sessions, size: usize, group: usize) -> f64 {
 }
 
 pub(super) fn table_4(
+    data: &FigureData,
     sessions: &Sessions,
     parameters: &Parameters,
     bench: &Bench<'_>,
@@ -58,20 +59,20 @@ pub(super) fn table_4(
         plots: vec![bars(sessions), chart(&curve)],
         tables: (0..sessions.sizes.len()).map(|size| table(sessions, size)).collect(),
         values,
-        rows: rows(sessions),
+        rows: rows(data, sessions),
         remarks: crossing(&curve, PAPER_MIDDLE).map(remark).into_iter().collect(),
     })
 }
 
 /// One statement for each cell of the table.
-fn rows(sessions: &Sessions) -> Vec<(Statement, f64)> {
+fn rows(data: &FigureData, sessions: &Sessions) -> Vec<(Statement, f64)> {
     let mut rows = Vec::new();
     for (at, size) in sessions.sizes.iter().enumerate() {
         for (group, (name, title)) in sessions.groups.iter().enumerate() {
             let Some(cell) = printed(at, name) else { continue };
             let without = sessions.count([at, group, COPIED], |counts| counts.copies_in);
             let ours = reduction(sessions, at, group);
-            rows.push(judged(&format!("{title}, {size}"), cell, without, ours));
+            rows.push(judged(data, &format!("{title}, {size}"), cell, without, ours));
         }
     }
     rows
@@ -79,38 +80,22 @@ fn rows(sessions: &Sessions) -> Vec<(Statement, f64)> {
 
 /// Returns the statement of a cell with our value: the reduction of its swap-ins, or the swap-ins
 /// themselves where none can be fewer.
-fn judged(cell: &str, paper: SwapIns, without: f64, reduction: f64) -> (Statement, f64) {
-    if without == 0.0 {
-        let touched = "the pages that are touched";
-        let none =
-            statement(cell, "swap-ins without direct read", "", touched, paper.without as f64);
-        let explanation = "Each application is killed when the next one comes, so none of its \
-                           pages is brought back, and direct read has none to spare";
-        return (Statement { explanation: Some(explanation.to_owned()), ..none }, without);
-    }
+fn judged(
+    data: &FigureData,
+    cell: &str,
+    paper: SwapIns,
+    without: f64,
+    reduction: f64,
+) -> (Statement, f64) {
     let percent = less(paper.without as f64, paper.with as f64);
-    let fewer = statement(cell, "fewer swap-ins", "%", "the pages that are written", percent);
-    let explanation = (reduction <= 0.0).then(|| {
-        "Pages of this group that were read in place were all written afterwards".to_owned()
-    });
-    (Statement { explanation, ..fewer }, reduction)
-}
-
-/// Returns a statement of a cell, which the model of the applications decides as it decides the
-/// averages.
-fn statement(cell: &str, quantity: &str, unit: &str, by: &str, paper: f64) -> Statement {
-    Statement {
-        id: cell.to_owned(),
-        item: "D5".to_owned(),
-        quantity: format!("{cell}: {quantity}"),
-        paper: Value::Number(paper),
-        unit: unit.to_owned(),
-        place: "Table IV".to_owned(),
-        kind: Kind::Assumed,
-        decided_by: Some(format!("{by}, `crates/swap/data/phone.toml`")),
-        test: Some(Test::Ratio(Scale { band: Band::Effect, from: 0.0, paper })),
-        explanation: None,
-    }
+    let (id, paper, ours) = if without == 0.0 {
+        ("none", paper.without as f64, without)
+    } else if reduction <= 0.0 {
+        ("all-written", percent, reduction)
+    } else {
+        ("fewer", percent, reduction)
+    };
+    (data.row(id, cell, Some(paper)), ours)
 }
 
 fn table(sessions: &Sessions, size: usize) -> Table {
@@ -192,6 +177,7 @@ fn chart(curve: &[(f64, f64)]) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::PaperName;
     use crate::score::Agreement;
 
     #[test]
@@ -204,6 +190,8 @@ mod tests {
 
     #[test]
     fn a_cell_in_which_nothing_comes_back_misses() {
+        let suite = PaperName::Drswap.suite().unwrap();
+        let data = suite.figure("table4").unwrap();
         let paper = SwapIns { without: 4000, with: 1000 };
         for (without, reduction, quantity, verdict) in [
             (0.0, f64::NAN, "a cell: swap-ins without direct read", Agreement::Differs),
@@ -211,7 +199,7 @@ mod tests {
             (500.0, 20.0, "a cell: fewer swap-ins", Agreement::SignAlone),
             (500.0, -5.0, "a cell: fewer swap-ins", Agreement::Differs),
         ] {
-            let (statement, ours) = judged("a cell", paper, without, reduction);
+            let (statement, ours) = judged(data, "a cell", paper, without, reduction);
             assert_eq!(statement.quantity, quantity);
             assert_eq!(Agreement::of(&statement, ours), Some(verdict), "{ours}");
         }

@@ -17,7 +17,7 @@ use super::WORKLOADS;
 use super::evaluation::Length;
 use super::units::rate;
 use crate::report::{Effort, Found, Table};
-use crate::source::{Band, Kind, Scale, Statement, Test, Value, parse};
+use crate::source::{FigureData, parse};
 
 /// `workloads.toml`.
 #[derive(Clone, Debug, Deserialize)]
@@ -195,7 +195,7 @@ fn scheduler(parameters: &Parameters, hardware: &Hardware) -> Result<SchedulerCo
 }
 
 /// Table 1.
-pub(super) fn table_1(workloads: &Workloads) -> Found {
+pub(super) fn table_1(data: &FigureData, workloads: &Workloads) -> Found {
     let mut found = Found::default();
     let mut rows = Vec::new();
     for &set in Set::ALL {
@@ -203,7 +203,7 @@ pub(super) fn table_1(workloads: &Workloads) -> Found {
             let Counterpart { paper, equal, normal } = counterpart;
             let ours = to_paper(equal.iabw);
             let name = format!("{} {}", title(set), counterpart.label());
-            found.rows.push((drawn(&name, paper.iabw), ours));
+            found.rows.push((data.row("drawn", &name, Some(paper.iabw)), ours));
             let programs: Vec<&str> = equal.tasks.iter().map(|task| task.name.as_str()).collect();
             rows.push(vec![
                 format!("{} {}: {}", title(set), counterpart.label(), programs.join(", ")),
@@ -218,23 +218,6 @@ pub(super) fn table_1(workloads: &Workloads) -> Found {
     }
     found.tables.push(Table::of(rows));
     found
-}
-
-/// The statement of a workload that was drawn to have this ideal average bandwidth.
-fn drawn(name: &str, iabw: f64) -> Statement {
-    let scale = Scale { band: Band::Level, from: 0.0, paper: iabw };
-    Statement {
-        id: name.to_owned(),
-        item: "X8".to_owned(),
-        quantity: format!("ideal average bandwidth of {name}"),
-        paper: Value::Number(iabw),
-        unit: super::units::UNIT.to_owned(),
-        place: "Table 1".to_owned(),
-        kind: Kind::Input,
-        decided_by: Some("programs are exchanged until it is within 2 % of the table's".to_owned()),
-        test: Some(Test::Ratio(scale)),
-        explanation: None,
-    }
 }
 
 /// A set as the paper's table calls it.
