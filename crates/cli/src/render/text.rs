@@ -49,15 +49,7 @@ pub(crate) fn rate(bytes_per_second: f64) -> String {
 
 /// A count with groups of three digits: `12,345,678`.
 pub(crate) fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    indicatif::HumanCount(value).to_string()
 }
 
 /// A number of things, with `noun` in the plural unless there is one: `1 channel`, `2 channels`.
