@@ -66,6 +66,8 @@ fn tasks_that_come_later_run_where_there_is_room() {
         let finishes: Vec<Nanos> = outcome.tasks.iter().map(|task| task.finish).collect();
         if policy == "round-robin" {
             assert_eq!(finishes, [ms(70), ms(120), ms(80), ms(1_020)]);
+            let turnarounds = outcome.tasks.iter().map(|task| task.turnaround());
+            assert_eq!(turnarounds.collect::<Vec<_>>(), [60, 90, 40, 20].map(ms));
         }
         assert_eq!(finishes[3], ms(1_020));
         assert_eq!(outcome.turnaround, ms(1_010), "from the first arrival");
@@ -117,6 +119,19 @@ fn a_followed_profile_predicts_the_next_quantum() {
         assert!((quantum.bandwidth.0 - rate).abs() < 1e-3 * rate, "{quantum:?}");
         let predicted = tasks[0].predicted.map_or(0.0, |rate| rate.0);
         assert!((predicted - rate).abs() < 1e-3 * rate, "{number}: {predicted}");
+    }
+}
+
+#[test]
+fn the_profiles_of_the_tasks_of_a_job_are_followed_together() {
+    let mut experiment = experiment(machine(2, 20.0), vec![waves(); 2], "ideal-average");
+    (experiment.jobs, experiment.scheduler.predictor) = ([0, 0].into(), PredictorKind::Profile);
+    for (number, (_, tasks)) in recorded(&experiment).0.iter().enumerate().skip(1) {
+        let rate = if number % 2 == 0 { 2e9 } else { 6e9 };
+        for task in tasks {
+            let predicted = task.predicted.map_or(0.0, |rate| rate.0);
+            assert!((predicted - rate).abs() < 1e-3 * rate, "{number}: {predicted}");
+        }
     }
 }
 

@@ -105,6 +105,22 @@ fn tasks_run_where_their_pages_are() {
 }
 
 #[test]
+fn an_odd_task_rotates_among_the_nodes() {
+    // Without balancing among nodes, a task with a core of its own would end after its work.
+    for (cores, tasks) in [(1, 3), (2, 5)] {
+        for seed in 0..3 {
+            let mut machine = two_nodes();
+            machine.nodes = vec![Node { cores }; 2];
+            let work = 200_000;
+            let outcome = run(machine, computing(&vec![work; tasks]), seed);
+            let equal = work as f64 * tasks as f64 / f64::from(2 * cores);
+            let first = finishes(&outcome).into_iter().min().unwrap_or_default().as_millis_f64();
+            assert!(first > 0.9 * equal, "{tasks} tasks, seed {seed}: {first} of {equal} ms");
+        }
+    }
+}
+
+#[test]
 fn a_task_away_from_home_returns_when_there_is_room() {
     let steady = program(&[1.0]);
     let tasks = vec![task(&steady, 0, 300), task(&steady, 0, 2_000), task(&steady, 0, 2_000)];
