@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused_by_name() {
         type Change = fn(&mut Experiment);
-        let changes: [(&str, Change); 23] = [
+        let changes: [(&str, Change); 24] = [
             ("nodes[0].cores", |e| e.machine.nodes[0].cores = 0),
             ("nodes", |e| e.machine.nodes.clear()),
             ("nodes[1]", |e| e.machine.nodes.push(Node { cores: 1 })),
@@ -358,6 +358,10 @@ mod tests {
             ("memories[0].growth[0].points[0].stretch", |e| {
                 let shrinks = GrowthPoint { utilization: 0.5, stretch: 0.9 };
                 e.machine.memories[0].service.growth = vec![shrinks].into();
+            }),
+            ("memories[0].growth[0].points[0].stretch", |e| {
+                let idle = GrowthPoint { utilization: 0.0, stretch: 1.5 };
+                e.machine.memories[0].service.growth = vec![idle].into();
             }),
             ("core_peak", |e| e.machine.core_peak.0 = 0.0),
             ("scheduler.cores", |e| e.scheduler.cores = 3),

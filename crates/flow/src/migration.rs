@@ -305,6 +305,7 @@ mod tests {
         let machine = Machine::uniform("m", 1, BytesPerSec::from_gb(10.0));
         let policy = HotPages::new(HotPageRules::default());
         let tasks = vec![pages(&[1, 3]), pages(&[])];
+        assert_eq!(tasks[0].inside(), Bytes(2 << 20));
         let pager = Pager::new(&machine, policy, Bytes(2 << 20), Nanos::MILLI, tasks);
         for task in [JobId(0), JobId(1)] {
             assert_eq!(pager.alone(task), Some(pages(&[0, 1]).placement()));

@@ -194,6 +194,19 @@ fn a_calibration_is_a_machine() {
 }
 
 #[test]
+fn of_equal_measurements_the_highest_counts() {
+    // A second kernel draws less; and both hogs of 10 GB/s, which wait 0.2 of their time, once took
+    // 1.25 times as long: 1 + 0.25 / 0.2, below which no later point lies.
+    let more = "\n[[streams]]\nkernel = \"copy\"\ninstances = 1\nbandwidth = 20e9\n[[hog_curve]]\n\
+                idle = 16\ndemand = 10e9\nachieved = 10e9\nweighted_speedup = 1.6\n";
+    let machine = parse(&format!("{PLATFORM}{more}")).unwrap().machine;
+    assert_eq!(machine.core_peak, BytesPerSec(25e9));
+    let lines = &machine.memories[0].service.growth.lines;
+    let growth: Vec<_> = lines[0].points.iter().map(|p| (p.utilization, p.stretch)).collect();
+    assert_eq!(growth, [(0.25, 2.25), (0.5, 2.25)]);
+}
+
+#[test]
 fn a_calibration_without_a_peak_is_no_machine() {
     let text = PLATFORM.replace("[peak]\nbandwidth = 40e9\nsaturation = 35e9\n", "");
     assert!(refusal(&text).contains("measured no peak"));

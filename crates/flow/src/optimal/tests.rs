@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::plan::Place;
 use super::*;
 use crate::experiment::Overheads;
+use crate::machine::{Interconnect, Memory, Node};
 use crate::program::{Demand, Flow, Program, Span};
 use crate::service::{Growth, GrowthLine, GrowthPoint};
 use crate::stretch::speeds;
@@ -137,6 +138,29 @@ fn work_from_an_offset_goes_round_the_program() {
     let bound = lower_bound(&machine, std::slice::from_ref(&task), 1).as_millis_f64();
     assert_eq!(bound.round(), 50.0 + 200.0 + 50.0);
     assert_eq!(best(1, vec![task]).turnaround, Nanos::from_millis(300));
+}
+
+#[test]
+fn a_bound_is_of_the_node_where_a_task_is_fastest() {
+    let mut machine = Machine::uniform("m", 1, BytesPerSec::from_gb(10.0));
+    let far = Memory { name: "far".to_owned(), node: 1, ..machine.memories[0].clone() };
+    machine.memories.push(far);
+    machine.nodes.push(Node { cores: 1 });
+    let latency = machine.memories[0].read_latency;
+    machine.interconnect = Some(Interconnect { latency, capacity: BytesPerSec::from_gb(10.0) });
+    // On the other node than its pages it takes 0.2 + 0.8 * 2 = 1.8 times as long.
+    for placement in [Placement::default(), Placement::all_in(1)] {
+        let task = Task { placement, ..task("t", &[(100, 1.0)]) };
+        assert_eq!(lower_bound(&machine, &[task], 2).as_millis_f64().round(), 100.0);
+    }
+}
+
+#[test]
+fn tasks_that_begin_elsewhere_in_a_program_are_not_the_same() {
+    // One bursts while the other rests, and both fit together at any time.
+    let bursts = task("b", &[(100, 10.0), (100, 0.0)]);
+    let other = Task { offset: Nanos::from_millis(100), ..bursts.clone() };
+    assert_eq!(best(2, vec![bursts, other]).turnaround, Nanos::from_millis(200));
 }
 
 #[test]

@@ -150,6 +150,14 @@ mod tests {
         assert!((busy - 1.0).abs() < 1e-9, "{far} {busy}");
     }
 
+    /// One group hardly waits and the other always does: the busy share is 4, and falls by
+    /// 1/64 + 3. Newton's step on its inverse is 4 * 3 over that.
+    #[test]
+    fn far_away_a_step_is_newtons() {
+        let far = moments(&[(1.0, 1.0 / 64.0, 1.0), (3.0, 1.0, 1.0)]).step_to_capacity();
+        assert!((far - 12.0 / (3.0 + 1.0 / 64.0)).abs() < 1e-12, "{far}");
+    }
+
     #[test]
     fn groups_that_respond_alike_are_one() {
         let moments = moments(&[(0.5, 0.25, 1.0); 5]);
