@@ -36,3 +36,23 @@ impl Banks {
         self.first + ((way as usize) << self.functions.len()) + set
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn banks_of_all_channels_are_numbered_from_the_first() {
+        let text = r#"
+            name = "six banks"
+            bits = 30
+            function = [{ role = "bank", bits = [12] }]
+            interleave = { channels = 3, granule = 256 }
+        "#;
+        let banks = Banks::new(&AddressMap::parse("map", text).unwrap(), 10);
+        assert_eq!(banks.count(), 6);
+        // A channel has every third block of 256 bytes; its bit 12 is that of every 16th of them.
+        let number = |block: u64| banks.number(PhysAddr(block * 256));
+        assert_eq!([0, 1, 2, 3, 48, 49, 50].map(number), [10, 12, 14, 10, 11, 13, 15]);
+    }
+}

@@ -446,3 +446,48 @@ impl ProgramSpec {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use memweir_dram::MemorySpec;
+
+    use super::*;
+
+    fn machine(devices: &[&str]) -> Machine {
+        let memory = |name: &&str| MemoryUnit {
+            name: (*name).to_owned(),
+            config: MemoryConfig::new(MemorySpec::shipped(name).unwrap()),
+        };
+        Machine {
+            clock: Clock::gigahertz(1.0),
+            cores: 4,
+            threads_per_core: 2,
+            core: CoreConfig { width: 4, window: 128, mshrs: 16, l1: None, l2: None },
+            llc: None,
+            memories: devices.iter().map(memory).collect(),
+            colored_by: ColoredBy::default(),
+            start: Start::Fresh,
+            exhausted: Exhausted::default(),
+            faults: FaultCosts::FREE,
+        }
+    }
+
+    #[test]
+    fn memories_begin_at_multiples_of_their_size() {
+        let machine = machine(&["ddr4-2400", "lpddr2-1066", "ddr4-2400"]);
+        // 8 GiB, half a GiB, and 8 GiB.
+        assert_eq!(machine.bases().iter().map(|base| base.0 >> 30).collect::<Vec<_>>(), [0, 8, 16]);
+    }
+
+    #[test]
+    fn threads_share_cores_when_there_are_more_of_them() {
+        let machine = machine(&["ddr4-2400"]);
+        let widths = |threads| -> Vec<u32> {
+            machine.cores(threads).cores.iter().map(|core| core.width).collect()
+        };
+        assert_eq!(machine.threads(), 8);
+        assert_eq!(widths(3), [4, 4, 4]);
+        assert_eq!(widths(5), [2, 4, 4, 4, 2]);
+        assert_eq!(widths(8), [2; 8]);
+    }
+}

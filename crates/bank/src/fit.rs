@@ -166,3 +166,62 @@ impl Characteristics {
         best.map(|(_, fitted)| fitted).ok_or_else(|| Refusal::new("nothing was measured", ""))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASKED: Characteristics = Characteristics {
+        mpki: 10.0,
+        rbl: 0.75,
+        blp: 2.0,
+        write_share: 0.2,
+        footprint: Bytes(1 << 20),
+    };
+
+    #[test]
+    fn the_farthest_property_decides_in_units_of_its_tolerance() {
+        let distance = |mpki, rbl, blp| Measured { mpki, rbl, blp }.distance(&ASKED);
+        for (found, wanted) in [
+            (distance(10.0, 0.75, 2.0), 0.0),
+            (distance(9.6, 0.75, 2.0), 2.0),
+            (distance(10.2, 0.72, 2.0), 3.0),
+            (distance(10.0, 0.76, 1.68), 4.0),
+        ] {
+            assert!((found - wanted).abs() < 1e-9, "{found} {wanted}");
+        }
+    }
+
+    #[test]
+    fn a_structure_follows_from_what_is_asked_and_searched() {
+        let knobs = Knobs { intensity: 5.0, jumps: 0.25, parallelism: 0.4 };
+        let found = knobs.structure(&ASKED, &Structure::default(), 3);
+        assert_eq!((found.intensity, found.run, found.together), (5.0, 4.0, 3));
+        // A single stream, of which 0.6 of the accesses wait for the one before; a fourth as many
+        // writes as reads.
+        assert_eq!((found.streams, found.chained, found.stores), (1.0, 0.6, 0.25));
+        assert_eq!((found.burst_intensity, found.footprint), (20.0, ASKED.footprint));
+        let knobs = Knobs { intensity: 50.0, parallelism: 3.5, ..knobs };
+        let found = knobs.structure(&ASKED, &Structure::default(), 1);
+        assert_eq!((found.streams, found.chained, found.burst_intensity), (3.5, 0.0, 50.0));
+    }
+
+    #[test]
+    fn a_correction_goes_by_what_is_missing() {
+        let knobs = Knobs { intensity: 8.0, jumps: 0.2, parallelism: 2.0 };
+        // Twice the misses, half the jumps, and four thirds of the parallelism are wanted.
+        let measured = Measured { mpki: 5.0, rbl: 0.5 - 1e-4, blp: 1.5 };
+        let found = knobs.corrected(&ASKED, &measured);
+        assert!((found.intensity - 16.0).abs() < 1e-9, "{found:?}");
+        assert!((found.jumps - 0.2 * 0.2501 / 0.5002).abs() < 1e-9, "{found:?}");
+        assert!((found.parallelism - 8.0 / 3.0).abs() < 1e-9, "{found:?}");
+        // Below 1.5, the root of what is missing beyond the first bank: 1.05 over 0.55, and at
+        // most four times as much.
+        let few = Knobs { parallelism: 1.0, ..knobs };
+        let found = few.corrected(&ASKED, &measured);
+        assert!((found.parallelism - (1.05_f64 / 0.55).sqrt()).abs() < 1e-9, "{found:?}");
+        let found = few.corrected(&ASKED, &Measured { blp: 1.0, mpki: 1.0, ..measured });
+        assert!((found.parallelism - 2.0).abs() < 1e-9, "{found:?}");
+        assert!((found.intensity - 32.0).abs() < 1e-9, "{found:?}");
+    }
+}

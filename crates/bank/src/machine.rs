@@ -129,3 +129,23 @@ pub enum Addressing {
     /// Physical addresses of the machine.
     Physical,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_threads_share_a_core_evenly() {
+        let l1 = |kib: u64, ways| {
+            Some(CacheLevel { geometry: CacheGeometry::new(Bytes(kib << 10), ways), latency: 4 })
+        };
+        let core = CoreConfig { width: 4, window: 128, mshrs: 16, l1: l1(32, 8), l2: None };
+        assert_eq!(core.split(1), core);
+        let half = CoreConfig { width: 2, window: 64, mshrs: 8, l1: l1(16, 4), l2: None };
+        assert_eq!(core.split(2), half);
+        // Nobody gets less than one, and the window holds two cycles.
+        let small = CoreConfig { width: 4, window: 10, mshrs: 2, ..core };
+        let part = CoreConfig { width: 1, window: 2, mshrs: 1, l1: l1(4, 1), l2: None };
+        assert_eq!(small.split(10), part);
+    }
+}

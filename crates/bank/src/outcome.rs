@@ -286,3 +286,124 @@ impl Improvement {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Time;
+    use crate::os::ProcessStats;
+    use crate::system::{MachineRun, ThreadRun};
+    use crate::tally::Parallelism;
+
+    const NANOS: u64 = 1_000_000;
+
+    fn rows(hits: u64, misses: u64, conflicts: u64) -> RowCounts {
+        RowCounts { hits, misses, conflicts }
+    }
+
+    /// Reads of bank 0 for the first time, and of bank 1 for the second, from the start on.
+    fn parallelism(first: u64, second: u64) -> Parallelism {
+        let mut parallelism = Parallelism::default();
+        parallelism.begin(0, Time(0));
+        parallelism.begin(1, Time(0));
+        parallelism.end(1, Time(second * NANOS));
+        parallelism.end(0, Time(first * NANOS));
+        parallelism
+    }
+
+    /// A program of two threads, and one that does not reach memory.
+    fn execution() -> Execution {
+        let first = Tally {
+            llc_misses: 30,
+            reads: 20,
+            writes: 5,
+            read_rows: rows(12, 6, 2),
+            write_rows: rows(1, 2, 2),
+            blamed: vec![1, 0, 3],
+            read_latency: 20 * 100 * u128::from(NANOS),
+            parallelism: parallelism(200, 100),
+            faulting: Time(500 * NANOS),
+            ..Tally::default()
+        };
+        let second = Tally {
+            llc_misses: 10,
+            reads: 10,
+            read_rows: rows(5, 3, 2),
+            blamed: vec![0, 1, 1],
+            read_latency: 10 * 250 * u128::from(NANOS),
+            parallelism: parallelism(300, 0),
+            ..Tally::default()
+        };
+        let thread = |program, nanos, tally| ThreadRun {
+            program,
+            instructions: 1_000,
+            finished: Time(nanos * NANOS),
+            tally,
+        };
+        let threads = vec![
+            thread(0, 2_000, first),
+            thread(0, 1_000, second),
+            thread(1, 4_000, Tally::default()),
+        ];
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        let (end, drained) = (Time(4_000 * NANOS), Time(5_000 * NANOS));
+        let stats = Stats { data_cycles: 500, activates: 7, refreshes: 2, ..Stats::default() };
+        let faults = |faults, spilled| ProcessStats { faults, spilled, ..ProcessStats::default() };
+        Execution {
+            run: MachineRun { names, threads, end, drained },
+            memories: vec![(Cycles(1_000), stats)],
+            os: vec![faults(9, 1), faults(4, 2)],
+        }
+    }
+
+    #[test]
+    fn a_program_has_the_sums_of_its_threads_and_the_time_of_the_last() {
+        let runs = ProgramRun::of(&execution(), Clock::gigahertz(1.0));
+        let run = &runs[0];
+        assert_eq!((run.instructions, run.ipc), (2_000, 1.0));
+        assert!((run.time_s / 2e-6 - 1.0).abs() < 1e-12, "{run:?}");
+        assert_eq!((run.mpki, run.reads, run.writes), (20.0, 30, 5));
+        assert_eq!((run.row_hits, run.row_misses, run.row_conflicts), (18, 11, 6));
+        assert_eq!((run.row_hit_rate, run.write_row_hit_rate), (Some(17.0 / 30.0), Some(0.2)));
+        assert_eq!(run.read_latency_ns, Some(4_500.0 / 30.0));
+        // 1.5 banks for 200 ns, and one for 300 ns.
+        assert!((run.bank_parallelism.unwrap() - 1.2).abs() < 1e-12, "{run:?}");
+        assert!((run.bandwidth / (35.0 * 64.0 / 2e-6) - 1.0).abs() < 1e-12, "{run:?}");
+        assert!((run.fault_share - 0.125).abs() < 1e-12, "{run:?}");
+        // Threads 0 and 1 are of the first program, and thread 2 of the second.
+        assert_eq!(run.conflicts_with, [2, 4]);
+        let idle = &runs[1];
+        assert_eq!((idle.ipc, idle.mpki, idle.bandwidth), (0.25, 0.0, 0.0));
+        assert_eq!((idle.row_hit_rate, idle.write_row_hit_rate), (None, None));
+        assert_eq!((idle.bank_parallelism, idle.read_latency_ns), (None, None));
+        assert_eq!((idle.conflicts_with.as_slice(), idle.fault_share), ([0, 0].as_slice(), 0.0));
+    }
+
+    #[test]
+    fn an_outcome_compares_programs_with_themselves_alone() {
+        let (execution, clock) = (execution(), Clock::gigahertz(1.0));
+        let mut alone = ProgramRun::of(&execution, clock);
+        // Slowdowns of 2 and 4.
+        (alone[0].time_s, alone[1].time_s) = (1e-6, 1e-6);
+        let outcome = Outcome::of(&execution, &["m".to_owned()], &[2], clock, &alone);
+        assert!((outcome.weighted_speedup - 0.75).abs() < 1e-12, "{outcome:?}");
+        assert!((outcome.maximum_slowdown - 4.0).abs() < 1e-12, "{outcome:?}");
+        assert!((outcome.harmonic_speedup - 2.0 / 6.0).abs() < 1e-12, "{outcome:?}");
+        assert!((outcome.row_miss_rate - 17.0 / 35.0).abs() < 1e-12, "{outcome:?}");
+        assert_eq!(outcome.conflicts, [[2, 4], [0, 0]]);
+        assert_eq!((outcome.faults, outcome.spilled), (13, 3));
+        assert!((outcome.time_s / 4e-6 - 1.0).abs() < 1e-12, "{outcome:?}");
+        let slowdowns: Vec<f64> = outcome.programs.iter().map(|program| program.slowdown).collect();
+        assert!((slowdowns[0] - 2.0).abs() < 1e-12 && (slowdowns[1] - 4.0).abs() < 1e-12);
+        let memory = &outcome.memories[0];
+        assert_eq!(
+            (memory.memory.as_str(), memory.cycles, memory.bus_utilization),
+            ("m", 1_000, 0.25)
+        );
+        assert_eq!((memory.activates, memory.refreshes), (7, 2));
+        let better = Outcome { weighted_speedup: 0.9, maximum_slowdown: 3.0, ..outcome.clone() };
+        let gain = Improvement::of(&outcome, &better);
+        assert!((gain.weighted_speedup - 0.2).abs() < 1e-12, "{gain:?}");
+        assert!((gain.maximum_slowdown - 0.25).abs() < 1e-12, "{gain:?}");
+    }
+}

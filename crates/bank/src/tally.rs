@@ -120,7 +120,37 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::{Cycles, PhysAddr};
+    use memweir_dram::request::{Request, Source};
+
     use super::*;
+
+    #[test]
+    fn conflicts_are_charged_to_the_thread_that_had_opened_the_row() {
+        let completion = |direction, outcome, blamed: Option<u16>| Completion {
+            request: Request { address: PhysAddr(0), direction, source: Source(1), tag: 0 },
+            accepted: Cycles(0),
+            done: Cycles(0),
+            outcome,
+            blamed: blamed.map(Source),
+        };
+        let (read, write) = (Direction::Read, Direction::Write);
+        let mut tally = Tally::default();
+        for (completion, latency) in [
+            (completion(read, RowOutcome::Hit, None), 10),
+            (completion(read, RowOutcome::Conflict, Some(3)), 20),
+            (completion(read, RowOutcome::Conflict, None), 30),
+            (completion(write, RowOutcome::Conflict, Some(0)), 0),
+            (completion(write, RowOutcome::Conflict, Some(3)), 0),
+        ] {
+            tally.completed(Time(0), &completion, Time(latency));
+        }
+        // If nobody is to blame, the requester is.
+        assert_eq!(tally.blamed, [1, 1, 0, 2]);
+        assert_eq!((tally.reads, tally.writes, tally.read_latency), (3, 2, 60));
+        assert_eq!((tally.read_rows.hits, tally.read_rows.conflicts), (1, 2));
+        assert_eq!(tally.write_rows.conflicts, 2);
+    }
 
     #[test]
     fn parallelism_counts_banks_not_requests() {
