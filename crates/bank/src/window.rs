@@ -297,6 +297,13 @@ mod tests {
     }
 
     #[test]
+    fn instructions_behind_a_late_access_enter_behind_it() {
+        let mut window = Window::new(4, 128);
+        window.enter(10, 500);
+        assert_eq!(window.entry_slot(20), Some(510));
+    }
+
+    #[test]
     fn answers_out_of_order_retire_in_order() {
         let mut window = Window::new(1, 8);
         let [first, second] = [1, 2].map(|instruction| {

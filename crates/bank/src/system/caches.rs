@@ -306,6 +306,33 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_dirty_in_the_first_level_is_clean_in_the_second() {
+        let mut caches = caches_of(Some(2), Some(3), None);
+        (7..10).for_each(|line| caches.fill_private(0, line, AccessKind::Load));
+        // Line 7 has left the first level alone. From now on it stays there.
+        assert_eq!(caches.look_up(0, 7, Level::Core, AccessKind::Store).0, Found::Private);
+        for line in [10, 11, 12] {
+            caches.fill_private(0, line, AccessKind::Load);
+            assert_eq!(caches.look_up(0, 7, Level::Core, AccessKind::Load).0, Found::Private);
+        }
+        assert_eq!(overflow(&mut caches), [], "the second level has dropped its copy");
+        // It leaves the first level with line 14, and the second three lines later.
+        (13..17).for_each(|line| caches.fill_private(0, line, AccessKind::Load));
+        assert_eq!(overflow(&mut caches), []);
+        caches.fill_private(0, 17, AccessKind::Load);
+        assert_eq!(overflow(&mut caches), [7]);
+    }
+
+    #[test]
+    fn a_loaded_line_is_clean_where_the_second_level_is_the_first() {
+        let mut caches = caches_of(None, Some(1), None);
+        caches.fill_private(0, 7, AccessKind::Load);
+        assert_eq!(caches.look_up(0, 7, Level::Core, AccessKind::Load).0, Found::Private);
+        caches.fill_private(0, 8, AccessKind::Load);
+        assert_eq!(overflow(&mut caches), []);
+    }
+
+    #[test]
     fn a_dirty_line_needs_no_shared_cache() {
         let mut caches = caches(None, None);
         assert_eq!(caches.put(0, 7), Some(WriteBack { owner: 0, line: 7 }));

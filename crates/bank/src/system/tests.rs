@@ -233,11 +233,12 @@ fn caches_answer_in_their_time_and_write_back_what_is_dirty() {
     // Instruction 1008 follows 1000 slots behind the eighth, which retired in slot 448: it may
     // retire in slot 1448 and has its data before.
     assert_eq!((nanos, tally.llc_accesses, tally.llc_misses), (362.0, 2, 1));
-    // Lines 0 and 2 share a set of one way; line 0 was written.
+    // Lines 0, 2 and 4 share a set of one way; line 0 alone was written.
     let store = Access { kind: AccessKind::Store, ..load(8, 0, 0) };
-    let (_, tally) =
-        alone(vec![store, load(4_000, 128, 0), load(4_000, 64, 0), far(192)], 8_008, with_llc);
-    assert_eq!((tally.reads, tally.writes), (3, 1));
+    let [second, third] = [128, 256].map(|address| load(4_000, address, 0));
+    let accesses = vec![store, second, load(4_000, 64, 0), third, far(192)];
+    let (_, tally) = alone(accesses, 12_008, with_llc);
+    assert_eq!((tally.reads, tally.writes), (4, 1));
 }
 
 #[test]
@@ -383,6 +384,100 @@ fn faults_after_the_measured_instructions_are_not_counted() {
     let mut system = System::new(&machine, bays, vec![onward, other], &mut os).expect("a system");
     let run = system.run().expect("a run");
     assert_eq!(run.threads[0].tally.faulting, nanos(10));
+}
+
+#[test]
+fn a_store_to_a_new_page_stalls_its_thread() {
+    let mut os = os_with(FaultCosts { fault: Nanos(10), ..FaultCosts::FREE });
+    let accesses = vec![Access { instructions: 40, ..store(0, 0) }, load(1_000, 64, 0)];
+    let program = program(vec![accesses], 100, &mut os);
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine(vec![core()]), bays, vec![program], &mut os).unwrap();
+    let run = system.run().expect("a run");
+    // Instruction 40 enters in cycle 10, and the next in cycle 20, slot 80: the last in slot 140,
+    // and it retires a cycle later.
+    assert_eq!(in_nanos(run.threads[0].finished), 36.0);
+    assert_eq!(run.threads[0].tally.faulting, nanos(10));
+}
+
+#[test]
+fn banks_of_several_memories_are_different_banks() {
+    let mut os = os();
+    let second = 1 << 30;
+    let accesses = vec![load(4, 0, 0), load(4, second, 0), load(9_999, 64, 0)];
+    let mut program = program(vec![accesses], 8, &mut os);
+    program.addressing = Addressing::Physical;
+    let far = MemorySlot { base: PhysAddr(second), ..bay(Fixed::new(50, 64)) };
+    let bays = vec![bay(Fixed::new(50, 64)), far];
+    let mut system = System::new(&machine(vec![core()]), bays, vec![program], &mut os).unwrap();
+    let tally = system.run().expect("a run").threads.remove(0).tally;
+    assert!(tally.parallelism.mean().is_some_and(|banks| banks > 1.9), "{tally:?}");
+}
+
+/// A stream of four lines for ever, which reads others before it has settled.
+#[derive(Debug)]
+struct Settling(Around, bool);
+
+impl Stream for Settling {
+    fn next(&mut self) -> Access {
+        let access = self.0.next();
+        if self.1 { access } else { Access { address: access.address + 4_096, ..access } }
+    }
+
+    fn restart(&mut self) -> Option<Access> {
+        self.0.1 = 0;
+        Some(self.next())
+    }
+
+    fn settle(&mut self) {
+        self.1 = true;
+    }
+
+    fn warms(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_warm_cache_has_the_lines_of_settled_programs() {
+    let counts = |warm: bool| {
+        let mut os = os();
+        let mut program = program(Vec::new(), 400, &mut os);
+        let lines = (0..4).map(|line| load(100, line * 64, 0)).collect();
+        program.threads.push(Box::new(Settling(Around(lines, 0), false)));
+        let mut machine = machine(vec![core()]);
+        let geometry = CacheGeometry::new(Bytes(256), 4);
+        machine.llc = Some(CacheLevel { geometry, latency: 10 });
+        let bays = vec![bay(Fixed::new(50, 64))];
+        let mut system = System::new(&machine, bays, vec![program], &mut os).expect("a system");
+        if warm {
+            system.warm().expect("memory for all");
+        }
+        let tally = system.run().expect("a run").threads.remove(0).tally;
+        (tally.llc_accesses, tally.llc_misses)
+    };
+    assert_eq!([counts(false), counts(true)], [(4, 4), (4, 0)]);
+}
+
+#[test]
+fn a_program_that_is_done_starts_again_until_all_are() {
+    let mut os = os();
+    // The third access is beyond the 100 instructions of an execution. Each waits for the one
+    // before.
+    let short = (0..4).map(|line| load(40, line * 64, 1)).collect();
+    let programs = vec![
+        program(vec![short], 100, &mut os),
+        program(vec![vec![load(4, 4096, 1)]], 40, &mut os),
+    ];
+    let machine = machine(vec![core(); 2]);
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, programs, &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    assert_eq!((run.threads[0].tally.reads, run.threads[1].tally.reads), (2, 10));
+    let bays = system.into_bays();
+    let taken = bays[0].memory.taken.iter().filter(|request| request.source.0 == 0);
+    let lines: Vec<u64> = taken.map(|request| request.address.0 % 4_096 / 64).take(8).collect();
+    assert_eq!(lines, [0, 1, 0, 1, 0, 1, 0, 1]);
 }
 
 #[test]
