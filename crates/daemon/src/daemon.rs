@@ -15,7 +15,7 @@ use memweir_linux::notify::{ServiceState, notify};
 use memweir_linux::peer::{Credentials, UserGroup};
 use memweir_linux::topology::allowed_cpus;
 use memweir_linux::world::Live;
-use memweir_linux::{Meter, leftovers};
+use memweir_linux::{Meter, OsError, leftovers};
 use memweir_policy::policies::Objective;
 use memweir_policy::record::RecordingScheduler;
 use memweir_policy::{QuantumLoop, QuantumScheduler, SchedulerConfig, policies};
@@ -83,21 +83,14 @@ pub enum DaemonError {
         /// The state directory.
         state: PathBuf,
     },
-    /// A file or socket cannot be used.
-    #[error("{path}: {source}", path = path.display())]
-    Path {
-        /// The file or socket.
-        path: PathBuf,
-        /// The operating system's error.
-        source: io::Error,
-    },
+    /// A file, a socket or another resource of the operating system cannot be used.
+    #[error(transparent)]
+    Os(#[from] OsError),
 }
 
-impl DaemonError {
-    fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Path { path, source }
-    }
+/// Returns the conversion of the operating system's error in the use of a file or socket.
+fn at(path: &Path) -> impl FnOnce(io::Error) -> OsError {
+    OsError::of(path.display().to_string())
 }
 
 /// The state directory of this daemon, which no other daemon can use until this is dropped.
@@ -133,13 +126,13 @@ pub fn run(
     let owner = Credentials::of_this_process().user;
     let store = Store::open(&options.state.join("queue.sqlite"))?;
     let attempts = Attempts::new(&options.state);
-    attempts.create().map_err(DaemonError::at(&options.state))?;
+    attempts.create().map_err(at(&options.state))?;
     let mut told = Vec::new();
     let setup = Setup::new(options, &mut told)?;
     // Before the first thread, which inherits the blocked signals.
     let preparing = "preparing to wait for events";
-    let mut world = Live::new().map_err(RunError::os(preparing))?;
-    let waker = world.waker().map_err(RunError::os(preparing))?;
+    let mut world = Live::new().map_err(OsError::of(preparing))?;
+    let waker = world.waker().map_err(OsError::of(preparing))?;
     let run = &options.run;
     let (Opened { blocker, notices }, no_limits) = open_blocker(run)?;
     told.extend(notices);
@@ -167,12 +160,12 @@ pub fn run(
     let mechanisms = Mechanisms::new(blocker, meter, world, mechanism, told);
     let mut backend =
         QueueBackend::new(Arc::clone(&service), mechanisms, run.quantum, keeper, observer);
-    recover(&service, &mut backend).map_err(DaemonError::at(&options.state))?;
+    recover(&service, &mut backend).map_err(at(&options.state))?;
     // The groups of an earlier daemon are empty now, unless its jobs could not be adopted.
     leftovers::clean().into_iter().for_each(|notice| service.notice(notice));
-    let server = Server::bind(&options.socket, owner).map_err(DaemonError::at(&options.socket))?;
-    service.start_upkeep(options.retention).map_err(DaemonError::at(&options.state))?;
-    server.start(Arc::clone(&service)).map_err(DaemonError::at(&options.socket))?;
+    let server = Server::bind(&options.socket, owner).map_err(at(&options.socket))?;
+    service.start_upkeep(options.retention).map_err(at(&options.state))?;
+    server.start(Arc::clone(&service)).map_err(at(&options.socket))?;
     if let Err(error) = notify(ServiceState::Ready) {
         service.notice(format!("the service manager cannot be told: {error}"));
     }
@@ -228,18 +221,18 @@ fn open_profiles(run: &RunOptions, told: &mut Vec<String>) -> Result<Option<Prof
 
 fn keeper(service: &Arc<Service>) -> Result<Option<Keeper>, RunError> {
     let started = service.profiles().map(|_| Keeper::start(Arc::clone(service)));
-    Ok(started.transpose().map_err(RunError::os("starting the thread that keeps profiles"))?)
+    Ok(started.transpose().map_err(OsError::of("starting the thread that keeps profiles"))?)
 }
 
 /// Locks the state directory until the returned file is closed.
 fn lock(state: &Path) -> Result<File, DaemonError> {
     let made = DirBuilder::new().recursive(true).mode(0o711).create(state);
-    made.map_err(DaemonError::at(state))?;
+    made.map_err(at(state))?;
     let path = state.join("lock");
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let file = file.map_err(DaemonError::at(&path))?;
-    match lock_patiently(&file).map_err(DaemonError::at(&path))? {
+    let file = file.map_err(at(&path))?;
+    match lock_patiently(&file).map_err(at(&path))? {
         Lock::Taken => Ok(file),
         Lock::Busy => Err(DaemonError::InUse { state: state.to_owned() }),
     }
@@ -304,7 +297,7 @@ impl Setup {
 }
 
 fn cores(run: &RunOptions, told: &mut Vec<String>) -> Result<u32, RunError> {
-    let allowed = allowed_cpus().map_err(RunError::os("asking for the CPUs of this process"))?;
+    let allowed = allowed_cpus().map_err(OsError::of("asking for the CPUs of this process"))?;
     let all = allowed.len();
     let Some(cores) = run.cores else { return Ok(options::within_quota(all, told) as u32) };
     let checked = options::cores(i64::from(cores), all as u32);

@@ -8,8 +8,8 @@ use memweir_core::input::InputError;
 use memweir_flow::{Hardware, View};
 use memweir_linux::blocker::{self, Opened};
 use memweir_linux::gate::{Gate, Listener, Stall};
-use memweir_linux::leftovers;
 use memweir_linux::meter::software::SoftwareMeter;
+use memweir_linux::{OsError, leftovers};
 use memweir_policy::Bus;
 use memweir_run::batch::{Frame, Mechanisms, Plan, RunError};
 use memweir_run::compare::{CompareOptions, Comparison, compare_with};
@@ -257,7 +257,7 @@ fn run(
     let plan = prepare(batch, options)?;
     let run = &options.run;
     let gate = Gate::new(costs(&options.hardware), run.seed, EPOCH)
-        .map_err(RunError::os("making the gate of the emulation"))?;
+        .map_err(OsError::of("making the gate of the emulation"))?;
     let gate = Arc::new(gate.telling(stall_notice(batch, options.tell)));
     let meter = SoftwareMeter::new(options.hardware.caches, &run.software.qemu)?
         .with_placements(plan.placements())
@@ -267,8 +267,8 @@ fn run(
     let machine = Machine::new(shape, options.cores()?, options.grain, run.seed, threads);
     let machine = SharedMachine::new(machine);
     let mut notices = leftovers::clean();
-    let world = EmulatedWorld::new(machine.clone())
-        .map_err(RunError::os("preparing to wait for events"))?;
+    let world =
+        EmulatedWorld::new(machine.clone()).map_err(OsError::of("preparing to wait for events"))?;
     let Opened { blocker: holder, notices: of_holder } =
         blocker::open(run.mechanism, "emulate", &run.guardian)?;
     notices.extend(of_holder);

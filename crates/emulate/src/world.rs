@@ -17,7 +17,7 @@ use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::LaunchError;
 use memweir_linux::world::{Live, Occurrence, World};
 use memweir_linux::{
-    BlockError, Blocker, Capabilities, Launch, Mechanism, Meter, MeterError, MeterKind, Reading,
+    Blocker, Capabilities, Launch, Mechanism, Meter, MeterError, MeterKind, OsError, Reading,
 };
 
 use crate::machine::{Allowed, Machine};
@@ -178,38 +178,38 @@ impl Blocker for EmulatedBlocker {
     }
 
     /// Admits the job: new processes are not blocked.
-    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, OsError> {
         self.machine.machine().admit(job);
         self.holder.prepare(job)
     }
 
-    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), OsError> {
         self.holder.spawned(job, pid)
     }
 
-    fn block_all(&mut self) -> Result<(), BlockError> {
+    fn block_all(&mut self) -> Result<(), OsError> {
         self.machine.machine().block_all();
         Ok(())
     }
 
-    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), OsError> {
         let jobs = jobs.iter().map(|job| job.0).collect();
         self.machine.machine().allow(Allowed::Only(jobs));
         Ok(())
     }
 
-    fn run_all(&mut self) -> Result<(), BlockError> {
+    fn run_all(&mut self) -> Result<(), OsError> {
         self.machine.machine().allow(Allowed::Everybody);
         Ok(())
     }
 
-    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, OsError> {
         Ok(self.machine.machine().cpu_time(job))
     }
 
     /// Returns true if the job has threads on the machine or still, after at most `BURIAL` for
     /// the kernel to clean up, processes outside of it.
-    fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
+    fn populated(&mut self, job: JobId) -> Result<bool, OsError> {
         if self.machine.machine().has_threads(job) {
             return Ok(true);
         }
@@ -223,11 +223,11 @@ impl Blocker for EmulatedBlocker {
         Ok(false)
     }
 
-    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), OsError> {
         self.holder.signal(job, signal)
     }
 
-    fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
+    fn retire(&mut self, job: JobId) -> Result<(), OsError> {
         self.holder.retire(job)
     }
 

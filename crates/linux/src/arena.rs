@@ -15,6 +15,7 @@ use memweir_core::{Bytes, PhysAddr};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
+use crate::OsError;
 use crate::hog::pin_thread;
 use huge::HugePages;
 
@@ -46,19 +47,8 @@ pub enum ArenaError {
         got: usize,
     },
     /// The system refused something else.
-    #[error("{what}: {source}")]
-    System {
-        /// The operation that failed.
-        what: &'static str,
-        /// The system's reason.
-        source: io::Error,
-    },
-}
-
-impl ArenaError {
-    fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::System { what, source }
-    }
+    #[error(transparent)]
+    System(#[from] OsError),
 }
 
 /// Huge pages at known physical addresses, on one processor.
@@ -84,7 +74,7 @@ impl Arena {
             let places = pagemap::huge_pages(&pages)?;
             got = got.max(places.len());
             if places.len() >= FEWEST {
-                let affinity = pin().map_err(ArenaError::system("pinning to a processor"))?;
+                let affinity = pin().map_err(OsError::of("pinning to a processor"))?;
                 return Ok(Self { pages, places, timer, affinity });
             }
         }

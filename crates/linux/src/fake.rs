@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use memweir_core::{JobId, Nanos};
 
-use crate::blocker::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
+use crate::OsError;
+use crate::blocker::{Blocker, Demand, Mechanism, SpawnTarget};
 
 /// One call of a [`Blocker`] method that acts on processes, with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl FakeBlocker {
     }
 
     /// Records `call` and fails if a fault was planted for it.
-    fn call(&self, call: Call) -> Result<MutexGuard<'_, State>, BlockError> {
+    fn call(&self, call: Call) -> Result<MutexGuard<'_, State>, OsError> {
         let mut state = lock(&self.state);
         let what = format!("{call:?}");
         state.calls.push(call.clone());
@@ -153,12 +154,12 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn error(what: &str, errno: i32) -> BlockError {
-    BlockError { what: what.to_owned(), source: io::Error::from_raw_os_error(errno) }
+fn error(what: &str, errno: i32) -> OsError {
+    OsError::new(what, io::Error::from_raw_os_error(errno))
 }
 
 impl State {
-    fn job(&mut self, job: JobId) -> Result<&mut FakeJob, BlockError> {
+    fn job(&mut self, job: JobId) -> Result<&mut FakeJob, OsError> {
         self.jobs.get_mut(&job).ok_or_else(|| error(&format!("job {job}"), libc::ENOENT))
     }
 }
@@ -168,7 +169,7 @@ impl Blocker for FakeBlocker {
         self.mechanism
     }
 
-    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, OsError> {
         let mut state = lock(&self.state);
         if state.all_blocked {
             return Err(error(&format!("preparing job {job} while all are blocked"), libc::EBUSY));
@@ -180,17 +181,17 @@ impl Blocker for FakeBlocker {
         Ok(SpawnTarget::Session)
     }
 
-    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), OsError> {
         self.call(Call::Born(job, pid))?.job(job)?.populated = true;
         Ok(())
     }
 
-    fn block_all(&mut self) -> Result<(), BlockError> {
+    fn block_all(&mut self) -> Result<(), OsError> {
         self.call(Call::BlockAll)?.all_blocked = true;
         Ok(())
     }
 
-    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), OsError> {
         let mut state = self.call(Call::RunOnly(jobs.to_vec()))?;
         for (id, job) in &mut state.jobs {
             job.blocked = !jobs.contains(id);
@@ -199,7 +200,7 @@ impl Blocker for FakeBlocker {
         Ok(())
     }
 
-    fn run_all(&mut self) -> Result<(), BlockError> {
+    fn run_all(&mut self) -> Result<(), OsError> {
         let mut state = self.call(Call::RunAll)?;
         state.all_blocked = false;
         state.jobs.values_mut().for_each(|job| job.blocked = false);
@@ -210,7 +211,7 @@ impl Blocker for FakeBlocker {
         lock(&self.state).demands.push(demand);
     }
 
-    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, OsError> {
         let mut state = lock(&self.state);
         if state.failing_readings > 0 {
             state.failing_readings -= 1;
@@ -219,19 +220,19 @@ impl Blocker for FakeBlocker {
         Ok(state.job(job)?.cpu_time)
     }
 
-    fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
+    fn populated(&mut self, job: JobId) -> Result<bool, OsError> {
         Ok(lock(&self.state).job(job)?.populated)
     }
 
     /// Empties the job at SIGKILL; other signals do nothing.
-    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), OsError> {
         let mut state = self.call(Call::Signal(job, signal))?;
         let job = state.job(job)?;
         job.populated &= signal != libc::SIGKILL;
         Ok(())
     }
 
-    fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
+    fn retire(&mut self, job: JobId) -> Result<(), OsError> {
         let mut state = lock(&self.state);
         if state.job(job)?.populated {
             return Err(error(&format!("retiring job {job} with processes left"), libc::EBUSY));

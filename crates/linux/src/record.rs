@@ -6,7 +6,6 @@
 
 mod course;
 
-use std::io;
 use std::time::{Duration, Instant};
 
 pub use memweir_abi::softpmu::Sampling;
@@ -15,6 +14,7 @@ use memweir_core::cache::CacheHierarchy;
 use memweir_core::placement::Placement;
 use memweir_core::{Counts, Nanos};
 
+use crate::OsError;
 use crate::blocker::SpawnTarget;
 use crate::launch::{Exit, Launch, LaunchError, Process, Signals, Waited, launch as start};
 pub use crate::qemu::QemuError;
@@ -135,18 +135,8 @@ pub enum RecordError {
     #[error("ended by {0}")]
     Interrupted(&'static str),
     /// The operating system refused.
-    #[error("{what}: {source}")]
-    Os {
-        /// The operation that failed, with the object's name.
-        what: String,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-}
-
-fn os_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecordError {
-    let what = what.into();
-    move |source| RecordError::Os { what, source }
+    #[error(transparent)]
+    Os(#[from] OsError),
 }
 
 /// The fewest instructions per chunk: below, the cost of handling chunks would be noticeable.
@@ -214,12 +204,12 @@ fn run(
         sampling: options.sampling,
         chunk_instructions: Some(options.chunk_instructions),
     };
-    let counters = JobCounters::new(&plan).map_err(os_error("cannot make the counters"))?;
+    let counters = JobCounters::new(&plan).map_err(OsError::of("cannot make the counters"))?;
     if sink.is_some() {
         counters.record_accesses();
     }
     let last_level = LastLevel::new(&options.caches.llc)
-        .map_err(os_error("cannot make the last-level cache"))?;
+        .map_err(OsError::of("cannot make the last-level cache"))?;
     qemu.emulate(&mut launch, &counters.path(), &last_level.path(), None)?;
     let mut process = start(&launch, &SpawnTarget::Session)?.exec()?;
     let mut course = Course::new(options.sampling);
@@ -235,10 +225,10 @@ fn follow(
     progress: &mut dyn FnMut(RecordProgress),
     sink: &mut Sink<'_>,
 ) -> Result<Exit, RecordError> {
-    let failed = || os_error("cannot wait for the program");
     let mut told = Instant::now();
     loop {
-        let status = match signals.wait(process, POLL).map_err(failed())? {
+        let waited = signals.wait(process, POLL);
+        let status = match waited.map_err(OsError::of("cannot wait for the program"))? {
             Waited::Runs => None,
             Waited::Ended(exit) => Some(exit),
             Waited::Killed(signal) => return Err(RecordError::Interrupted(signal.as_str())),

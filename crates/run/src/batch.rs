@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use memweir_core::input::InputError;
 use memweir_linux::blocker::{self, OpenError, Opened};
 use memweir_linux::world::Live;
-use memweir_linux::{MeterError, clock, leftovers};
+use memweir_linux::{MeterError, OsError, clock, leftovers};
 use memweir_policy::record::{Header, RecordingScheduler};
 use memweir_policy::{CoreUse, QuantumLoop, QuantumScheduler, SchedulerConfig};
 
@@ -76,22 +76,8 @@ pub enum RunError {
         source: std::io::Error,
     },
     /// The operating system refused something that the batch cannot do without.
-    #[error("{what}: {source}")]
-    Os {
-        /// The operation that failed, with the object's name.
-        what: String,
-        /// The operating system's error.
-        source: std::io::Error,
-    },
-}
-
-impl RunError {
-    /// Returns the conversion of the operating system's error in an operation, which is named with
-    /// its object.
-    pub fn os(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
-        let what = what.into();
-        move |source| Self::Os { what, source }
-    }
+    #[error(transparent)]
+    Os(#[from] OsError),
 }
 
 /// Refuses a batch that [`run_batch`] would refuse, without starting anything.
@@ -120,7 +106,7 @@ pub fn run_batch(
     let mut told = leftovers::clean();
     // From here on a signal must end the jobs in an orderly way.
     let world = Live::new().and_then(Live::suspendable);
-    let world = world.map_err(RunError::os("preparing to wait for events"))?;
+    let world = world.map_err(OsError::of("preparing to wait for events"))?;
     let Opened { blocker, notices } = match limits {
         None => blocker::open(options.mechanism, "run", &options.guardian)?,
         Some(limits) => blocker::open_limited("run", &options.guardian, limits)?,

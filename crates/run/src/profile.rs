@@ -28,7 +28,7 @@ use memweir_linux::launch::Signals;
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::{NativeOptions, native as native_meter};
 use memweir_linux::qemu::Qemu;
-use memweir_linux::{Launch, Meter, MeterChoice, MeterKind};
+use memweir_linux::{Launch, Meter, MeterChoice, MeterKind, OsError};
 
 use crate::store::{InputFile, Invocation, inputs, not_written};
 use native::NativeRun;
@@ -186,11 +186,11 @@ fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, Prof
 /// discarded: several runs would show everything several times, mixed with the report.
 pub(crate) fn command(invocation: &Invocation) -> Result<Launch, ProfileError> {
     let silent = Launch::silent(invocation.program.clone(), invocation.argv.clone());
-    let silent = silent.map_err(ProfileError::os("opening /dev/null"))?;
+    let silent = silent.map_err(OsError::of("opening /dev/null"))?;
     let stdin = match &invocation.stdin {
         Some(path) => {
             let what = format!("opening {}", path.display());
-            File::open(path).map_err(ProfileError::os(what))?
+            File::open(path).map_err(OsError::of(what))?
         }
         None => silent.stdin,
     };

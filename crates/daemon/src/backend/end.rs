@@ -1,6 +1,7 @@
 //! The ends of jobs, by themselves or because a client canceled them.
 
 use memweir_core::{JobId, Nanos};
+use memweir_linux::OsError;
 use memweir_linux::signals::Signal;
 use memweir_linux::world::Occurrence;
 use memweir_policy::{Ending, Observation, quantum_loop};
@@ -75,7 +76,7 @@ impl QueueBackend<'_> {
             false => until,
         };
         let occurrences = self.mechanisms.world.wait(until);
-        let occurrences = occurrences.map_err(RunError::os("waiting for jobs and clients"))?;
+        let occurrences = occurrences.map_err(OsError::of("waiting for jobs and clients"))?;
         let mut stop = None;
         for occurrence in occurrences {
             match occurrence {

@@ -9,6 +9,7 @@ use memweir_core::PhysAddr;
 
 use super::huge::HugePages;
 use super::{ArenaError, HUGE};
+use crate::OsError;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -17,10 +18,10 @@ const PAGE: u64 = PAGE_BYTES as u64;
 pub(super) fn huge_pages(pages: &HugePages) -> Result<Vec<(PhysAddr, usize)>, ArenaError> {
     let bytes = pages.bytes();
     let mut entries = vec![0; bytes.len() / PAGE_BYTES * ENTRY_BYTES];
-    let file =
-        File::open("/proc/self/pagemap").map_err(ArenaError::system("/proc/self/pagemap"))?;
-    file.read_exact_at(&mut entries, entry_offset(bytes.as_ptr() as usize))
-        .map_err(ArenaError::system("/proc/self/pagemap"))?;
+    let offset = entry_offset(bytes.as_ptr() as usize);
+    File::open("/proc/self/pagemap")
+        .and_then(|file| file.read_exact_at(&mut entries, offset))
+        .map_err(OsError::of("/proc/self/pagemap"))?;
     let entries: Vec<Entry> = Entry::all(&entries).collect();
     let mut places = places(&entries)?;
     places.sort_unstable();

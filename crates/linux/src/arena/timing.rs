@@ -14,7 +14,7 @@ impl Timer {
     #[cfg(target_arch = "x86_64")]
     pub(super) fn new() -> Result<Self, ArenaError> {
         let text = std::fs::read_to_string("/proc/cpuinfo")
-            .map_err(ArenaError::system("/proc/cpuinfo"))?;
+            .map_err(crate::OsError::of("/proc/cpuinfo"))?;
         for needed in ["clflushopt", "rdtscp", "constant_tsc"] {
             if !crate::topology::has_flag(&text, needed) {
                 return Err(ArenaError::Processor(format!("`{needed}` is missing")));

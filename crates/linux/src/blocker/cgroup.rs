@@ -14,7 +14,8 @@ use memweir_core::{JobId, Nanos};
 
 use super::processes::{self, Identity, Members};
 use super::share::Share;
-use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
+use super::{Blocker, Demand, Mechanism, SpawnTarget};
+use crate::OsError;
 use crate::cgroup::{self, Version, names};
 use crate::files::Files;
 use crate::guardian::{Guard, Message};
@@ -62,14 +63,14 @@ impl CgroupBlocker {
         parent: PathBuf,
         mut guard: Box<dyn Guard>,
         spare_handles: usize,
-    ) -> Result<Self, BlockError> {
+    ) -> Result<Self, OsError> {
         guard
             .watch(Message::Group(version, parent.clone()))
-            .map_err(|source| BlockError::new("telling the guardian", source))?;
+            .map_err(OsError::of("telling the guardian"))?;
         let made = files.create_dir(&parent);
         if let Err(source) = made {
             guard.goodbye();
-            return Err(BlockError::new(format!("making the group {}", parent.display()), source));
+            return Err(OsError::new(format!("making the group {}", parent.display()), source));
         }
         let mut blocker = Self {
             files,
@@ -87,7 +88,7 @@ impl CgroupBlocker {
         };
         let switch = blocker.parent.join(version.switch());
         let opened = blocker.files.open(&switch);
-        let failed = |source| BlockError::new(format!("opening {}", switch.display()), source);
+        let failed = |source| OsError::new(format!("opening {}", switch.display()), source);
         blocker.switch = Some(opened.map_err(failed)?);
         Ok(blocker)
     }
@@ -108,18 +109,18 @@ impl CgroupBlocker {
         }
     }
 
-    fn leaf(&mut self, job: JobId) -> Result<&mut Leaf, BlockError> {
-        self.leaves.get_mut(&job).ok_or_else(|| BlockError::unknown(job))
+    fn leaf(&mut self, job: JobId) -> Result<&mut Leaf, OsError> {
+        self.leaves.get_mut(&job).ok_or_else(|| super::unknown(job))
     }
 
-    fn set_parent(&mut self, freeze: Freeze) -> Result<(), BlockError> {
+    fn set_parent(&mut self, freeze: Freeze) -> Result<(), OsError> {
         let path = self.parent.join(self.version.switch());
         let value = freeze.value(self.version);
         let written = match &self.switch {
             Some(handle) => self.files.write_open(handle, &path, value),
             None => self.files.write(&path, value),
         };
-        written.map_err(|source| BlockError::new(freeze.describe(&self.parent), source))?;
+        written.map_err(|source| OsError::new(freeze.describe(&self.parent), source))?;
         self.parent_frozen = freeze == Freeze::On;
         Ok(())
     }
@@ -159,7 +160,7 @@ impl CgroupBlocker {
 
     /// Freezes or thaws every leaf whose state differs from the one that `frozen` asks for. Goes
     /// through all of them even if some fail.
-    fn set_leaves(&mut self, frozen: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
+    fn set_leaves(&mut self, frozen: impl Fn(JobId) -> bool) -> Result<(), OsError> {
         let mut result = Ok(());
         for (job, leaf) in &mut self.leaves {
             let want = frozen(*job) && !leaf.dying && leaf.outside.is_none();
@@ -172,13 +173,13 @@ impl CgroupBlocker {
     }
 
     /// Returns the group of a job.
-    pub(super) fn group(&self, job: JobId) -> Result<&Path, BlockError> {
-        self.leaves.get(&job).map(|leaf| &*leaf.path).ok_or_else(|| BlockError::unknown(job))
+    pub(super) fn group(&self, job: JobId) -> Result<&Path, OsError> {
+        self.leaves.get(&job).map(|leaf| &*leaf.path).ok_or_else(|| super::unknown(job))
     }
 
     /// Freezes one job, beside the jobs that [`run_only`](Blocker::run_only) blocks, or thaws one
     /// that was frozen so. The guardian of a frozen job must live, to thaw it.
-    pub(super) fn set_job(&mut self, job: JobId, freeze: Freeze) -> Result<(), BlockError> {
+    pub(super) fn set_job(&mut self, job: JobId, freeze: Freeze) -> Result<(), OsError> {
         let (files, version) = (Arc::clone(&self.files), self.version);
         self.leaf(job)?.set(&*files, version, freeze)
     }
@@ -219,12 +220,7 @@ impl Freeze {
 }
 
 impl Leaf {
-    fn set(
-        &mut self,
-        files: &dyn Files,
-        version: Version,
-        freeze: Freeze,
-    ) -> Result<(), BlockError> {
+    fn set(&mut self, files: &dyn Files, version: Version, freeze: Freeze) -> Result<(), OsError> {
         let path = self.path.join(version.switch());
         let value = freeze.value(version);
         let written = match &self.switch {
@@ -233,7 +229,7 @@ impl Leaf {
         };
         // A leaf that another program removed holds no process.
         cgroup::unless_gone(written)
-            .map_err(|source| BlockError::new(freeze.describe(&self.path), source))?;
+            .map_err(|source| OsError::new(freeze.describe(&self.path), source))?;
         self.frozen = freeze == Freeze::On;
         Ok(())
     }
@@ -247,13 +243,12 @@ impl Blocker for CgroupBlocker {
         }
     }
 
-    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, OsError> {
         if self.parent_frozen {
-            return Err(BlockError::birth_while_blocked(job));
+            return Err(super::birth_while_blocked(job));
         }
         let path = self.parent.join(names::leaf(job));
-        let failed =
-            |source| BlockError::new(format!("making the group {}", path.display()), source);
+        let failed = |source| OsError::new(format!("making the group {}", path.display()), source);
         self.files.create_dir(&path).map_err(failed)?;
         let target = match self.version {
             Version::V2 => self.files.open_dir(&path).map(SpawnTarget::CgroupV2),
@@ -275,15 +270,15 @@ impl Blocker for CgroupBlocker {
         Ok(target)
     }
 
-    fn spawned(&mut self, job: JobId, _pid: i32) -> Result<(), BlockError> {
-        let leaf = self.leaves.get_mut(&job).ok_or_else(|| BlockError::unknown(job))?;
+    fn spawned(&mut self, job: JobId, _pid: i32) -> Result<(), OsError> {
+        let leaf = self.leaves.get_mut(&job).ok_or_else(|| super::unknown(job))?;
         let raise = self.share.raise();
         Self::raise(&*self.files, &mut self.share, leaf, raise);
         Ok(())
     }
 
-    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
-        let failed = |source| BlockError::new(format!("adopting job {job}"), source);
+    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), OsError> {
+        let failed = |source| OsError::new(format!("adopting job {job}"), source);
         let from = cgroup::group_of(self.version, pid).map_err(failed)?;
         let leader = Identity { pid, start: processes::start_time(pid).map_err(failed)? };
         self.prepare(job)?;
@@ -300,11 +295,11 @@ impl Blocker for CgroupBlocker {
         self.spawned(job, pid)
     }
 
-    fn block_all(&mut self) -> Result<(), BlockError> {
+    fn block_all(&mut self) -> Result<(), OsError> {
         if self.guarded() { self.set_parent(Freeze::On) } else { self.run_all() }
     }
 
-    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), OsError> {
         if !self.guarded() {
             return self.run_all();
         }
@@ -324,7 +319,7 @@ impl Blocker for CgroupBlocker {
         if self.parent_frozen { flipped.and(self.set_parent(Freeze::Off)) } else { flipped }
     }
 
-    fn run_all(&mut self) -> Result<(), BlockError> {
+    fn run_all(&mut self) -> Result<(), OsError> {
         let flipped = self.set_leaves(|_| false);
         for leaf in self.leaves.values_mut() {
             Self::raise(&*self.files, &mut self.share, leaf, 0);
@@ -336,10 +331,10 @@ impl Blocker for CgroupBlocker {
         self.share.set(&*self.files, &mut *self.guard, demand);
     }
 
-    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, OsError> {
         let (files, version) = (Arc::clone(&self.files), self.version);
         let leaf = self.leaf(job)?;
-        let failed = |source| BlockError::new(format!("reading the CPU time of job {job}"), source);
+        let failed = |source| OsError::new(format!("reading the CPU time of job {job}"), source);
         match version {
             Version::V2 => cgroup::cpu_time(&*files, &leaf.path).map_err(failed),
             Version::V1 => {
@@ -357,14 +352,13 @@ impl Blocker for CgroupBlocker {
         cgroup::threads(&*self.files, self.version, &leaf.path).unwrap_or_default()
     }
 
-    fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
+    fn populated(&mut self, job: JobId) -> Result<bool, OsError> {
         let (files, version) = (Arc::clone(&self.files), self.version);
-        cgroup::populated(&*files, version, &self.leaf(job)?.path).map_err(|source| {
-            BlockError::new(format!("looking for processes of job {job}"), source)
-        })
+        cgroup::populated(&*files, version, &self.leaf(job)?.path)
+            .map_err(|source| OsError::new(format!("looking for processes of job {job}"), source))
     }
 
-    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), OsError> {
         let (files, version) = (Arc::clone(&self.files), self.version);
         let leaf = self.leaf(job)?;
         let sent = if signal == libc::SIGKILL {
@@ -374,7 +368,7 @@ impl Blocker for CgroupBlocker {
         };
         let outside = leaf.outside.map_or(Ok(Vec::new()), |leader| session(&leader));
         let sent = sent.and(outside).and_then(|pids| cgroup::signal_pids(&*files, &pids, signal));
-        sent.map_err(|source| BlockError::new(format!("signalling job {job}"), source))?;
+        sent.map_err(|source| OsError::new(format!("signalling job {job}"), source))?;
         if version == Version::V1 && signal == libc::SIGKILL {
             leaf.dying = true;
             if leaf.frozen {
@@ -384,10 +378,10 @@ impl Blocker for CgroupBlocker {
         Ok(())
     }
 
-    fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
+    fn retire(&mut self, job: JobId) -> Result<(), OsError> {
         self.sweep();
         let files = Arc::clone(&self.files);
-        let mut leaf = self.leaves.remove(&job).ok_or_else(|| BlockError::unknown(job))?;
+        let mut leaf = self.leaves.remove(&job).ok_or_else(|| super::unknown(job))?;
         self.spare_handles += usize::from(leaf.switch.is_some());
         let what = format!("removing {}", leaf.path.display());
         let Err(source) = cgroup::remove_tree_patiently(&*files, &leaf.path) else {
@@ -395,7 +389,7 @@ impl Blocker for CgroupBlocker {
         };
         let thawed = leaf.set(&*files, self.version, Freeze::Off);
         self.left_behind.push(leaf.path);
-        thawed.and(Err(BlockError::new(what, source)))
+        thawed.and(Err(OsError::new(what, source)))
     }
 
     fn notices(&mut self) -> Vec<String> {

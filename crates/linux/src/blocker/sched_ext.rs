@@ -24,7 +24,8 @@ use memweir_scx::{Scheduler, Slot, Usage, WATCHDOG};
 
 use super::cgroup::{CgroupBlocker, Freeze};
 use super::limits::{BandwidthLimits, Budget, LimitFailure, LimitUse};
-use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
+use super::{Blocker, Demand, Mechanism, SpawnTarget};
+use crate::OsError;
 use crate::files::Files;
 use crate::scheduling_class::{enter, enter_all};
 
@@ -132,7 +133,7 @@ impl SchedExtBlocker {
     }
 
     /// Hands the jobs' states to the scheduler.
-    fn select(&mut self) -> Result<(), BlockError> {
+    fn select(&mut self) -> Result<(), OsError> {
         self.sweep();
         let all_blocked = self.all_blocked;
         let runs = |job: &&Job| {
@@ -142,15 +143,15 @@ impl SchedExtBlocker {
         let slots: Vec<Slot> =
             jobs.chain(self.left_behind.iter().map(|(_, place)| place.slot)).collect();
         match &mut self.scheduler {
-            Some(scheduler) => scheduler
-                .select(&slots)
-                .map_err(|source| BlockError::new("selecting jobs in the scheduler", source)),
+            Some(scheduler) => {
+                scheduler.select(&slots).map_err(OsError::of("selecting jobs in the scheduler"))
+            }
             None => Ok(()),
         }
     }
 
     /// Thaws all jobs if there is no guardian any more: nobody would thaw them if memweir died.
-    fn follow_the_guardian(&mut self) -> Result<(), BlockError> {
+    fn follow_the_guardian(&mut self) -> Result<(), OsError> {
         let Some(error) = self.groups.guardian_lost() else { return Ok(()) };
         self.notices.push(format!(
             "the guardian process is gone and no other can be started ({error}); jobs that are \
@@ -171,7 +172,7 @@ impl SchedExtBlocker {
     }
 
     /// Freezes jobs that are held for so long, or lets them run for a quantum without a guardian.
-    fn relieve_the_held(&mut self, long_wait: Duration) -> Result<(), BlockError> {
+    fn relieve_the_held(&mut self, long_wait: Duration) -> Result<(), OsError> {
         let is_guarded = !self.groups.is_unguarded();
         let mut result = Ok(());
         for (id, job) in &mut self.jobs {
@@ -192,7 +193,7 @@ impl SchedExtBlocker {
     }
 
     /// Sets which jobs run, without telling the scheduler.
-    fn choose(&mut self, is_chosen: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
+    fn choose(&mut self, is_chosen: impl Fn(JobId) -> bool) -> Result<(), OsError> {
         let mut result = Ok(());
         let now = Instant::now();
         for (id, job) in &mut self.jobs {
@@ -214,8 +215,8 @@ impl SchedExtBlocker {
     }
 
     /// Gives a job that has a group its place in the scheduler.
-    fn admit(&mut self, job: JobId) -> Result<(), BlockError> {
-        let failed = |source| BlockError::new(format!("admitting job {job}"), source);
+    fn admit(&mut self, job: JobId) -> Result<(), OsError> {
+        let failed = |source| OsError::new(format!("admitting job {job}"), source);
         let path = self.groups.group(job)?.to_owned();
         let group = std::fs::metadata(&path).map_err(failed)?.ino();
         if self.scheduler().is_none() {
@@ -308,9 +309,9 @@ impl Blocker for SchedExtBlocker {
         Mechanism::SchedExt
     }
 
-    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, OsError> {
         if self.all_blocked {
-            return Err(BlockError::birth_while_blocked(job));
+            return Err(super::birth_while_blocked(job));
         }
         let target = self.groups.prepare(job)?;
         if let Err(error) = self.admit(job) {
@@ -321,21 +322,21 @@ impl Blocker for SchedExtBlocker {
         Ok(target)
     }
 
-    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), OsError> {
         self.groups.group(job)?;
         let source = (self.enter)(pid);
-        source.map_err(|source| BlockError::new(format!("giving job {job} to the class"), source))
+        source.map_err(|source| OsError::new(format!("giving job {job} to the class"), source))
     }
 
-    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), OsError> {
         self.groups.adopt(job, pid)?;
         self.admit(job)?;
         let group = self.groups.group(job)?.to_owned();
         let entered = self.enter_all(&group);
-        entered.map_err(|source| BlockError::new(format!("giving job {job} to the class"), source))
+        entered.map_err(|source| OsError::new(format!("giving job {job} to the class"), source))
     }
 
-    fn block_all(&mut self) -> Result<(), BlockError> {
+    fn block_all(&mut self) -> Result<(), OsError> {
         self.all_blocked = true;
         if self.scheduler().is_none() {
             return self.groups.block_all();
@@ -345,7 +346,7 @@ impl Blocker for SchedExtBlocker {
     }
 
     /// Freezes them: nobody could do that before the kernel ends a scheduler that holds tasks.
-    fn block_for_long(&mut self) -> Result<(), BlockError> {
+    fn block_for_long(&mut self) -> Result<(), OsError> {
         self.all_blocked = true;
         if self.scheduler().is_none() {
             return self.groups.block_all();
@@ -355,7 +356,7 @@ impl Blocker for SchedExtBlocker {
         thawed.and(relieved).and(self.select())
     }
 
-    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), OsError> {
         self.all_blocked = false;
         if self.scheduler().is_none() {
             return self.groups.run_only(jobs);
@@ -366,7 +367,7 @@ impl Blocker for SchedExtBlocker {
         thawed.and(relieved).and(self.select())
     }
 
-    fn run_all(&mut self) -> Result<(), BlockError> {
+    fn run_all(&mut self) -> Result<(), OsError> {
         self.all_blocked = false;
         if self.scheduler().is_none() {
             return self.groups.run_all();
@@ -378,15 +379,15 @@ impl Blocker for SchedExtBlocker {
     /// Does nothing: tasks of this class run when no ordinary task wants the CPU, at any weight.
     fn set_demand(&mut self, _demand: Demand) {}
 
-    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, OsError> {
         self.groups.cpu_time(job)
     }
 
-    fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
+    fn populated(&mut self, job: JobId) -> Result<bool, OsError> {
         self.groups.populated(job)
     }
 
-    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), OsError> {
         self.groups.signal(job, signal)?;
         match self.jobs.get_mut(&job) {
             Some(found) if signal == libc::SIGKILL && !found.dying => {
@@ -397,7 +398,7 @@ impl Blocker for SchedExtBlocker {
         }
     }
 
-    fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
+    fn retire(&mut self, job: JobId) -> Result<(), OsError> {
         let path = self.groups.group(job)?.to_owned();
         let retired = self.groups.retire(job);
         self.keep_usage(job);
@@ -408,10 +409,10 @@ impl Blocker for SchedExtBlocker {
         retired.and(selected)
     }
 
-    fn limit(&mut self, job: JobId, rate: BytesPerSec) -> Result<(), BlockError> {
+    fn limit(&mut self, job: JobId, rate: BytesPerSec) -> Result<(), OsError> {
         let Some(limits) = &mut self.limits else {
             let source = io::Error::other("the scheduler was loaded without limits");
-            return Err(BlockError::new(format!("limiting job {job}"), source));
+            return Err(OsError::new(format!("limiting job {job}"), source));
         };
         limits.insert(job, rate);
         Ok(())

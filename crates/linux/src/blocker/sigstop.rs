@@ -17,7 +17,8 @@ use memweir_core::{JobId, Nanos};
 
 use super::processes::{self, Identity, Members, Stat};
 use super::share::Share;
-use super::{BlockError, Blocker, Demand, Mechanism, SpawnTarget};
+use super::{Blocker, Demand, Mechanism, SpawnTarget};
+use crate::OsError;
 use crate::cgroup;
 use crate::files::{Files, KernelFiles};
 use crate::guardian::{Guard, Message};
@@ -87,9 +88,9 @@ impl Job {
 }
 
 /// Sends a signal to a process that was seen a moment ago.
-fn send(stat: &Stat, signal: i32) -> Result<(), BlockError> {
+fn send(stat: &Stat, signal: i32) -> Result<(), OsError> {
     cgroup::unless_gone(KernelFiles.signal(stat.pid, signal))
-        .map_err(|source| BlockError::new(format!("signalling process {}", stat.pid), source))
+        .map_err(|source| OsError::new(format!("signalling process {}", stat.pid), source))
 }
 
 impl SigstopBlocker {
@@ -105,8 +106,8 @@ impl SigstopBlocker {
         }
     }
 
-    fn job(&mut self, job: JobId) -> Result<&mut Job, BlockError> {
-        self.jobs.get_mut(&job).ok_or_else(|| BlockError::unknown(job))
+    fn job(&mut self, job: JobId) -> Result<&mut Job, OsError> {
+        self.jobs.get_mut(&job).ok_or_else(|| super::unknown(job))
     }
 
     /// Checks the guardian. Without one nothing is blocked, as for groups.
@@ -131,7 +132,7 @@ impl SigstopBlocker {
 
     /// Stops every member of the jobs that `choose` selects: first the known ones, which needs no
     /// walk, then those that walks find, until a walk finds no new one.
-    fn stop(&mut self, choose: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
+    fn stop(&mut self, choose: impl Fn(JobId) -> bool) -> Result<(), OsError> {
         let mut result = Ok(());
         let mut sent = BTreeSet::new();
         for (_, job) in self.jobs.iter_mut().filter(|(id, _)| choose(**id)) {
@@ -177,16 +178,15 @@ impl SigstopBlocker {
         }
     }
 
-    fn walk(&mut self) -> Result<Arc<[Stat]>, BlockError> {
-        let all: Arc<[Stat]> =
-            processes::all().map_err(|source| BlockError::new("reading /proc", source))?.into();
+    fn walk(&mut self) -> Result<Arc<[Stat]>, OsError> {
+        let all: Arc<[Stat]> = processes::all().map_err(OsError::of("reading /proc"))?.into();
         // Every walk is kept, so that no job is updated with one older than its last.
         self.last_walk = Some((Instant::now(), Arc::clone(&all)));
         Ok(all)
     }
 
     /// Returns a walk that is recent enough for accounting.
-    fn recent_walk(&mut self) -> Result<Arc<[Stat]>, BlockError> {
+    fn recent_walk(&mut self) -> Result<Arc<[Stat]>, OsError> {
         match &self.last_walk {
             Some((at, all)) if at.elapsed() <= FRESH => Ok(Arc::clone(all)),
             _ => self.walk(),
@@ -195,7 +195,7 @@ impl SigstopBlocker {
 
     /// Resumes every member of the jobs that `choose` selects. The last walk of the stop knows
     /// them: stopped processes fork no children.
-    fn resume(&mut self, choose: impl Fn(JobId) -> bool) -> Result<(), BlockError> {
+    fn resume(&mut self, choose: impl Fn(JobId) -> bool) -> Result<(), OsError> {
         let mut resumed = Vec::new();
         for (_, job) in self.jobs.iter_mut().filter(|(id, job)| job.blocked && choose(**id)) {
             job.blocked = false;
@@ -216,26 +216,24 @@ impl Blocker for SigstopBlocker {
         Mechanism::Sigstop
     }
 
-    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, BlockError> {
+    fn prepare(&mut self, job: JobId) -> Result<SpawnTarget, OsError> {
         if self.all_blocked {
-            return Err(BlockError::birth_while_blocked(job));
+            return Err(super::birth_while_blocked(job));
         }
         if self.jobs.contains_key(&job) {
             let source = io::Error::from_raw_os_error(libc::EEXIST);
-            return Err(BlockError::new(format!("preparing job {job} twice"), source));
+            return Err(OsError::new(format!("preparing job {job} twice"), source));
         }
         self.jobs.insert(job, Job::default());
         Ok(SpawnTarget::Session)
     }
 
-    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+    fn spawned(&mut self, job: JobId, pid: i32) -> Result<(), OsError> {
         let start = processes::start_time(pid)
-            .map_err(|source| BlockError::new(format!("finding job {job}"), source))?;
+            .map_err(|source| OsError::new(format!("finding job {job}"), source))?;
         let leader = Identity { pid, start };
         self.job(job)?;
-        self.guard
-            .watch(Message::Session(leader))
-            .map_err(|source| BlockError::new("telling the guardian", source))?;
+        self.guard.watch(Message::Session(leader)).map_err(OsError::of("telling the guardian"))?;
         let raise = self.share.raise();
         let raised = raise == 0 || self.share.apply(&[pid], raise);
         let job = self.job(job)?;
@@ -243,12 +241,12 @@ impl Blocker for SigstopBlocker {
         Ok(())
     }
 
-    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), BlockError> {
+    fn adopt(&mut self, job: JobId, pid: i32) -> Result<(), OsError> {
         self.prepare(job)?;
         self.spawned(job, pid)
     }
 
-    fn block_all(&mut self) -> Result<(), BlockError> {
+    fn block_all(&mut self) -> Result<(), OsError> {
         if !self.guarded() {
             return self.run_all();
         }
@@ -256,7 +254,7 @@ impl Blocker for SigstopBlocker {
         self.stop(|_| true)
     }
 
-    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), BlockError> {
+    fn run_only(&mut self, jobs: &[JobId]) -> Result<(), OsError> {
         if !self.guarded() {
             return self.run_all();
         }
@@ -272,7 +270,7 @@ impl Blocker for SigstopBlocker {
         stopped.and(resumed)
     }
 
-    fn run_all(&mut self) -> Result<(), BlockError> {
+    fn run_all(&mut self) -> Result<(), OsError> {
         self.all_blocked = false;
         self.raise_jobs(|_| true, 0);
         self.resume(|_| true)
@@ -284,7 +282,7 @@ impl Blocker for SigstopBlocker {
 
     /// Sums the clocks of the job's processes and the times of children that they waited for; the
     /// latter have the kernel's resolution of 10 ms.
-    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, BlockError> {
+    fn cpu_time(&mut self, job: JobId) -> Result<Nanos, OsError> {
         // A blocked job's time is that of the walk which stopped it.
         if !self.job(job)?.blocked {
             let all = self.recent_walk()?;
@@ -300,12 +298,12 @@ impl Blocker for SigstopBlocker {
         job.known().flat_map(threads).collect()
     }
 
-    fn populated(&mut self, job: JobId) -> Result<bool, BlockError> {
+    fn populated(&mut self, job: JobId) -> Result<bool, OsError> {
         let all = self.walk()?;
         Ok(!self.job(job)?.update(&all).is_empty())
     }
 
-    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), BlockError> {
+    fn signal(&mut self, job: JobId, signal: i32) -> Result<(), OsError> {
         let walks = if signal == libc::SIGKILL { MAX_WALKS } else { 1 };
         let mut result = Ok(());
         let mut sent = BTreeSet::new();
@@ -323,7 +321,7 @@ impl Blocker for SigstopBlocker {
         result
     }
 
-    fn retire(&mut self, job: JobId) -> Result<(), BlockError> {
+    fn retire(&mut self, job: JobId) -> Result<(), OsError> {
         let left = self.populated(job)?;
         if left {
             self.resume(|id| id == job)?;
@@ -331,7 +329,7 @@ impl Blocker for SigstopBlocker {
         self.jobs.remove(&job);
         if left {
             let source = io::Error::from_raw_os_error(libc::EBUSY);
-            return Err(BlockError::new(format!("job {job} left processes behind"), source));
+            return Err(OsError::new(format!("job {job} left processes behind"), source));
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use memweir_core::{Counts, JobId, Nanos};
 use memweir_linux::blocker::Demand;
 use memweir_linux::spread::spread;
 use memweir_linux::world::World;
-use memweir_linux::{BlockError, Blocker, Launch, Meter, MeterError, MeterKind, Reading};
+use memweir_linux::{Blocker, Launch, Meter, MeterError, MeterKind, OsError, Reading};
 use memweir_policy::{Decision, Observation, Running};
 
 /// Mechanisms of this machine, or of another one.
@@ -127,12 +127,12 @@ impl Mechanisms {
     }
 
     /// Gives up blocking if it has failed; returns the notices for the user about that.
-    fn checked(&mut self, result: Result<(), BlockError>) -> Vec<String> {
+    fn checked(&mut self, result: Result<(), OsError>) -> Vec<String> {
         result.map_or_else(|error| self.give_up_blocking(&error), |()| Vec::new())
     }
 
     /// A job that cannot be blocked must not stay blocked either.
-    fn give_up_blocking(&mut self, error: &BlockError) -> Vec<String> {
+    fn give_up_blocking(&mut self, error: &OsError) -> Vec<String> {
         self.woken.clear();
         let mut notices = vec![format!(
             "jobs can no longer be blocked ({error}); the operating system schedules from here on"
@@ -144,7 +144,7 @@ impl Mechanisms {
     }
 
     /// Lets all jobs run, after blocking has failed.
-    fn run_all(&mut self) -> Result<(), BlockError> {
+    fn run_all(&mut self) -> Result<(), OsError> {
         let result = self.blocker.run_all();
         self.blocking = if result.is_ok() { Blocking::Failed } else { Blocking::Stuck };
         result

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
 use memweir_core::{BytesPerSec, JobId, MAX_MEDIA};
-use memweir_linux::Mechanism;
 use memweir_linux::blocker::BandwidthLimits;
 use memweir_linux::meter::perf::PerfOpenError;
 use memweir_linux::qemu::Program;
 use memweir_linux::topology::allowed_cpus;
+use memweir_linux::{Mechanism, OsError};
 use memweir_policy::policies::{self, AUTO_CORES};
 use memweir_policy::{Bus, LineCosts, TargetCurve};
 
@@ -266,7 +266,7 @@ fn check_limits(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
 
 /// Returns the CPUs that this process may use.
 fn allowed() -> Result<Vec<usize>, RunError> {
-    allowed_cpus().map_err(RunError::os("asking for the CPUs of this process"))
+    Ok(allowed_cpus().map_err(OsError::of("asking for the CPUs of this process"))?)
 }
 
 /// Returns the CPUs that the batch may use, and true if they are fewer than this process may use.

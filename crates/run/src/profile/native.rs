@@ -6,7 +6,7 @@ use std::time::Instant;
 use memweir_core::{Bytes, Counts, JobId, Nanos};
 use memweir_linux::blocker::SpawnTarget;
 use memweir_linux::launch::{Exit, Launch, PrivateView, Signals, Waited, launch};
-use memweir_linux::{Meter, MeterError};
+use memweir_linux::{Meter, MeterError, OsError};
 
 use super::timing::Slice;
 use super::types::{ProfileError, ProfileProgress};
@@ -49,7 +49,7 @@ pub(super) fn run(
     ticker.attach(newborn.pid())?;
     let view = command.private.as_ref().map(|private| PrivateView::open(newborn.pid(), private));
     let looking = "looking into the private directories";
-    let view = view.transpose().map_err(ProfileError::os(looking))?;
+    let view = view.transpose().map_err(OsError::of(looking))?;
     let (mut full, mut written) = (false, Bytes(0));
     let (start, suspended) = (Instant::now(), signals.suspended());
     // The program makes no progress while Ctrl-Z stops it.
@@ -58,7 +58,7 @@ pub(super) fn run(
     let exit = loop {
         let wait = ticker.until_next(elapsed());
         let waited = signals.wait(&mut process, wait);
-        let exit = match waited.map_err(ProfileError::os("waiting for the program"))? {
+        let exit = match waited.map_err(OsError::of("waiting for the program"))? {
             Waited::Runs => None,
             Waited::Ended(exit) => Some(exit),
             Waited::Killed(signal) => return Err(ProfileError::Interrupted(signal.as_str())),

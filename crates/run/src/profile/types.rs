@@ -11,7 +11,7 @@ use memweir_core::{Counts, Media, Nanos};
 use memweir_linux::launch::LaunchError;
 use memweir_linux::qemu::QemuPaths;
 use memweir_linux::record::RecordError;
-use memweir_linux::{MeterError, MeterKind};
+use memweir_linux::{MeterError, MeterKind, OsError};
 use serde::{Deserialize, Serialize};
 
 use super::ends::DifferentEnd;
@@ -261,21 +261,8 @@ pub enum ProfileError {
         source: io::Error,
     },
     /// The operating system refused.
-    #[error("{what}: {source}")]
-    Os {
-        /// The operation that failed, with the object's name.
-        what: String,
-        /// The operating system's error.
-        source: io::Error,
-    },
-}
-
-impl ProfileError {
-    /// Returns the conversion of the operating system's error in this operation.
-    pub(super) fn os(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        let what = what.into();
-        move |source| Self::Os { what, source }
-    }
+    #[error(transparent)]
+    Os(#[from] OsError),
 }
 
 impl From<RecordError> for ProfileError {

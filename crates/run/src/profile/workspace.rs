@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 
 use memweir_core::Bytes;
 use memweir_core::input::InputError;
-use memweir_linux::Launch;
 use memweir_linux::launch::{
     PrivateDirectories, PrivateView, UserNamespace, is_writable_directory,
 };
-use memweir_linux::memories;
+use memweir_linux::{Launch, OsError, memories};
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
@@ -85,7 +84,7 @@ impl Workspace {
     ) -> Result<Self, ProfileError> {
         let what = format!("the working directory {}", invocation.directory.display());
         let directory = fs::canonicalize(&invocation.directory);
-        let directory = directory.map_err(ProfileError::os(what))?;
+        let directory = directory.map_err(OsError::of(what))?;
         let covered = covered(invocation, &directory);
         let mut reasons = Vec::new();
         for isolation in [Isolation::Overlay, Isolation::Copy] {
@@ -135,7 +134,7 @@ impl Workspace {
         if self.isolation == Isolation::Copy {
             let what = format!("copying {}", self.directory.display());
             let copy = copy_of(&self.directory, &std::env::temp_dir());
-            let copy = copy.map_err(ProfileError::os(what))?;
+            let copy = copy.map_err(OsError::of(what))?;
             launch.directory = Some(copy.path().to_owned());
             launch.env.insert("PWD".into(), copy.path().into());
             place.copy = Some(copy);

@@ -1,6 +1,7 @@
 //! The ends of jobs and of the batch.
 
 use memweir_core::{JobId, Nanos};
+use memweir_linux::OsError;
 use memweir_linux::signals::Signal;
 use memweir_linux::world::Occurrence;
 use memweir_policy::{Ending, quantum_loop};
@@ -28,8 +29,7 @@ impl ProcessBackend<'_> {
             false => until.min(world.now() + CHILDREN_POLL),
         };
         let occurrences = world.wait(until);
-        let occurrences =
-            occurrences.map_err(RunError::os("waiting for the end of the quantum"))?;
+        let occurrences = occurrences.map_err(OsError::of("waiting for the end of the quantum"))?;
         let (mut stop, mut suspend) = (false, false);
         for occurrence in occurrences {
             match occurrence {
