@@ -16,8 +16,11 @@ pub mod software;
 pub use kind::{MeterChoice, MeterKind};
 pub use native::{Choice, Native, NativeOptions, OpenedMeter, PassedOver, native};
 
+use std::io;
+
 use memweir_core::{BytesPerSec, Counts, JobId, Nanos};
 
+use crate::OsError;
 use crate::launch::Launch;
 
 /// One reading of a meter for a job.
@@ -48,30 +51,59 @@ pub struct Capabilities {
     pub caveats: Vec<String>,
 }
 
-/// A failure of a meter. The batch goes on without this meter's figures.
-#[derive(Debug, thiserror::Error)]
-pub enum MeterError {
-    /// The operating system refused.
-    #[error("{what}: {source}")]
-    Os {
-        /// The operation that failed, with the object's name.
-        what: String,
-        /// Why it failed.
-        source: std::io::Error,
-    },
-    /// The job cannot be served by this meter.
-    #[error("{0}")]
-    Unsupported(String),
+/// Kinds of failures, few enough for a label of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// No monitoring group or file descriptor is left.
+    Limit,
+    /// This process may not count the group.
+    Permission,
+    /// The group has ended.
+    Gone,
+    /// Everything else.
+    Other,
+}
+
+memweir_core::named! {
+    pub Reason, "reason":
+    Limit = "limit",
+    Permission = "permission",
+    Gone = "gone",
+    Other = "other",
+}
+
+impl Reason {
+    /// Returns the kind of an error of the operating system.
+    pub(crate) fn of(error: &io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EBUSY) => Self::Limit,
+            Some(libc::EACCES | libc::EPERM) => Self::Permission,
+            Some(libc::ENOENT | libc::ENODEV | libc::ESRCH) => Self::Gone,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A job or a control group that a meter could not count; the others are.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct MeterError {
+    /// Kind of the failure.
+    pub reason: Reason,
+    /// The failure, for people.
+    pub text: String,
 }
 
 impl MeterError {
-    /// Returns the kind of the failure.
-    #[must_use]
-    pub fn reason(&self) -> cgroup::Reason {
-        match self {
-            Self::Os { source, .. } => cgroup::Reason::of(source),
-            Self::Unsupported(_) => cgroup::Reason::Other,
-        }
+    /// Creates the error of a meter that cannot serve, for another reason than those with a kind.
+    pub fn other(text: impl Into<String>) -> Self {
+        Self { reason: Reason::Other, text: text.into() }
+    }
+}
+
+impl From<OsError> for MeterError {
+    fn from(error: OsError) -> Self {
+        Self { reason: Reason::of(&error.source), text: error.to_string() }
     }
 }
 
@@ -114,5 +146,19 @@ pub trait Meter: Send {
     /// were lost), one sentence each.
     fn take_notices(&mut self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_have_a_kind() {
+        let reason = |errno| Reason::of(&io::Error::from_raw_os_error(errno));
+        assert_eq!(reason(libc::ENOSPC), Reason::Limit);
+        assert_eq!(reason(libc::EPERM), Reason::Permission);
+        assert_eq!(reason(libc::ENODEV), Reason::Gone);
+        assert_eq!(reason(libc::EIO), Reason::Other);
     }
 }

@@ -42,7 +42,7 @@ impl DeclaredMeter {
     fn declaration(&self, job: JobId) -> Result<&Declaration, MeterError> {
         self.declarations
             .get(&job)
-            .ok_or_else(|| MeterError::Unsupported(format!("nothing is declared of job {job}")))
+            .ok_or_else(|| MeterError::other(format!("nothing is declared of job {job}")))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events of a running batch for an observer. Rendering lives in the command.
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
-use memweir_linux::meter::cgroup::Reason;
+use memweir_linux::meter::Reason;
 use memweir_linux::{Mechanism, MeterKind};
 use memweir_policy::Bus;
 

@@ -5,10 +5,9 @@ use std::io;
 
 use memweir_core::{Counts, LINE_BYTES, Nanos};
 use memweir_linux::cgroup_tree::{CgroupTree, Group, GroupState};
-use memweir_linux::meter::cgroup::{
-    DomainBytes, GroupId, GroupMeter, GroupMeterError, GroupReading, Reason,
-};
-use memweir_linux::{Capabilities, MeterKind};
+use memweir_linux::meter::Reason;
+use memweir_linux::meter::cgroup::{DomainBytes, GroupId, GroupMeter, GroupReading};
+use memweir_linux::{Capabilities, MeterError, MeterKind};
 use serde::Serialize;
 
 use crate::metrics::{MeterFacts, State};
@@ -62,7 +61,7 @@ pub struct MeterFailure {
     /// Path of the subject.
     pub jobid: String,
     /// The failure.
-    pub error: GroupMeterError,
+    pub error: MeterError,
 }
 
 /// A subject with its last values.

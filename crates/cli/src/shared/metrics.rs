@@ -176,7 +176,7 @@ fn lines(row: &Row, medium: usize) -> (Option<u64>, Option<u64>) {
 mod tests {
     use memweir_core::JobId;
     use memweir_core::medium::data::MediumData;
-    use memweir_linux::meter::cgroup::Reason;
+    use memweir_linux::meter::Reason;
     use memweir_policy::Bus;
 
     use super::*;

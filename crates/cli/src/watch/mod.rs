@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memweir_core::Nanos;
-use memweir_linux::meter::cgroup::Reason;
+use memweir_linux::meter::Reason;
 use memweir_run::table::Table;
 use memweir_watch::{MeterFailure, Metrics, Row, Watch};
 

@@ -9,6 +9,7 @@ use memweir_core::units::LINE_BYTES;
 use memweir_core::{BytesPerSec, JobId};
 use memweir_scx::{Counter, PERIOD, Usage};
 
+use crate::OsError;
 use crate::cgroup_tree::CgroupTree;
 use crate::meter::perf::{PerfGroupMeter, PerfOpenError, counters};
 use crate::probe::Probe;
@@ -24,8 +25,7 @@ pub struct BandwidthLimits {
 }
 
 /// Opens the counters of a control group: see [`PerfGroupMeter::overflow_counters`].
-pub(super) type OpenCounters =
-    dyn Fn(&Path, u32) -> Result<Vec<(usize, Counter)>, (String, io::Error)> + Send;
+pub(super) type OpenCounters = dyn Fn(&Path, u32) -> Result<Vec<(usize, Counter)>, OsError> + Send;
 
 /// The limit of a job.
 struct Limit {
@@ -143,8 +143,8 @@ impl BandwidthLimits {
         let Some(limit) = self.jobs.get_mut(&job) else { return Ok(None) };
         let lines = lines_per_period(limit.rate);
         let counters = (self.open_counters)(group, lines.div_ceil(OVERFLOWS));
-        let counters = counters
-            .map_err(|(what, error)| io::Error::new(error.kind(), format!("{what}: {error}")))?;
+        let counters =
+            counters.map_err(|error| io::Error::new(error.source.kind(), error.to_string()))?;
         let (cpus, counters) = counters.into_iter().unzip();
         limit.counted.cpus = cpus;
         Ok(Some(Budget { lines, counters }))

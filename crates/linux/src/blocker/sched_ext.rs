@@ -714,7 +714,7 @@ mod tests {
     }
 
     /// One counter, on CPU 2.
-    fn one_counter(_: &Path, lines: u32) -> Result<Vec<(usize, Counter)>, (String, io::Error)> {
+    fn one_counter(_: &Path, lines: u32) -> Result<Vec<(usize, Counter)>, OsError> {
         let event = File::open("/dev/null").unwrap().into();
         Ok(vec![(2, Counter { event, lines })])
     }

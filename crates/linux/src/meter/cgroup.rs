@@ -3,7 +3,6 @@
 //! A [`Meter`](super::Meter) counts a job from before its exec on. A [`GroupMeter`] counts what the
 //! processes of a control group do from [`attach`](GroupMeter::attach) on, whoever started them.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
@@ -12,7 +11,7 @@ use memweir_core::{Bytes, Counts};
 use super::native::{Choice, OpenedMeter, first};
 use super::perf::PerfGroupMeter;
 use super::resctrl::ResctrlGroupMeter;
-use super::{Capabilities, MeterChoice, MeterKind};
+use super::{Capabilities, MeterChoice, MeterError, MeterKind};
 use crate::cgroup_tree::CgroupTree;
 
 /// Identity of a control group for a meter: the inode of its directory.
@@ -49,61 +48,6 @@ pub enum Scope {
 
 memweir_core::named! { pub Scope, "scope": Total = "total", Local = "local" }
 
-/// Kinds of failures, few enough for a label of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
-    /// No monitoring group or file descriptor is left.
-    Limit,
-    /// This process may not count the group.
-    Permission,
-    /// The group has ended.
-    Gone,
-    /// Everything else.
-    Other,
-}
-
-memweir_core::named! {
-    pub Reason, "reason":
-    Limit = "limit",
-    Permission = "permission",
-    Gone = "gone",
-    Other = "other",
-}
-
-impl Reason {
-    /// Returns the kind of an error of the operating system.
-    pub(crate) fn of(error: &io::Error) -> Self {
-        match error.raw_os_error() {
-            Some(libc::EMFILE | libc::ENFILE | libc::ENOSPC | libc::EBUSY) => Self::Limit,
-            Some(libc::EACCES | libc::EPERM) => Self::Permission,
-            Some(libc::ENOENT | libc::ENODEV | libc::ESRCH) => Self::Gone,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// A control group that could not be counted; the others are.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text}")]
-pub struct GroupMeterError {
-    /// Kind of the failure.
-    pub reason: Reason,
-    /// The failure, for people.
-    pub text: String,
-}
-
-impl GroupMeterError {
-    /// Returns the error of an operation.
-    pub(crate) fn os(what: &str, error: &io::Error) -> Self {
-        Self { reason: Reason::of(error), text: format!("{what}: {error}") }
-    }
-
-    /// Returns the error of reading a group that is not attached.
-    pub(crate) fn not_attached(group: GroupId) -> Self {
-        Self { reason: Reason::Other, text: format!("group {group} is not attached") }
-    }
-}
-
 /// A source of counts for control groups.
 pub trait GroupMeter: Send {
     /// Returns the kind of this meter.
@@ -116,13 +60,13 @@ pub trait GroupMeter: Send {
     ///
     /// # Errors
     /// The group cannot be counted; a later try may succeed.
-    fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), GroupMeterError>;
+    fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), MeterError>;
 
     /// Reads the counts of an attached group. Works on groups that have just ended.
     ///
     /// # Errors
     /// The counts cannot be read this time.
-    fn read(&mut self, group: GroupId) -> Result<GroupReading, GroupMeterError>;
+    fn read(&mut self, group: GroupId) -> Result<GroupReading, MeterError>;
 
     /// Stops counting a group and returns whatever was opened for it.
     fn detach(&mut self, group: GroupId);
@@ -131,6 +75,11 @@ pub trait GroupMeter: Send {
     fn take_notices(&mut self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// Returns the error of reading a group that is not attached.
+pub(crate) fn not_attached(group: GroupId) -> MeterError {
+    MeterError::other(format!("group {group} is not attached"))
 }
 
 /// Options of group meters.
@@ -169,15 +118,6 @@ pub fn open_group_meter(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn refusals_have_a_kind() {
-        let reason = |errno| Reason::of(&io::Error::from_raw_os_error(errno));
-        assert_eq!(reason(libc::ENOSPC), Reason::Limit);
-        assert_eq!(reason(libc::EPERM), Reason::Permission);
-        assert_eq!(reason(libc::ENODEV), Reason::Gone);
-        assert_eq!(reason(libc::EIO), Reason::Other);
-    }
 
     #[test]
     fn every_meter_is_opened_or_passed_over_with_a_reason() {

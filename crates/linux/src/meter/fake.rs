@@ -5,6 +5,7 @@ use std::io;
 use memweir_core::{Counts, JobId, Nanos};
 
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use crate::OsError;
 
 /// Calls that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl FakeMeter {
 
 fn failed(job: JobId) -> MeterError {
     let source = io::Error::from_raw_os_error(libc::EIO);
-    MeterError::Os { what: format!("counting job {job}"), source }
+    OsError::new(format!("counting job {job}"), source).into()
 }
 
 impl Meter for FakeMeter {
@@ -80,7 +81,7 @@ impl Meter for FakeMeter {
 
     fn read(&mut self, job: JobId, _: Nanos, _: Nanos) -> Result<Reading, MeterError> {
         if !self.is_attached {
-            return Err(MeterError::Unsupported(format!("job {job} is not attached")));
+            return Err(MeterError::other(format!("job {job} is not attached")));
         }
         let number = self.reads;
         self.reads += 1;

@@ -26,7 +26,6 @@ mod sampling;
 mod scaling;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::path::Path;
 
 use memweir_core::input::InputError;
@@ -39,6 +38,7 @@ use self::probe::Privileges;
 use self::sampling::{Sampling, Trigger};
 use super::cpu::CpuModel;
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use crate::OsError;
 use crate::probe::Probe;
 
 pub use self::groups::PerfGroupMeter;
@@ -64,13 +64,15 @@ struct CounterSet {
 }
 
 impl CounterSet {
-    /// Returns the counts since the start and the troubles that users should know of, or the event
-    /// that cannot be read and its error.
-    fn read(&mut self) -> Result<(Counts, Vec<String>), (String, io::Error)> {
+    /// Returns the counts since the start and the troubles that users should know of; `of` names
+    /// the counted object in errors.
+    fn read(&mut self, of: &str) -> Result<(Counts, Vec<String>), OsError> {
         let mut sums = media::Sums::default();
         let mut troubles = Vec::new();
         for counter in &mut self.counters {
-            let count = counter.read().map_err(|error| (counter.name().to_owned(), error))?;
+            let count = counter.read().map_err(|error| {
+                OsError::new(format!("reading event {}{of}", counter.name()), error)
+            })?;
             sums.add(counter.sorted(), count);
             if let Some(trouble) = counter.trouble() {
                 troubles.push(format!("event {} {trouble}", counter.name()));
@@ -110,7 +112,7 @@ impl PerfMeter {
             entry,
             media,
             |source, scope| counters::try_events(&source.events, scope),
-            |event, error| probe::refused(event, error, &privileges),
+            |error| probe::refused(error, &privileges),
         )?;
         let mut caveats = caveats_of(entry, &sources);
         caveats.extend(media::caveat(&sources));
@@ -229,8 +231,8 @@ fn entry_for_this_cpu<'a>(
 fn first_sources(
     entry: &CpuEvents,
     media: &Media,
-    try_source: impl Fn(&Source, Scope) -> Result<(), (String, io::Error)>,
-    refused: impl Fn(&str, &io::Error) -> Probe,
+    try_source: impl Fn(&Source, Scope) -> Result<(), OsError>,
+    refused: impl Fn(&OsError) -> Probe,
 ) -> Result<(Scope, Vec<Source>), PerfOpenError> {
     let mut refusal = None;
     for scope in [Scope::UserAndKernel, Scope::UserOnly] {
@@ -241,8 +243,8 @@ fn first_sources(
             }
             match try_source(source, scope) {
                 Ok(()) => chosen.push(source.clone()),
-                Err((event, error)) if source.counts == Quantity::Reads => {
-                    refusal = Some(refused(&event, &error));
+                Err(error) if source.counts == Quantity::Reads => {
+                    refusal = Some(refused(&error));
                 }
                 Err(_) => {}
             }
@@ -307,12 +309,8 @@ impl Meter for PerfMeter {
         let (counts, troubles) = self
             .jobs
             .get_mut(&job)
-            .ok_or_else(|| MeterError::Unsupported(format!("job {job} is not being counted")))?
-            .read()
-            .map_err(|(event, source)| MeterError::Os {
-                what: format!("reading event {event} of job {job}"),
-                source,
-            })?;
+            .ok_or_else(|| MeterError::other(format!("job {job} is not being counted")))?
+            .read(&format!(" of job {job}"))?;
         for trouble in troubles {
             self.tell(job, trouble);
         }

@@ -23,6 +23,7 @@ use self::groups::{MonitoringGroup, Resctrl};
 use self::probe::counter_of;
 use super::cgroup::Scope;
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use crate::OsError;
 use crate::files::{Files, KernelFiles};
 use crate::probe::Probe;
 
@@ -62,21 +63,21 @@ impl ResctrlMeter {
 
     fn make_group(&self, job: JobId) -> Result<PathBuf, MeterError> {
         let offer = &self.resctrl.offer;
-        self.resctrl.create(job).map_err(|(what, source)| match source.raw_os_error() {
+        self.resctrl.create(job).map_err(|error| match error.source.raw_os_error() {
             Some(libc::ENOSPC) => {
                 let rmids = offer.rmids.map_or(String::new(), |n| format!(" (there are {n})"));
-                MeterError::Unsupported(format!(
+                MeterError::other(format!(
                     "job {job} cannot be monitored: all monitoring IDs of the CPU are in \
                      use{rmids}; remove groups that nobody needs from {}, or run fewer jobs at \
                      once",
                     offer.mon_groups.display()
                 ))
             }
-            Some(libc::EBUSY) => MeterError::Unsupported(format!(
+            Some(libc::EBUSY) => MeterError::other(format!(
                 "job {job} cannot be monitored: the CPU's free monitoring IDs wait until the \
                  cache has forgotten their last users; try again in a minute"
             )),
-            _ => MeterError::Os { what, source },
+            _ => error.into(),
         })
     }
 }
@@ -121,7 +122,7 @@ impl Meter for ResctrlMeter {
             Err(source) => {
                 let what = format!("monitoring job {job} in {}", directory.display());
                 self.notices.extend(self.resctrl.remove(&directory));
-                Err(MeterError::Os { what, source })
+                Err(OsError::new(what, source).into())
             }
         }
     }
@@ -130,11 +131,8 @@ impl Meter for ResctrlMeter {
         let group = self
             .jobs
             .get_mut(&job)
-            .ok_or_else(|| MeterError::Unsupported(format!("job {job} is not being monitored")))?;
-        let told = self.resctrl.update(group).map_err(|source| MeterError::Os {
-            what: format!("reading {}", group.directory.display()),
-            source,
-        })?;
+            .ok_or_else(|| MeterError::other(format!("job {job} is not being monitored")))?;
+        let told = self.resctrl.update(group)?;
         let scope = self.resctrl.offer.scope();
         let notice = |text: &str| format!("job {job}: {} {text}", counter_of(scope));
         self.notices.extend(told.into_iter().map(notice));

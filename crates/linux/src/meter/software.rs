@@ -9,6 +9,7 @@ use memweir_core::placement::Placement;
 use memweir_core::{JobId, Nanos};
 
 use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use crate::OsError;
 use crate::gate::Gate;
 use crate::launch::Launch;
 use crate::qemu::{Qemu, QemuPaths};
@@ -32,18 +33,14 @@ struct Metered {
     last: Totals,
 }
 
-fn os_error(what: &str, source: std::io::Error) -> MeterError {
-    MeterError::Os { what: what.to_owned(), source }
-}
-
 impl SoftwareMeter {
     /// Makes a meter that simulates `caches`. Fails where the emulator or the plugin is missing or
     /// the caches cannot be modeled.
     pub fn new(caches: CacheHierarchy, paths: &QemuPaths) -> Result<Self, MeterError> {
-        caches.validate().map_err(|e| MeterError::Unsupported(e.to_string()))?;
-        let qemu = Qemu::find(paths).map_err(|e| MeterError::Unsupported(e.to_string()))?;
+        caches.validate().map_err(|e| MeterError::other(e.to_string()))?;
+        let qemu = Qemu::find(paths).map_err(|e| MeterError::other(e.to_string()))?;
         let last_level = LastLevel::new(&caches.llc)
-            .map_err(|e| os_error("cannot make the shared last-level cache", e))?;
+            .map_err(OsError::of("cannot make the shared last-level cache"))?;
         Ok(Self {
             qemu,
             caches,
@@ -103,11 +100,11 @@ impl Meter for SoftwareMeter {
             chunk_instructions: None,
         };
         let counters =
-            JobCounters::new(&plan).map_err(|e| os_error("cannot make the job's counters", e))?;
+            JobCounters::new(&plan).map_err(OsError::of("cannot make the job's counters"))?;
         let gate = self.gate.as_ref().map(|gate| gate.option(job.0));
         self.qemu
             .emulate(launch, &counters.path(), &self.last_level.path(), gate)
-            .map_err(|e| MeterError::Unsupported(e.to_string()))?;
+            .map_err(|e| MeterError::other(e.to_string()))?;
         self.jobs.insert(job, Metered { counters, last: Totals::default() });
         Ok(())
     }
@@ -140,6 +137,6 @@ impl SoftwareMeter {
     fn metered(&mut self, job: JobId) -> Result<&mut Metered, MeterError> {
         self.jobs
             .get_mut(&job)
-            .ok_or_else(|| MeterError::Unsupported(format!("job {job} was not prepared")))
+            .ok_or_else(|| MeterError::other(format!("job {job} was not prepared")))
     }
 }

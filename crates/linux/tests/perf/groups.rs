@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use memweir_linux::cgroup_tree::CgroupTree;
-use memweir_linux::meter::cgroup::{GroupMeter, Reason};
+use memweir_linux::meter::Reason;
+use memweir_linux::meter::cgroup::GroupMeter;
 use memweir_linux::meter::perf::{PerfGroupMeter, PerfOpenError};
 
 use crate::child::{run, software_events};

@@ -62,7 +62,7 @@ impl<'a> QuantumRecorder<'a> {
     /// Reports that the meter has lost a job by this error.
     pub fn meter_failed(&mut self, meter: Option<&dyn Meter>, error: &MeterError) {
         if let Some(meter) = meter {
-            self.event(Event::MeterFailed { kind: meter.kind(), reason: error.reason() });
+            self.event(Event::MeterFailed { kind: meter.kind(), reason: error.reason });
         }
     }
 

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use memweir_core::{Bytes, Counts, Lines};
-use memweir_linux::meter::cgroup::{DomainBytes, GroupMeterError, Reason};
+use memweir_linux::MeterError;
+use memweir_linux::meter::Reason;
+use memweir_linux::meter::cgroup::DomainBytes;
 
 use super::*;
 use crate::subject::Kind;
@@ -60,7 +62,7 @@ fn a_watched_subject_has_series_of_what_was_measured() {
     );
     // A reading that failed leaves a gap instead of a rate of zero.
     let gap = Row { total: None, cpu_total_s: None, ..row("/a") };
-    let error = GroupMeterError { reason: Reason::Limit, text: String::new() };
+    let error = MeterError { reason: Reason::Limit, text: String::new() };
     let failure = MeterFailure { meter: MeterKind::Perf, jobid: "/a".to_owned(), error };
     metrics.watched(&[gap], &[failure.clone(), failure], Nanos::ZERO);
     assert_eq!(samples(&metrics, "memweir_job_"), [] as [String; 0]);
@@ -206,7 +208,7 @@ fn the_manual_lists_every_metric_with_its_labels() {
     let metrics = Metrics::default();
     metrics.set_meter(PERF);
     let domains = vec![DomainBytes { domain: 0, scope: Scope::Total, bytes: Bytes(1) }];
-    let error = GroupMeterError { reason: Reason::Gone, text: String::new() };
+    let error = MeterError { reason: Reason::Gone, text: String::new() };
     let failure = MeterFailure { meter: MeterKind::Perf, jobid: "/a".to_owned(), error };
     metrics.watched(&[Row { domains, ..row("/a") }], &[failure], Nanos::ZERO);
     metrics.update("/a", |series| {

@@ -30,19 +30,19 @@ impl GroupMeter for FakeMeter {
         Capabilities { writes: true, ..Capabilities::default() }
     }
 
-    fn attach(&mut self, group: GroupId, _: &Path) -> Result<(), GroupMeterError> {
+    fn attach(&mut self, group: GroupId, _: &Path) -> Result<(), MeterError> {
         let mut fake = self.0.lock().unwrap();
         if fake.counts.len() == fake.room {
-            return Err(GroupMeterError { reason: Reason::Limit, text: "no room".to_owned() });
+            return Err(MeterError { reason: Reason::Limit, text: "no room".to_owned() });
         }
         fake.counts.insert(group, Counts::default());
         Ok(())
     }
 
-    fn read(&mut self, group: GroupId) -> Result<GroupReading, GroupMeterError> {
+    fn read(&mut self, group: GroupId) -> Result<GroupReading, MeterError> {
         let fake = self.0.lock().unwrap();
         if fake.broken {
-            return Err(GroupMeterError { reason: Reason::Other, text: "broken".to_owned() });
+            return Err(MeterError { reason: Reason::Other, text: "broken".to_owned() });
         }
         Ok(GroupReading { counts: fake.counts[&group], domains: Vec::new() })
     }

@@ -11,6 +11,7 @@ use perf_event::{Builder, Counter};
 use super::events::{Encoding, EventSpec};
 use super::media::Sorted;
 use super::scaling::{RawCount, Scaled, Trouble};
+use crate::OsError;
 use crate::meter::MeterError;
 
 /// The accesses that are counted, by privilege.
@@ -70,7 +71,7 @@ pub(crate) fn counts(event: BorrowedFd<'_>) -> io::Result<bool> {
 }
 
 /// Opens each event on this process for a moment. Returns the first that is refused, and the error.
-pub(super) fn try_events(events: &[EventSpec], scope: Scope) -> Result<(), (String, io::Error)> {
+pub(super) fn try_events(events: &[EventSpec], scope: Scope) -> Result<(), OsError> {
     try_together(events, |event| builder(event.encoding, scope).build())
 }
 
@@ -81,7 +82,7 @@ pub(super) fn try_group_events(
     scope: Scope,
     group: &File,
     cpu: usize,
-) -> Result<(), (String, io::Error)> {
+) -> Result<(), OsError> {
     try_together(events, |event| group_builder(event.encoding, scope, group, cpu).build())
 }
 
@@ -89,8 +90,8 @@ pub(super) fn try_group_events(
 fn try_together(
     events: &[EventSpec],
     open: impl Fn(&EventSpec) -> io::Result<Counter>,
-) -> Result<(), (String, io::Error)> {
-    let opened = events.iter().map(|event| open(event).map_err(|e| (event.name.clone(), e)));
+) -> Result<(), OsError> {
+    let opened = events.iter().map(|event| open(event).map_err(OsError::of(&event.name)));
     opened.collect::<Result<Vec<_>, _>>().map(drop)
 }
 
@@ -167,14 +168,14 @@ impl EventCounter {
 /// Returns the error of opening an event for a job, with help.
 pub(super) fn open_error(source: io::Error, event: &str, job: JobId) -> MeterError {
     match source.raw_os_error() {
-        Some(libc::EMFILE) => MeterError::Unsupported(format!(
+        Some(libc::EMFILE) => MeterError::other(format!(
             "job {job} cannot be counted: the limit of open files is reached; each job takes one \
              per event (raise it with `ulimit -n`)"
         )),
-        Some(libc::ESRCH) => MeterError::Unsupported(format!(
-            "job {job} cannot be counted: its process is gone already"
-        )),
-        _ => MeterError::Os { what: format!("opening event {event} for job {job}"), source },
+        Some(libc::ESRCH) => {
+            MeterError::other(format!("job {job} cannot be counted: its process is gone already"))
+        }
+        _ => OsError::new(format!("opening event {event} for job {job}"), source).into(),
     }
 }
 

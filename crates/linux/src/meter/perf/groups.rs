@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io;
 use std::path::Path;
 
 use memweir_core::Media;
@@ -18,10 +17,11 @@ use super::{
     CounterSet, PerfOpenError, caveats_of, describe, entry_for_this_cpu, event_files,
     first_sources, seen,
 };
+use crate::OsError;
 use crate::cgroup_tree::CgroupTree;
 use crate::launch::limits;
-use crate::meter::cgroup::{GroupId, GroupMeter, GroupMeterError, GroupReading, Reason};
-use crate::meter::{Capabilities, MeterKind};
+use crate::meter::cgroup::{GroupId, GroupMeter, GroupReading, not_attached};
+use crate::meter::{Capabilities, MeterError, MeterKind, Reason};
 use crate::topology::online_cpus;
 
 /// Counts the hardware events of control groups.
@@ -46,18 +46,17 @@ impl PerfGroupMeter {
         let files = event_files(event_file)?;
         let privileges = Privileges::of_this_process();
         let entry = entry_for_this_cpu(&files, &privileges)?;
-        let unavailable = |what: &str, error: io::Error| {
-            PerfOpenError::Unavailable(probe::refused_for_groups(what, &error, &privileges))
-        };
-        let top = tree.top().display().to_string();
-        let group = File::open(tree.top()).map_err(|error| unavailable(&top, error))?;
-        let cpus = online_cpus().map_err(|error| unavailable("on each CPU", error))?;
+        let refused = |error: &OsError| probe::refused_for_groups(error, &privileges);
+        let unavailable = |error: OsError| PerfOpenError::Unavailable(refused(&error));
+        let top = OsError::of(tree.top().display().to_string());
+        let group = File::open(tree.top()).map_err(top).map_err(unavailable)?;
+        let cpus = online_cpus().map_err(OsError::of("on each CPU")).map_err(unavailable)?;
         let cpu = cpus.first().copied().unwrap_or(0);
         let (scope, sources) = first_sources(
             entry,
             &Media::dram_only(),
             |source, scope| counters::try_group_events(&source.events, scope, &group, cpu),
-            |event, error| probe::refused_for_groups(event, error, &privileges),
+            refused,
         )?;
         limits::raise_open_files();
         let mut caveats = caveats_of(entry, &sources);
@@ -85,12 +84,12 @@ impl PerfGroupMeter {
     /// overflow about each time that one of them has counted `lines`, at least 1.
     ///
     /// # Errors
-    /// The event that the kernel refuses, or the directory, and its error.
+    /// The event that the kernel refuses, or the directory.
     pub(crate) fn overflow_counters(
         &self,
         directory: &Path,
         lines: u32,
-    ) -> Result<Vec<(usize, memweir_scx::Counter)>, (String, io::Error)> {
+    ) -> Result<Vec<(usize, memweir_scx::Counter)>, OsError> {
         let (group, cpus) = group_and_cpus(directory)?;
         let sources = self.sources.iter().filter(|source| source.counts != Quantity::Instructions);
         let mut counters = Vec::new();
@@ -99,14 +98,14 @@ impl PerfGroupMeter {
             let lines = (period as f64 * event.weight).round().max(1.0) as u32;
             for cpu in &cpus {
                 let opened = counters::overflowing(event, self.scope, &group, *cpu, period);
-                let event = opened.map_err(|error| (event.name.clone(), error))?;
+                let event = opened.map_err(OsError::of(&event.name))?;
                 counters.push((*cpu, memweir_scx::Counter { event, lines }));
             }
         }
         Ok(counters)
     }
 
-    fn open_counters(&self, directory: &Path) -> Result<Vec<EventCounter>, (String, io::Error)> {
+    fn open_counters(&self, directory: &Path) -> Result<Vec<EventCounter>, OsError> {
         let (group, cpus) = group_and_cpus(directory)?;
         let mut counters = Vec::new();
         for source in &self.sources {
@@ -114,7 +113,7 @@ impl PerfGroupMeter {
                 let sorted = Sorted::of(source.counts, event, &Media::dram_only());
                 for cpu in &cpus {
                     let counter = EventCounter::of_group(sorted, event, self.scope, &group, *cpu);
-                    counters.push(counter.map_err(|error| (event.name.clone(), error))?);
+                    counters.push(counter.map_err(OsError::of(&event.name))?);
                 }
             }
         }
@@ -123,8 +122,8 @@ impl PerfGroupMeter {
 }
 
 /// Opens the directory of a control group, on each of whose CPUs an event has a counter.
-fn group_and_cpus(directory: &Path) -> Result<(File, Vec<usize>), (String, io::Error)> {
-    let failed = |error| (directory.display().to_string(), error);
+fn group_and_cpus(directory: &Path) -> Result<(File, Vec<usize>), OsError> {
+    let failed = |error| OsError::new(directory.display().to_string(), error);
     Ok((File::open(directory).map_err(failed)?, online_cpus().map_err(failed)?))
 }
 
@@ -142,10 +141,10 @@ impl GroupMeter for PerfGroupMeter {
         seen(&self.sources, &self.caveats)
     }
 
-    fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), GroupMeterError> {
+    fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), MeterError> {
         let counters =
-            self.open_counters(directory).map_err(|(what, error)| match Reason::of(&error) {
-                Reason::Limit => GroupMeterError {
+            self.open_counters(directory).map_err(|error| match Reason::of(&error.source) {
+                Reason::Limit => MeterError {
                     reason: Reason::Limit,
                     text: format!(
                         "{} is not counted: the limit of open files is reached; each group takes \
@@ -153,18 +152,15 @@ impl GroupMeter for PerfGroupMeter {
                         directory.display()
                     ),
                 },
-                _ => GroupMeterError::os(&format!("opening {what}"), &error),
+                _ => OsError::new(format!("opening {}", error.what), error.source).into(),
             })?;
         self.groups.insert(group, CounterSet { counters, ..CounterSet::default() });
         Ok(())
     }
 
-    fn read(&mut self, group: GroupId) -> Result<GroupReading, GroupMeterError> {
-        let counters =
-            self.groups.get_mut(&group).ok_or_else(|| GroupMeterError::not_attached(group))?;
-        let (counts, troubles) = counters.read().map_err(|(event, error)| {
-            GroupMeterError::os(&format!("reading event {event}"), &error)
-        })?;
+    fn read(&mut self, group: GroupId) -> Result<GroupReading, MeterError> {
+        let counters = self.groups.get_mut(&group).ok_or_else(|| not_attached(group))?;
+        let (counts, troubles) = counters.read("")?;
         for text in troubles {
             if self.told.insert(text.clone()) {
                 self.notices.push(text);

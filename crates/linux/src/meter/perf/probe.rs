@@ -1,12 +1,12 @@
 //! Probing `perf_event_open`: the reason why it works here or not, and help.
 
 use std::fmt;
-use std::io;
 
 use memweir_core::Media;
 
 use super::events::{Encoding, EventFile};
 use super::{PerfMeter, PerfOpenError, SampleIps, counters};
+use crate::OsError;
 use crate::host::{CAP_PERFMON, CAP_SYS_ADMIN, has_capability};
 use crate::meter::cpu::CpuModel;
 use crate::probe::Probe;
@@ -59,7 +59,7 @@ impl fmt::Display for Privileges {
 pub(super) fn no_entry(cpu: &CpuModel, files: &[EventFile], privileges: &Privileges) -> Probe {
     // Without a PMU, events for this model would not help: give the deeper reason.
     if let Err(error) = counters::try_encoding(Encoding::Instructions) {
-        return refused("instructions", &error, privileges);
+        return refused(&OsError::new("instructions", error), privileges);
     }
     let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
     Probe::missing(format!("no memory events are known for this CPU ({cpu})")).help(format!(
@@ -68,10 +68,10 @@ pub(super) fn no_entry(cpu: &CpuModel, files: &[EventFile], privileges: &Privile
     ))
 }
 
-/// Returns the answer where the kernel refused `event`.
-pub(super) fn refused(event: &str, error: &io::Error, privileges: &Privileges) -> Probe {
-    match error.raw_os_error() {
-        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => no_pmu(event),
+/// Returns the answer where the kernel refused an event.
+pub(super) fn refused(OsError { what, source }: &OsError, privileges: &Privileges) -> Probe {
+    match source.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => no_pmu(what),
         Some(libc::EACCES | libc::EPERM) if privileges.capable => Probe::missing(format!(
             "perf_event_open is refused although {privileges}: a seccomp filter, as containers \
              have, or a security module forbids it"
@@ -86,22 +86,23 @@ pub(super) fn refused(event: &str, error: &io::Error, privileges: &Privileges) -
         Some(libc::EMFILE) => {
             Probe::missing("the limit of open files is reached").help("raise it with `ulimit -n`")
         }
-        _ => Probe::missing(format!("the kernel refuses event {event}: {error}")),
+        _ => Probe::missing(format!("the kernel refuses event {what}: {source}")),
     }
 }
 
-/// Returns the answer where the kernel refused `event` for a control group.
-pub(super) fn refused_for_groups(event: &str, error: &io::Error, privileges: &Privileges) -> Probe {
-    match error.raw_os_error() {
+/// Returns the answer where the kernel refused an event for a control group.
+pub(super) fn refused_for_groups(error: &OsError, privileges: &Privileges) -> Probe {
+    let OsError { what, source } = error;
+    match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) if !privileges.capable => {
             Probe::missing(format!("counting control groups needs CAP_PERFMON, and {privileges}"))
                 .help("sysctl kernel.perf_event_paranoid=0, or run as root")
         }
         Some(libc::EBADF | libc::EINVAL) => {
-            Probe::missing(format!("the kernel refuses event {event} for control groups: {error}"))
+            Probe::missing(format!("the kernel refuses event {what} for control groups: {source}"))
                 .help("a kernel with CONFIG_CGROUP_PERF, and no cgroup v1 hierarchy of perf_event")
         }
-        _ => refused(event, error, privileges),
+        _ => refused(error, privileges),
     }
 }
 
@@ -127,8 +128,8 @@ mod tests {
 
     #[test]
     fn refusals_say_who_we_are_and_what_helps() {
-        let refuse =
-            |code, who: &Privileges| refused("E", &io::Error::from_raw_os_error(code), who);
+        let error = |code| OsError::new("E", std::io::Error::from_raw_os_error(code));
+        let refuse = |code, who: &Privileges| refused(&error(code), who);
         let probe = refuse(libc::EACCES, &nobody());
         let expected = "perf_event_paranoid is 3 and this is user 1000 without CAP_PERFMON";
         assert_eq!(probe.reason, expected);

@@ -15,12 +15,11 @@ use memweir_core::{Bytes, JobId};
 use super::caveats;
 use super::groups::{Counter, MonitoringGroup, Resctrl};
 use super::probe::counter_of;
+use crate::OsError;
 use crate::cgroup::{Version, threads, unless_gone};
 use crate::files::{Files, KernelFiles};
-use crate::meter::cgroup::{
-    DomainBytes, GroupId, GroupMeter, GroupMeterError, GroupReading, Reason,
-};
-use crate::meter::{Capabilities, MeterKind};
+use crate::meter::cgroup::{DomainBytes, GroupId, GroupMeter, GroupReading, not_attached};
+use crate::meter::{Capabilities, MeterError, MeterKind, Reason};
 use crate::probe::Probe;
 
 /// Most monitoring groups to take where the CPU does not tell how many it has.
@@ -111,15 +110,12 @@ impl GroupMeter for ResctrlGroupMeter {
         Capabilities { caveats, ..Capabilities::default() }
     }
 
-    fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), GroupMeterError> {
+    fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), MeterError> {
         if self.groups.len() >= self.most {
             let text = format!("all {} monitoring groups are taken", self.most);
-            return Err(GroupMeterError { reason: Reason::Limit, text });
+            return Err(MeterError { reason: Reason::Limit, text });
         }
-        let own = self
-            .resctrl
-            .create(JobId(self.next))
-            .map_err(|(what, error)| GroupMeterError::os(&what, &error))?;
+        let own = self.resctrl.create(JobId(self.next))?;
         self.next = self.next.wrapping_add(1);
         match self.follow(directory, &own) {
             Ok(followed) => {
@@ -128,20 +124,17 @@ impl GroupMeter for ResctrlGroupMeter {
             }
             Err(error) => {
                 self.notices.extend(self.resctrl.remove(&own));
-                Err(GroupMeterError::os(&format!("monitoring {}", directory.display()), &error))
+                Err(OsError::new(format!("monitoring {}", directory.display()), error).into())
             }
         }
     }
 
-    fn read(&mut self, group: GroupId) -> Result<GroupReading, GroupMeterError> {
-        let followed =
-            self.groups.get_mut(&group).ok_or_else(|| GroupMeterError::not_attached(group))?;
-        let updated = self.resctrl.update(&mut followed.monitoring);
-        let told = updated.and_then(|told| followed.update(&*self.resctrl.files).map(|()| told));
+    fn read(&mut self, group: GroupId) -> Result<GroupReading, MeterError> {
+        let followed = self.groups.get_mut(&group).ok_or_else(|| not_attached(group))?;
+        let told = self.resctrl.update(&mut followed.monitoring)?;
+        let what = format!("reading {}", followed.monitoring.directory.display());
+        followed.update(&*self.resctrl.files).map_err(OsError::of(what))?;
         let monitoring = &followed.monitoring;
-        let told = told.map_err(|error| {
-            GroupMeterError::os(&format!("reading {}", monitoring.directory.display()), &error)
-        })?;
         let scope = self.resctrl.offer.scope();
         let notice = |text: &str| format!("a counter of {} {text}", counter_of(scope));
         self.notices.extend(told.into_iter().map(notice));

@@ -9,6 +9,7 @@ use memweir_core::{Counts, JobId, LINE_BYTES, Lines};
 
 use super::probe::{Offer, counter_of, find_offer};
 use super::value::{Continuity, MbmValue, Tally};
+use crate::OsError;
 use crate::files::Files;
 use crate::meter::cgroup::Scope;
 use crate::owner::{Owner, OwnerState, Proc};
@@ -54,13 +55,12 @@ impl Resctrl {
         Ok(Self { files, offer, owner, removed, told: BTreeSet::new() })
     }
 
-    /// Makes an empty group, and returns its directory or the error with what failed.
-    pub(super) fn create(&self, job: JobId) -> Result<PathBuf, (String, io::Error)> {
+    /// Makes an empty group, and returns its directory.
+    pub(super) fn create(&self, job: JobId) -> Result<PathBuf, OsError> {
         let directory = self.offer.mon_groups.join(name(self.owner, job));
-        match self.files.create_dir(&directory) {
-            Ok(()) => Ok(directory),
-            Err(error) => Err((format!("creating {}", directory.display()), error)),
-        }
+        let made = self.files.create_dir(&directory);
+        made.map_err(OsError::of(format!("creating {}", directory.display())))?;
+        Ok(directory)
     }
 
     /// Starts counting in a new group.
@@ -83,10 +83,15 @@ impl Resctrl {
     }
 
     /// Reads every counter of a group; returns the messages that are new to the user.
-    pub(super) fn update(&mut self, group: &mut MonitoringGroup) -> io::Result<Vec<&'static str>> {
+    pub(super) fn update(
+        &mut self,
+        group: &mut MonitoringGroup,
+    ) -> Result<Vec<&'static str>, OsError> {
+        let failed =
+            |source| OsError::new(format!("reading {}", group.directory.display()), source);
         let mut told = Vec::new();
         for counter in &mut group.counters {
-            let value = MbmValue::parse(&self.files.read(&counter.file)?);
+            let value = MbmValue::parse(&self.files.read(&counter.file).map_err(failed)?);
             told.extend(value.gap());
             if counter.tally.update(value) == Continuity::WasReset {
                 told.push("was reset, perhaps by another program; some traffic is missing");

@@ -3,12 +3,14 @@
 mod control;
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 use memweir_core::{JobId, Lines, Nanos};
 
 use super::*;
 use crate::files::fake::FakeTree;
+use crate::meter::Reason;
 
 const ME: i32 = 100;
 const NAMESPACE: u64 = 4_026_531_836;
@@ -178,11 +180,11 @@ fn a_job_that_cannot_enter_leaves_no_group() {
         let machine = Machine::new();
         let mut meter = machine.meter().unwrap();
         machine.fail(operation, path, errno);
-        let Err(MeterError::Os { what, source }) = meter.attach(JobId(0), 1) else {
-            panic!("{operation} {path}")
-        };
-        assert!(what.contains("job 0"), "{what}");
-        assert_eq!(source.raw_os_error(), Some(errno));
+        let error = meter.attach(JobId(0), 1).expect_err(operation);
+        let source = io::Error::from_raw_os_error(errno);
+        assert!(error.text.contains("job 0"), "{error}");
+        assert!(error.text.ends_with(&source.to_string()), "{error}");
+        assert_eq!(error.reason, Reason::of(&source));
         assert!(machine.groups().is_empty(), "after {operation} {path}");
         assert!(meter.attach(JobId(0), 1).is_ok(), "a second try may succeed");
     }

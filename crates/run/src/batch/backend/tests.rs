@@ -213,7 +213,7 @@ impl Meter for Ruler {
     fn read(&mut self, _: JobId, cpu_time: Nanos, _: Nanos) -> Result<Reading, MeterError> {
         self.reads += 1;
         if self.reads > self.fail_from {
-            return Err(MeterError::Unsupported("planted".to_owned()));
+            return Err(MeterError::other("planted"));
         }
         let counts = Counts { reads: Lines(cpu_time.0 / 1_000), ..Counts::default() };
         Ok(Reading { counts, ..Reading::default() })

@@ -3,7 +3,8 @@
 use memweir_core::{Bytes, Lines};
 
 use super::*;
-use crate::meter::cgroup::{DomainBytes, GroupMeter, Reason, Scope};
+use crate::meter::Reason;
+use crate::meter::cgroup::{DomainBytes, GroupMeter, Scope};
 use crate::meter::resctrl::control::ResctrlGroupMeter;
 
 fn opened(machine: &Machine, most: Option<usize>) -> ResctrlGroupMeter {
