@@ -82,13 +82,69 @@ impl CounterSet {
     }
 }
 
-/// Counts hardware events, chosen for this CPU from an event file.
-pub struct PerfMeter {
+/// The events of this machine that count for jobs, or for control groups.
+struct ChosenEvents {
     cpu_name: String,
     sources: Vec<Source>,
     scope: Scope,
-    media: Media,
     caveats: Vec<String>,
+}
+
+impl ChosenEvents {
+    /// Chooses them from `event_file`, or from the shipped files: of each quantity the first source
+    /// for which `try_source` succeeds. Sources that name a medium other than `media` are skipped.
+    /// Reads are indispensable; `refused` makes the answer from the error of an event that they
+    /// need.
+    fn choose(
+        event_file: Option<&Path>,
+        media: &Media,
+        privileges: &Privileges,
+        try_source: impl Fn(&Source, Scope) -> Result<(), OsError>,
+        refused: impl Fn(&OsError) -> Probe,
+    ) -> Result<Self, PerfOpenError> {
+        let files = match event_file {
+            Some(path) => vec![EventFile::read(path)?],
+            None => EventFile::shipped()?,
+        };
+        let entry = entry_for_this_cpu(&files, privileges)?;
+        let (scope, sources) = first_sources(entry, media, try_source, refused)?;
+        let of_sources = sources.iter().flat_map(|source| &source.caveats);
+        let caveats = entry.caveats.iter().chain(of_sources).cloned();
+        let caveats = caveats.chain(media::caveat(&sources)).collect();
+        Ok(Self { cpu_name: entry.name.clone(), sources, scope, caveats })
+    }
+
+    /// Describes the quantities and the events that count them, as one sentence for people.
+    fn describe(&self) -> String {
+        let names = |quantity| {
+            let sources = self.sources.iter().filter(|source| source.counts == quantity);
+            let events = sources.flat_map(|source| &source.events);
+            events.map(|event| event.name.as_str()).collect::<Vec<_>>().join(" + ")
+        };
+        let writes = match names(Quantity::Writes) {
+            none if none.is_empty() => "writes are not seen".to_owned(),
+            events => format!("writes by {events}"),
+        };
+        format!("{}: reads by {}, {writes}", self.cpu_name, names(Quantity::Reads))
+    }
+
+    /// Returns what they see by themselves, without samples.
+    fn capabilities(&self) -> Capabilities {
+        let counts = |quantity| self.sources.iter().any(|source| source.counts == quantity);
+        Capabilities {
+            instructions: counts(Quantity::Instructions),
+            writes: counts(Quantity::Writes),
+            instruction_pointers: false,
+            media: self.sources.iter().any(Source::separates),
+            caveats: self.caveats.clone(),
+        }
+    }
+}
+
+/// Counts hardware events, chosen for this CPU from an event file.
+pub struct PerfMeter {
+    events: ChosenEvents,
+    media: Media,
     jobs: BTreeMap<JobId, CounterSet>,
     sampling: Option<Sampling>,
     notices: Vec<String>,
@@ -105,44 +161,33 @@ impl PerfMeter {
         media: &Media,
         sample: SampleIps,
     ) -> Result<Self, PerfOpenError> {
-        let files = event_files(event_file)?;
         let privileges = Privileges::of_this_process();
-        let entry = entry_for_this_cpu(&files, &privileges)?;
-        let (scope, sources) = first_sources(
-            entry,
+        let mut events = ChosenEvents::choose(
+            event_file,
             media,
+            &privileges,
             |source, scope| counters::try_events(&source.events, scope),
             |error| probe::refused(error, &privileges),
         )?;
-        let mut caveats = caveats_of(entry, &sources);
-        caveats.extend(media::caveat(&sources));
-        if scope == Scope::UserOnly {
-            caveats.push(format!(
+        if events.scope == Scope::UserOnly {
+            events.caveats.push(format!(
                 "What the kernel reads and writes for a job (clearing pages, copying files) is \
                  not counted: {privileges}."
             ));
         }
         let sampling = match sample {
             SampleIps::No => None,
-            SampleIps::Yes => open_sampling(&mut caveats),
+            SampleIps::Yes => open_sampling(&mut events.caveats),
         };
-        Ok(Self {
-            cpu_name: entry.name.clone(),
-            sources,
-            scope,
-            media: media.clone(),
-            caveats,
-            jobs: BTreeMap::new(),
-            sampling,
-            notices: Vec::new(),
-            told: BTreeSet::new(),
-        })
+        let (media, jobs) = (media.clone(), BTreeMap::new());
+        let (notices, told) = (Vec::new(), BTreeSet::new());
+        Ok(Self { events, media, jobs, sampling, notices, told })
     }
 
     /// Describes the quantities and the events that count them, as one sentence for people.
     #[must_use]
     pub fn describe(&self) -> String {
-        describe(&self.cpu_name, &self.sources)
+        self.events.describe()
     }
 
     fn take_samples(&mut self, job: JobId) -> Vec<u32> {
@@ -159,25 +204,11 @@ impl PerfMeter {
 
     /// Adds `text` to the messages, with the first job that it applies to.
     fn tell(&mut self, job: JobId, text: String) {
-        if !self.told.contains(&text) {
-            self.notices.push(format!("job {job}: {text}"));
-            self.told.insert(text);
+        let notice = format!("job {job}: {text}");
+        if self.told.insert(text) {
+            self.notices.push(notice);
         }
     }
-}
-
-/// Describes the sources of one CPU's counts, as one sentence for people.
-fn describe(cpu_name: &str, sources: &[Source]) -> String {
-    let names = |quantity| {
-        let sources = sources.iter().filter(|source| source.counts == quantity);
-        let events = sources.flat_map(|source| &source.events);
-        events.map(|event| event.name.as_str()).collect::<Vec<_>>().join(" + ")
-    };
-    let writes = match names(Quantity::Writes) {
-        none if none.is_empty() => "writes are not seen".to_owned(),
-        events => format!("writes by {events}"),
-    };
-    format!("{cpu_name}: reads by {}, {writes}", names(Quantity::Reads))
 }
 
 /// Starts sampling if possible, and adds the caveats of the samples.
@@ -197,14 +228,6 @@ fn open_sampling(caveats: &mut Vec<String>) -> Option<Sampling> {
             caveats.push(format!("Instruction pointers cannot be sampled here: {error}."));
             None
         }
-    }
-}
-
-/// Reads the user's event file, or those that come with memweir.
-fn event_files(path: Option<&Path>) -> Result<Vec<EventFile>, InputError> {
-    match path {
-        Some(path) => Ok(vec![EventFile::read(path)?]),
-        None => EventFile::shipped(),
     }
 }
 
@@ -257,43 +280,22 @@ fn first_sources(
     Err(PerfOpenError::Unavailable(refusal))
 }
 
-/// Returns the caveats of a CPU's entry and of the sources in use.
-fn caveats_of(entry: &CpuEvents, sources: &[Source]) -> Vec<String> {
-    let of_sources = sources.iter().flat_map(|source| &source.caveats);
-    entry.caveats.iter().chain(of_sources).cloned().collect()
-}
-
-/// Returns what counters of these sources see, of a job or of a control group.
-fn seen(sources: &[Source], caveats: &[String]) -> Capabilities {
-    let counts = |quantity| sources.iter().any(|source| source.counts == quantity);
-    Capabilities {
-        instructions: counts(Quantity::Instructions),
-        writes: counts(Quantity::Writes),
-        instruction_pointers: false,
-        media: false,
-        caveats: caveats.to_vec(),
-    }
-}
-
 impl Meter for PerfMeter {
     fn kind(&self) -> MeterKind {
         MeterKind::Perf
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            instruction_pointers: self.sampling.is_some(),
-            media: self.sources.iter().any(Source::separates),
-            ..seen(&self.sources, &self.caveats)
-        }
+        let instruction_pointers = self.sampling.is_some();
+        Capabilities { instruction_pointers, ..self.events.capabilities() }
     }
 
     fn attach(&mut self, job: JobId, pid: i32) -> Result<(), MeterError> {
         let mut counters = Vec::new();
-        for source in &self.sources {
+        for source in &self.events.sources {
             for event in &source.events {
                 let sorted = Sorted::of(source.counts, event, &self.media);
-                let counter = EventCounter::of_job(sorted, event, self.scope, pid);
+                let counter = EventCounter::of_job(sorted, event, self.events.scope, pid);
                 counters.push(counter.map_err(|e| counters::open_error(e, &event.name, job))?);
             }
         }

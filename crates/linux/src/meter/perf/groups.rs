@@ -10,13 +10,10 @@ use std::path::Path;
 use memweir_core::Media;
 
 use super::counters::{self, EventCounter, Scope};
-use super::events::{Quantity, Source};
+use super::events::Quantity;
 use super::media::Sorted;
 use super::probe::{self, Privileges};
-use super::{
-    CounterSet, PerfOpenError, caveats_of, describe, entry_for_this_cpu, event_files,
-    first_sources, seen,
-};
+use super::{ChosenEvents, CounterSet, PerfOpenError};
 use crate::OsError;
 use crate::cgroup_tree::CgroupTree;
 use crate::launch::limits;
@@ -26,10 +23,7 @@ use crate::topology::online_cpus;
 
 /// Counts the hardware events of control groups.
 pub struct PerfGroupMeter {
-    cpu_name: String,
-    sources: Vec<Source>,
-    scope: Scope,
-    caveats: Vec<String>,
+    events: ChosenEvents,
     groups: BTreeMap<GroupId, CounterSet>,
     notices: Vec<String>,
     /// Messages given already: the same trouble in 500 groups is reported once.
@@ -43,41 +37,34 @@ impl PerfGroupMeter {
     /// # Errors
     /// The event file is refused, or the machine does not count control groups.
     pub fn open(tree: &CgroupTree, event_file: Option<&Path>) -> Result<Self, PerfOpenError> {
-        let files = event_files(event_file)?;
         let privileges = Privileges::of_this_process();
-        let entry = entry_for_this_cpu(&files, &privileges)?;
         let refused = |error: &OsError| probe::refused_for_groups(error, &privileges);
         let unavailable = |error: OsError| PerfOpenError::Unavailable(refused(&error));
         let top = OsError::of(tree.top().display().to_string());
         let group = File::open(tree.top()).map_err(top).map_err(unavailable)?;
         let cpus = online_cpus().map_err(OsError::of("on each CPU")).map_err(unavailable)?;
         let cpu = cpus.first().copied().unwrap_or(0);
-        let (scope, sources) = first_sources(
-            entry,
+        let mut events = ChosenEvents::choose(
+            event_file,
             &Media::dram_only(),
+            &privileges,
             |source, scope| counters::try_group_events(&source.events, scope, &group, cpu),
             refused,
         )?;
         limits::raise_open_files();
-        let mut caveats = caveats_of(entry, &sources);
-        if scope == Scope::UserOnly {
-            caveats.push(format!("The kernel's own accesses are not counted: {privileges}."));
+        if events.scope == Scope::UserOnly {
+            events
+                .caveats
+                .push(format!("The kernel's own accesses are not counted: {privileges}."));
         }
-        Ok(Self {
-            cpu_name: entry.name.clone(),
-            sources,
-            scope,
-            caveats,
-            groups: BTreeMap::new(),
-            notices: Vec::new(),
-            told: BTreeSet::new(),
-        })
+        let (groups, notices, told) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Ok(Self { events, groups, notices, told })
     }
 
     /// Describes the quantities and the events that count them, as one sentence for people.
     #[must_use]
     pub fn describe(&self) -> String {
-        describe(&self.cpu_name, &self.sources)
+        self.events.describe()
     }
 
     /// Opens counters of the lines that a control group reads and writes, each with its CPU, which
@@ -91,13 +78,14 @@ impl PerfGroupMeter {
         lines: u32,
     ) -> Result<Vec<(usize, memweir_scx::Counter)>, OsError> {
         let (group, cpus) = group_and_cpus(directory)?;
-        let sources = self.sources.iter().filter(|source| source.counts != Quantity::Instructions);
+        let sources = self.events.sources.iter();
+        let sources = sources.filter(|source| source.counts != Quantity::Instructions);
         let mut counters = Vec::new();
         for event in sources.flat_map(|source| &source.events) {
             let period = events_of(lines, event.weight);
             let lines = (period as f64 * event.weight).round().max(1.0) as u32;
             for cpu in &cpus {
-                let opened = counters::overflowing(event, self.scope, &group, *cpu, period);
+                let opened = counters::overflowing(event, self.events.scope, &group, *cpu, period);
                 let event = opened.map_err(OsError::of(&event.name))?;
                 counters.push((*cpu, memweir_scx::Counter { event, lines }));
             }
@@ -108,11 +96,12 @@ impl PerfGroupMeter {
     fn open_counters(&self, directory: &Path) -> Result<Vec<EventCounter>, OsError> {
         let (group, cpus) = group_and_cpus(directory)?;
         let mut counters = Vec::new();
-        for source in &self.sources {
+        let ChosenEvents { sources, scope, .. } = &self.events;
+        for source in sources {
             for event in &source.events {
                 let sorted = Sorted::of(source.counts, event, &Media::dram_only());
                 for cpu in &cpus {
-                    let counter = EventCounter::of_group(sorted, event, self.scope, &group, *cpu);
+                    let counter = EventCounter::of_group(sorted, event, *scope, &group, *cpu);
                     counters.push(counter.map_err(OsError::of(&event.name))?);
                 }
             }
@@ -138,7 +127,7 @@ impl GroupMeter for PerfGroupMeter {
     }
 
     fn capabilities(&self) -> Capabilities {
-        seen(&self.sources, &self.caveats)
+        self.events.capabilities()
     }
 
     fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), MeterError> {
