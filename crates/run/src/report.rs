@@ -4,6 +4,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use memweir_core::medium::MediumKind;
+use memweir_core::metrics::BandwidthBand;
 use memweir_linux::blocker::LimitUse;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -45,7 +46,7 @@ pub struct BatchReport {
     /// Number of quanta.
     pub quanta: u64,
     /// Share of the quanta per band of system bandwidth (the BTR breakdown of iabw Fig. 10).
-    pub bandwidth_breakdown: Vec<Band>,
+    pub bandwidth_breakdown: Vec<BandwidthBand>,
     /// Ideal average bandwidth of the workload, eq. (10), where times and bandwidths were known.
     pub ideal_average_bandwidth: Option<f64>,
     /// The scheduling bandwidth target that was used last.
@@ -108,17 +109,6 @@ impl Outcome {
     }
 }
 
-/// One band of the breakdown.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Band {
-    /// Lower edge in bytes per second.
-    pub from: f64,
-    /// Upper edge in bytes per second; absent in the last band.
-    pub to: Option<f64>,
-    /// Share of the quanta, 0 to 1.
-    pub share: f64,
-}
-
 /// One medium of the machine, and the traffic of all jobs with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MediumReport {
@@ -178,7 +168,7 @@ pub struct JobReport {
     pub media: Vec<MediumLines>,
     /// Its limit of bandwidth; absent where it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<LimitReport>,
+    pub limit: Option<LimitUse>,
     /// The recorded profile from which its behavior is expected; absent where there is none, or the
     /// jobs file states figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,34 +177,6 @@ pub struct JobReport {
     pub stdout: Option<String>,
     /// File with its standard error.
     pub stderr: Option<String>,
-}
-
-/// A limit of a job's bandwidth, and how it was kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LimitReport {
-    /// The limit in bytes per second.
-    pub bandwidth: f64,
-    /// 64-byte lines that were charged.
-    pub lines: u64,
-    /// Most lines of a millisecond, with what the job had used beyond its budget before.
-    pub lines_per_ms_peak: u32,
-    /// Milliseconds in which the job used up its budget and was held.
-    pub held_ms: u64,
-    /// CPUs on which a counter was missing at some time, so that the limit did not hold there.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub uncounted_cpus: Vec<usize>,
-}
-
-impl From<LimitUse> for LimitReport {
-    fn from(used: LimitUse) -> Self {
-        Self {
-            bandwidth: used.limit.0,
-            lines: used.lines,
-            lines_per_ms_peak: used.most,
-            held_ms: used.held,
-            uncounted_cpus: used.uncounted_cpus,
-        }
-    }
 }
 
 /// A recorded profile that a batch uses.

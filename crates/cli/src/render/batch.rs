@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use memweir_run::report::{Band, BatchReport, JobReport, MediumReport, Outcome, ProfileSource};
+use memweir_core::metrics::BandwidthBand;
+use memweir_run::report::{BatchReport, JobReport, MediumReport, Outcome, ProfileSource};
 
 use super::bars::bar;
 use super::text::{Table, age, count, counted, known, percent, rate, seconds};
@@ -85,7 +86,7 @@ fn limits(jobs: &[JobReport], text: &mut String) {
         let _ = writeln!(
             text,
             "limit of {name}: {}, used up and held in {} ms; at most {} lines in one",
-            rate(limit.bandwidth),
+            rate(limit.bandwidth.0),
             count(limit.held_ms),
             count(limit.lines_per_ms_peak.into())
         );
@@ -214,15 +215,15 @@ fn media(media: &[MediumReport], text: &mut String) {
 }
 
 /// The BTR breakdown of iabw Fig. 10: share of the quanta in each band of system bandwidth.
-fn breakdown(bands: &[Band], text: &mut String) {
+fn breakdown(bands: &[BandwidthBand], text: &mut String) {
     if bands.iter().all(|band| band.share == 0.0) {
         return;
     }
     let labels: Vec<String> = bands
         .iter()
         .map(|band| match band.to {
-            Some(to) => format!("{} to {}", rate(band.from), rate(to)),
-            None => format!("{} and more", rate(band.from)),
+            Some(to) => format!("{} to {}", rate(band.from.0), rate(to.0)),
+            None => format!("{} and more", rate(band.from.0)),
         })
         .collect();
     let width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0);
@@ -237,7 +238,8 @@ fn breakdown(bands: &[Band], text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use memweir_run::report::LimitReport;
+    use memweir_core::BytesPerSec;
+    use memweir_linux::blocker::LimitUse;
 
     fn job(name: &str, wall_s: f64, exit_code: Option<i32>) -> JobReport {
         JobReport {
@@ -271,8 +273,8 @@ mod tests {
             bandwidth_std: Some(2.1e9),
             quanta: 157,
             bandwidth_breakdown: vec![
-                Band { from: 0.0, to: Some(4e9), share: 0.25 },
-                Band { from: 4e9, to: None, share: 0.75 },
+                BandwidthBand { from: BytesPerSec(0.0), to: Some(BytesPerSec(4e9)), share: 0.25 },
+                BandwidthBand { from: BytesPerSec(4e9), to: None, share: 0.75 },
             ],
             ideal_average_bandwidth: Some(12.5e9),
             peak_bandwidth: Some(40e9),
@@ -346,14 +348,14 @@ mod tests {
 
     #[test]
     fn each_limit_has_a_line() {
-        let limit = LimitReport {
-            bandwidth: 500e6,
+        let limit = LimitUse {
+            bandwidth: BytesPerSec(500e6),
             lines: 9_000_000,
             lines_per_ms_peak: 7_900,
             held_ms: 1_234,
             uncounted_cpus: Vec::new(),
         };
-        let failed = LimitReport { uncounted_cpus: vec![0, 3], ..limit.clone() };
+        let failed = LimitUse { uncounted_cpus: vec![0, 3], ..limit.clone() };
         let limited = |name, limit| JobReport { limit: Some(limit), ..job(name, 1.0, Some(0)) };
         let jobs = vec![limited("a", limit), job("b", 1.0, Some(0)), limited("c", failed)];
         let text = report(&batch(jobs));

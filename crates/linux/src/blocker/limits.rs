@@ -8,6 +8,7 @@ use std::path::Path;
 use memweir_core::units::LINE_BYTES;
 use memweir_core::{BytesPerSec, JobId};
 use memweir_scx::{Counter, PERIOD, Usage};
+use serde::{Deserialize, Serialize};
 
 use crate::OsError;
 use crate::cgroup_tree::CgroupTree;
@@ -53,19 +54,20 @@ impl Counted {
     }
 }
 
-/// Use of a limit by its job.
-#[derive(Clone, Debug, PartialEq)]
+/// A limit of a job's bandwidth, and how it was kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitUse {
     /// The limit.
-    pub limit: BytesPerSec,
-    /// Lines that were counted.
+    pub bandwidth: BytesPerSec,
+    /// 64-byte lines that were counted.
     pub lines: u64,
     /// Most lines that counted in a millisecond, with what the job had used beyond its budget
     /// before.
-    pub most: u32,
+    pub lines_per_ms_peak: u32,
     /// Milliseconds in which the job used up its budget and was held.
-    pub held: u64,
+    pub held_ms: u64,
     /// CPUs on which a counter was missing at some time, so that the limit did not hold there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncounted_cpus: Vec<usize>,
 }
 
@@ -161,9 +163,13 @@ impl BandwidthLimits {
     /// Forgets a job, and returns what it has used, if it has a limit.
     pub(super) fn remove(&mut self, job: JobId, usage: Usage) -> Option<LimitUse> {
         let Limit { rate, counted } = self.jobs.remove(&job)?;
-        let Usage { lines, most, exhausted } = usage;
-        let uncounted_cpus = counted.failed.into_iter().collect();
-        Some(LimitUse { limit: rate, lines, most, held: exhausted, uncounted_cpus })
+        Some(LimitUse {
+            bandwidth: rate,
+            lines: usage.lines,
+            lines_per_ms_peak: usage.most,
+            held_ms: usage.exhausted,
+            uncounted_cpus: counted.failed.into_iter().collect(),
+        })
     }
 }
 

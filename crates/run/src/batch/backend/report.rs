@@ -1,12 +1,13 @@
 //! The report of a batch that is over.
 
-use memweir_core::{BytesPerSec, Counts, JobId, Medium, MediumId, metrics};
+use memweir_core::metrics::{self, BandwidthBand};
+use memweir_core::{BytesPerSec, Counts, JobId, Medium, MediumId};
 use memweir_linux::blocker::LimitUse;
 use memweir_linux::{Capabilities, Meter, MeterKind};
 
 use super::ProcessBackend;
 use crate::options::Pinning;
-use crate::report::{Band, BatchReport, JobReport, LimitReport, MediumReport};
+use crate::report::{BatchReport, JobReport, MediumReport};
 use crate::store::MediumLines;
 
 /// Bands of equal width below the peak in the breakdown of bandwidth, as in iabw Fig. 10.
@@ -23,7 +24,7 @@ impl ProcessBackend<'_> {
         let peak = plan.frame.bus.peak;
         let sees = meter.map(Meter::capabilities);
         let job = |(id, limit): (JobId, Option<LimitUse>)| JobReport {
-            limit: limit.map(LimitReport::from),
+            limit,
             ..self.job_report(id, sees.as_ref())
         };
         BatchReport {
@@ -96,12 +97,9 @@ impl ProcessBackend<'_> {
 }
 
 /// Shares of the quanta per band of bandwidth; empty where nothing was counted.
-fn breakdown(bandwidths: &[BytesPerSec], peak: BytesPerSec) -> Vec<Band> {
+fn breakdown(bandwidths: &[BytesPerSec], peak: BytesPerSec) -> Vec<BandwidthBand> {
     if bandwidths.is_empty() || peak <= BytesPerSec::ZERO {
         return Vec::new();
     }
     metrics::bandwidth_breakdown(bandwidths, peak, BANDS)
-        .into_iter()
-        .map(|band| Band { from: band.from.0, to: band.to.map(|to| to.0), share: band.share })
-        .collect()
 }
