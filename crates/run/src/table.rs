@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::files;
 use crate::options::Refusal;
 
+pub(crate) use read::contents;
 pub use read::{Contents, parquet_from, read_parquet};
 
 /// Rows per row group of a Parquet file.
@@ -147,7 +148,8 @@ impl From<u64> for Cell {
 }
 
 impl Cell {
-    fn written(&self) -> String {
+    /// Returns it as text, as in CSV.
+    pub(crate) fn written(&self) -> String {
         match self {
             Self::String(text) => text.clone(),
             Self::Integer(value) => value.to_string(),

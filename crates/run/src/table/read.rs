@@ -51,7 +51,8 @@ fn checked(
     outcome.map_err(|error| InputError::new(name, format!("it is no table of results: {error}")))
 }
 
-fn contents<R: ChunkReader + 'static>(
+/// Reads the columns that `wanted` accepts by name.
+pub(crate) fn contents<R: ChunkReader + 'static>(
     file: R,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Contents, ParquetError> {

@@ -6,13 +6,9 @@ use std::path::{Path, PathBuf};
 
 use csv::StringRecord;
 use memweir_core::input::InputError;
-use parquet::file::reader::FileReader;
-use parquet::record::{Field, Row as Record};
-use serde_json::{Map, Value};
 
 use super::Row;
-use crate::parquet_file;
-use crate::table::Format;
+use crate::table::{Cell, Format, contents};
 
 /// Reads a timeline, by the ending of its name. Of a CSV file whose last row is cut, because the
 /// batch was killed, the rows before are returned.
@@ -106,23 +102,11 @@ fn from_csv(file: File) -> Result<Vec<Row>, String> {
 }
 
 fn from_parquet(file: File) -> Result<Vec<Row>, String> {
-    let reader = parquet_file::open(file).map_err(|error| error.to_string())?;
-    let records = reader.get_row_iter(None).map_err(|error| error.to_string())?;
-    records.map(|record| row(&record.map_err(|error| error.to_string())?)).collect()
-}
-
-fn row(record: &Record) -> Result<Row, String> {
-    let columns = record.get_column_iter().filter_map(|(name, field)| {
-        let value = match field {
-            Field::Null => return None,
-            Field::Bool(value) => Value::from(*value),
-            Field::Long(value) => Value::from(*value),
-            Field::Double(value) => Value::from(*value),
-            Field::Str(value) => Value::from(value.as_str()),
-            other => Value::from(other.to_string()),
-        };
-        Some((name.clone(), value))
-    });
-    serde_json::from_value(Value::Object(columns.collect::<Map<_, _>>()))
-        .map_err(|error| error.to_string())
+    let (columns, rows) = contents(file, |_| true).map_err(|error| error.to_string())?;
+    let names: StringRecord = columns.iter().map(|column| column.name.as_str()).collect();
+    let row = |cells: &Vec<Cell>| {
+        let record: StringRecord = cells.iter().map(Cell::written).collect();
+        record.deserialize(Some(&names)).map_err(|error| error.to_string())
+    };
+    rows.iter().map(row).collect()
 }
