@@ -13,8 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use memweir_core::names::by_ending;
-use memweir_linux::journal::{Journal, with_ending};
-use memweir_linux::private;
+use memweir_linux::journal::Journal;
 use parquet::basic::{Compression, Repetition, Type as Physical, ZstdLevel};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -23,7 +22,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::files;
+use crate::files::Replacement;
 use crate::options::Refusal;
 
 pub(crate) use read::contents;
@@ -34,6 +33,9 @@ const ROWS_PER_GROUP: usize = 1 << 16;
 
 /// Rows of cells.
 type Rows = Vec<Vec<Cell>>;
+
+/// Outcome of writing rows, which may come from a journal.
+type Written<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Format of a table, by the ending of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,13 +212,11 @@ impl Table {
     /// Writes the table with `rows` in this order in the place of those appended. On failure the
     /// rows that were appended stay in the journal, whose path the error names.
     pub fn finish(self, rows: &[Vec<Cell>]) -> io::Result<()> {
-        let partial = with_ending(&self.path, ".partial");
         let groups = rows.chunks(ROWS_PER_GROUP).map(|rows| Ok(rows.to_vec()));
-        let written = match self.format {
-            Format::Csv => csv_file(&partial, &self.columns, rows).map_err(Into::into),
-            Format::Parquet => parquet_file(&partial, &self.columns, groups),
-        };
-        self.replace(&partial, written)
+        self.replace(|table, file| match table.format {
+            Format::Csv => Ok(csv_to(file, &table.columns, rows)?),
+            Format::Parquet => parquet_to(file, &table.columns, groups).map(drop),
+        })
     }
 
     /// Writes the table with the rows as they were appended, however many. On failure they stay in
@@ -226,11 +226,10 @@ impl Table {
             let renamed = fs::rename(self.journal.path(), &self.path);
             return renamed.map_err(|error| self.failed(&error));
         }
-        let partial = with_ending(&self.path, ".partial");
-        let written = csv::Reader::from_path(self.journal.path())
-            .map_err(Into::into)
-            .and_then(|rows| parquet_file(&partial, &self.columns, self.appended(rows)));
-        self.replace(&partial, written)
+        self.replace(|table, file| {
+            let rows = csv::Reader::from_path(table.journal.path())?;
+            parquet_to(file, &table.columns, table.appended(rows)).map(drop)
+        })
     }
 
     /// Gives the table up after a failure. Removes its file if that has no whole row; otherwise
@@ -258,18 +257,16 @@ impl Table {
         })
     }
 
-    /// Gives the complete file its name and removes the journal.
-    fn replace(
-        self,
-        partial: &Path,
-        written: Result<(), Box<dyn Error + Send + Sync>>,
-    ) -> io::Result<()> {
-        match written.and_then(|()| fs::rename(partial, &self.path).map_err(Into::into)) {
+    /// Writes the whole file by `write` and removes the journal.
+    fn replace(self, write: impl FnOnce(&Self, &File) -> Written<()>) -> io::Result<()> {
+        let written = || -> Written<()> {
+            let new = Replacement::of(&self.path)?;
+            write(&self, new.file())?;
+            Ok(new.commit()?)
+        };
+        match written() {
             Ok(()) => fs::remove_file(self.journal.path()),
-            Err(error) => {
-                files::remove_unfinished(partial);
-                Err(self.failed(&error))
-            }
+            Err(error) => Err(self.failed(&error)),
         }
     }
 
@@ -283,19 +280,11 @@ fn names(columns: &[Column]) -> Vec<&str> {
     columns.iter().map(|column| column.name.as_str()).collect()
 }
 
-fn csv_file(path: &Path, columns: &[Column], rows: &[Vec<Cell>]) -> io::Result<()> {
-    let mut writer = csv::Writer::from_writer(private::create(path)?);
+fn csv_to(file: &File, columns: &[Column], rows: &[Vec<Cell>]) -> io::Result<()> {
+    let mut writer = csv::Writer::from_writer(file);
     writer.serialize(names(columns)).map_err(io::Error::other)?;
     rows.iter().try_for_each(|row| writer.serialize(row)).map_err(io::Error::other)?;
     writer.flush()
-}
-
-fn parquet_file(
-    path: &Path,
-    columns: &[Column],
-    groups: impl Iterator<Item = Result<Rows, csv::Error>>,
-) -> Result<(), Box<dyn Error + Send + Sync>> {
-    parquet_to(private::create(path)?, columns, groups).map(drop)
 }
 
 /// Returns the rows as the content of a Parquet file.
@@ -311,7 +300,7 @@ fn parquet_to<W: io::Write + Send>(
     to: W,
     columns: &[Column],
     groups: impl Iterator<Item = Result<Rows, csv::Error>>,
-) -> Result<W, Box<dyn Error + Send + Sync>> {
+) -> Written<W> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .build();
