@@ -2,12 +2,11 @@
 
 mod args;
 
-use memweir_emulate::{
-    EmulateOptions, Emulation, EmulationReport, MachineReport, emulate, emulate_each,
-};
+use memweir_emulate::{EmulateOptions, Emulated, MachineReport, emulate, emulate_each};
 use memweir_linux::stderr;
 use memweir_run::compare::CompareOptions;
 use memweir_run::options::RunOptions;
+use memweir_run::report::BatchReport;
 
 pub(crate) use args::Args;
 
@@ -32,18 +31,19 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 fn once(args: &Args, plan: &Plan<EmulateOptions>) -> Result<Outcome, Failure> {
     let mut watcher = Watcher::new(args.results.plot.as_deref());
-    let report = emulate(&plan.batch, &plan.options, &mut watcher);
+    let emulated = emulate(&plan.batch, &plan.options, &mut watcher);
     let (notes, mut timelines) = watcher.finish();
-    let report = report?;
-    let shown = output::report(args.results.json.as_deref(), &report, || {
-        with_notes(&notes, &(machine(&report.machine) + &render::report(&report.batch)))
+    let emulated = emulated?;
+    let report = &emulated.report;
+    let shown = output::report(args.results.json.as_deref(), &emulated, || {
+        with_notes(&notes, &(machine(&emulated.machine) + &render::report(report)))
     });
     let plot = args.results.plot.as_ref().zip(timelines.pop());
-    let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report.batch, rows, path));
-    let written = output::each([shown, plot, whole([&report.batch])]);
-    let outcome = outcome(&report.batch).and_then(|outcome| match outcome {
+    let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(report, rows, path));
+    let written = output::each([shown, plot, whole([report])]);
+    let outcome = outcome(report).and_then(|outcome| match outcome {
         Outcome::Interrupted => Ok(outcome),
-        _ if args.verify => verify(args, plan, &report),
+        _ if args.verify => verify(args, plan, &emulated),
         _ => Ok(outcome),
     });
     ended(outcome, written)
@@ -55,12 +55,12 @@ fn several(
     options: &CompareOptions,
 ) -> Result<Outcome, Failure> {
     let mut watcher = Watcher::new(args.results.plot.as_deref());
-    let emulation = emulate_each(&plan.batch, &plan.options, options, &mut watcher);
+    let emulated = emulate_each(&plan.batch, &plan.options, options, &mut watcher);
     let (notes, timelines) = watcher.finish();
-    let emulation: Emulation = emulation?;
-    let comparison = &emulation.comparison;
-    let shown = output::report(args.results.json.as_deref(), &emulation, || {
-        let text = machine(&emulation.machine) + &render_comparison::report(comparison);
+    let emulated = emulated?;
+    let comparison = &emulated.report;
+    let shown = output::report(args.results.json.as_deref(), &emulated, || {
+        let text = machine(&emulated.machine) + &render_comparison::report(comparison);
         with_notes(&notes, &text)
     });
     let plot = args.results.plot.as_ref();
@@ -73,7 +73,7 @@ fn several(
 fn verify(
     args: &Args,
     plan: &Plan<EmulateOptions>,
-    first: &EmulationReport,
+    first: &Emulated<BatchReport>,
 ) -> Result<Outcome, Failure> {
     let options = EmulateOptions {
         run: RunOptions {
@@ -88,7 +88,7 @@ fn verify(
     let second = emulate(&plan.batch, &options, &mut watcher);
     watcher.finish();
     let second = second?;
-    let again = outcome(&second.batch)?;
+    let again = outcome(&second.report)?;
     let differences = first.differences(&second);
     let verdict = match differences.as_slice() {
         [] => "verified: a second run gave the same result\n".to_owned(),

@@ -86,48 +86,43 @@ pub struct MachineReport {
     pub step_ms: f64,
 }
 
-/// A batch on an emulated machine: a [`BatchReport`], whose times are virtual, and the machine.
+/// The outcome of an emulation: a [`BatchReport`], or the [`Comparison`] of the same batch under
+/// several policies. Times are virtual, but the CPU time of memweir itself is that of the host.
 #[derive(Clone, Debug, Serialize)]
-pub struct EmulationReport {
+pub struct Emulated<R> {
     /// Version of memweir.
     pub version: &'static str,
-    /// Seed of everything random in it.
+    /// Seed of everything random in it; of a comparison that of the first round, and each further
+    /// one counts up.
     pub seed: u64,
     /// The machine.
     pub machine: MachineReport,
-    /// Report of the batch. CPU time of memweir itself is that of the host.
+    /// The report.
     #[serde(flatten)]
-    pub batch: BatchReport,
+    pub report: R,
 }
 
-/// The same batch under several policies.
-#[derive(Clone, Debug, Serialize)]
-pub struct Emulation {
-    /// Version of memweir.
-    pub version: &'static str,
-    /// Seed of the first round; each further one counts up.
-    pub seed: u64,
-    /// The machine.
-    pub machine: MachineReport,
-    /// Comparison of the policies.
-    #[serde(flatten)]
-    pub comparison: Comparison,
+impl<R> Emulated<R> {
+    fn new(options: &EmulateOptions, report: R) -> Self {
+        let machine = MachineReport::of(options);
+        Self { version: VERSION, seed: options.run.seed, machine, report }
+    }
 }
 
-impl EmulationReport {
+impl Emulated<BatchReport> {
     /// Returns the figures in which another run of the same batch differs, by their paths in the
     /// JSON. The comparison ignores figures of the host: the CPU time of memweir, the places of the
     /// logs, and notices, which also report the leftovers of other runs.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
-        let figures = |report: &Self| {
-            let mut report = report.clone();
-            report.batch.scheduler_s = 0.0;
-            report.batch.notices.clear();
-            for job in &mut report.batch.jobs {
+        let figures = |emulated: &Self| {
+            let mut emulated = emulated.clone();
+            emulated.report.scheduler_s = 0.0;
+            emulated.report.notices.clear();
+            for job in &mut emulated.report.jobs {
                 (job.stdout, job.stderr) = (None, None);
             }
-            serde_json::to_value(&report).unwrap_or_default()
+            serde_json::to_value(&emulated).unwrap_or_default()
         };
         let mut differences = Vec::new();
         compare_values("", &figures(self), &figures(other), &mut differences);
@@ -197,14 +192,8 @@ pub fn emulate(
     batch: &Batch,
     options: &EmulateOptions,
     observer: &mut dyn Observer,
-) -> Result<EmulationReport, RunError> {
-    let report = run(batch, options, observer)?;
-    Ok(EmulationReport {
-        version: VERSION,
-        seed: options.run.seed,
-        machine: MachineReport::of(options),
-        batch: report,
-    })
+) -> Result<Emulated<BatchReport>, RunError> {
+    Ok(Emulated::new(options, run(batch, options, observer)?))
 }
 
 /// Runs the batch under each of several policies. Rounds differ in their seeds.
@@ -216,7 +205,7 @@ pub fn emulate_each(
     options: &EmulateOptions,
     compare: &CompareOptions,
     observer: &mut dyn Observer,
-) -> Result<Emulation, RunError> {
+) -> Result<Emulated<Comparison>, RunError> {
     let of_run = |run: &RunOptions| EmulateOptions { run: run.clone(), ..options.clone() };
     let comparison = compare_with(
         &options.run,
@@ -228,12 +217,7 @@ pub fn emulate_each(
         },
         observer,
     )?;
-    Ok(Emulation {
-        version: VERSION,
-        seed: options.run.seed,
-        machine: MachineReport::of(options),
-        comparison,
-    })
+    Ok(Emulated::new(options, comparison))
 }
 
 /// Returns a listener that reports a stall in words.

@@ -35,6 +35,4 @@ pub mod machine;
 pub mod threads;
 pub mod world;
 
-pub use batch::{
-    EmulateOptions, Emulation, EmulationReport, MachineReport, check, emulate, emulate_each,
-};
+pub use batch::{EmulateOptions, Emulated, MachineReport, check, emulate, emulate_each};
