@@ -178,7 +178,7 @@ fn predicted(
     let kinds: Result<Vec<JobKind>, InputError> =
         batch.jobs.iter().zip(&knowledge.jobs).map(kind).collect();
     let kinds = kinds?;
-    let points = fit::curve(&kinds, cores, &model);
+    let points = fit::curve(&kinds, cores, Some(&model));
     Ok((kinds, points))
 }
 
@@ -198,7 +198,7 @@ fn measured(batch: &Batch, cores: u32) -> Result<(Vec<JobKind>, Vec<Point>), Fai
     };
     let kinds: Vec<JobKind> = batch.jobs.iter().map(alone).collect::<Result<_, MeasureError>>()?;
     counter.finish();
-    let mut points = fit::steps(&kinds, cores);
+    let mut points = fit::curve(&kinds, cores, None);
     let counter = Counter::new("runs", points.len() as u64);
     fit::measure(&batch.jobs, &kinds, &mut points, &signals, || counter.one_more())?;
     counter.finish();

@@ -69,33 +69,17 @@ pub fn model(platform: &Platform, cores: u32) -> Option<SpeedModel> {
 
 /// Returns numbers of copies that fill this many cores step by step: each step adds a copy of the
 /// command that gets done most slowly, if it fits. The first point has one copy of each command.
+/// Without a model, nothing is predicted, and no copy is taken to slow another one down.
 ///
 /// The result is empty if one copy of each does not fit.
 #[must_use]
-pub fn curve(kinds: &[JobKind], cores: u32, model: &SpeedModel) -> Vec<Point> {
-    fill(kinds, cores, |copies| {
-        let speeds = speeds(model, kinds, copies);
-        let predicted = Some(throughput(kinds, copies, &speeds));
-        Point { copies: copies.to_vec(), speeds, predicted, measured: None }
-    })
-}
-
-/// Returns numbers of copies without a prediction: no copy is taken to slow another one down.
-#[must_use]
-pub fn steps(kinds: &[JobKind], cores: u32) -> Vec<Point> {
-    fill(kinds, cores, |copies| Point {
-        copies: copies.to_vec(),
-        speeds: Vec::new(),
-        predicted: None,
-        measured: None,
-    })
-}
-
-fn fill(kinds: &[JobKind], cores: u32, point: impl Fn(&[u32]) -> Point) -> Vec<Point> {
+pub fn curve(kinds: &[JobKind], cores: u32, model: Option<&SpeedModel>) -> Vec<Point> {
     let mut copies = vec![1; kinds.len()];
     let mut points = Vec::new();
     while !kinds.is_empty() && cores_of(kinds, &copies) <= cores {
-        let now = point(&copies);
+        let speeds = model.map_or_else(Vec::new, |model| speeds(model, kinds, &copies));
+        let predicted = model.map(|_| throughput(kinds, &copies, &speeds));
+        let now = Point { copies: copies.clone(), speeds, predicted, measured: None };
         let slowest = (0..kinds.len())
             .filter(|kind| cores_of(kinds, &copies) + kinds[*kind].cores <= cores)
             .min_by(|a, b| rate(kinds, &now, *a).total_cmp(&rate(kinds, &now, *b)));

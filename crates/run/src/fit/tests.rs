@@ -26,7 +26,7 @@ fn copies(points: &[Point]) -> Vec<Vec<u32>> {
 #[test]
 fn a_command_that_does_not_touch_memory_fills_the_cores() {
     let kinds = [kind(1, 0.0, 1)];
-    let points = curve(&kinds, 4, &model_of(4));
+    let points = curve(&kinds, 4, Some(&model_of(4)));
     assert_eq!(copies(&points), [[1], [2], [3], [4]]);
     let throughputs: Vec<f64> = points.iter().map(Point::throughput).collect();
     assert_eq!(throughputs, [1.0, 2.0, 3.0, 4.0]);
@@ -38,7 +38,7 @@ fn copies_beyond_the_peak_add_nothing() {
     // Alone a copy waits for memory all of its time. Four copies share 10 of 16 GB/s, s = 0.6, and
     // lose 0.25 / (1 + 0.6 / 0.5) to bursts: 4 / 1.714. A fifth adds 5 / 2.083 - 4 / 1.714 = 0.07.
     let kinds = [kind(1, 4.0, 1)];
-    let points = curve(&kinds, 8, &model_of(8));
+    let points = curve(&kinds, 8, Some(&model_of(8)));
     let best = recommended(&kinds, &points).unwrap();
     assert_eq!(best.copies, [4]);
     // The traffic of a full bus is the limit: 10 of 4 GB/s.
@@ -50,7 +50,7 @@ fn copies_beyond_the_peak_add_nothing() {
 fn several_commands_get_done_equally_often() {
     // The second takes three times as long: of four cores it gets three.
     let kinds = [kind(1, 0.0, 1), kind(1, 0.0, 3)];
-    let points = curve(&kinds, 4, &model_of(4));
+    let points = curve(&kinds, 4, Some(&model_of(4)));
     assert_eq!(copies(&points), [[1, 1], [1, 2], [1, 3]]);
     // A set takes 4 s one by one, and one gets done each second.
     assert!((recommended(&kinds, &points).unwrap().throughput() - 4.0).abs() < 1e-9);
@@ -58,9 +58,9 @@ fn several_commands_get_done_equally_often() {
 
 #[test]
 fn wide_commands_take_their_cores() {
-    let points = curve(&[kind(2, 0.0, 1), kind(1, 0.0, 1)], 6, &model_of(6));
+    let points = curve(&[kind(2, 0.0, 1), kind(1, 0.0, 1)], 6, Some(&model_of(6)));
     assert_eq!(copies(&points), [[1, 1], [2, 1], [2, 2]]);
-    assert!(curve(&[kind(3, 0.0, 1)], 2, &model_of(2)).is_empty());
+    assert!(curve(&[kind(3, 0.0, 1)], 2, Some(&model_of(2))).is_empty());
     assert!(recommended(&[], &[]).is_none());
 }
 
@@ -89,7 +89,7 @@ fn a_slow_first_run_makes_no_copy_fast() {
     let time = time_alone(&job, &signals).unwrap();
     assert!(time < Nanos::from_millis(1000), "{time:?}");
     let kinds = [JobKind { time, ..kind(1, 0.0, 9) }];
-    let mut points = steps(&kinds, 1);
+    let mut points = curve(&kinds, 1, None);
     measure(&[job], &kinds, &mut points, &signals, || ()).unwrap();
     assert_eq!(points[0].measured, Some(1.0));
 }
@@ -101,7 +101,7 @@ fn copies_are_run_side_by_side_and_failures_are_named() {
     let time = time_alone(&shell("sleep 0.2"), &signals).unwrap();
     assert!(time >= Nanos::from_millis(200), "{time:?}");
     let kinds = [JobKind { time, ..kind(1, 0.0, 9) }];
-    let mut points = steps(&kinds, 2);
+    let mut points = curve(&kinds, 2, None);
     assert_eq!(copies(&points), [[1], [2]]);
     let mut runs = 0;
     measure(&[shell("sleep 0.2")], &kinds, &mut points, &signals, || runs += 1).unwrap();
