@@ -148,48 +148,28 @@ const POLL: Nanos = Nanos::from_millis(5);
 /// Interval at which progress is reported.
 const PROGRESS: Duration = Duration::from_millis(100);
 
+/// Receiver of every line that is read from or written to memory. The program waits where it is
+/// slower. Nothing is left out but accesses that a killed thread has not handed over yet, and those
+/// of processes that outlive the command's first one.
+pub type Sink<'a> = &'a mut dyn FnMut(&LineBatch);
+
 /// Runs a command in the emulator to its end and records its memory behavior. Processes that
 /// outlive the command's first one are recorded up to its end. A signal kills the command.
-pub fn record(
-    launch: Launch,
-    options: &RecordOptions,
-    signals: &Signals,
-    progress: &mut dyn FnMut(RecordProgress),
-) -> Result<Recording, RecordError> {
-    run(launch, options, signals, progress, None)
-}
-
-/// Works like [`record`], and passes `sink` every line that is read from or written to memory.
-/// The program waits where `sink` is slower than it. Nothing is left out but accesses that a killed
-/// thread has not handed over yet, and those of processes that outlive the command's first one.
 ///
 /// # Errors
-/// As [`record`]; sampling and accesses do not go together.
-pub fn record_accesses(
-    launch: Launch,
-    options: &RecordOptions,
-    signals: &Signals,
-    progress: &mut dyn FnMut(RecordProgress),
-    sink: &mut dyn FnMut(&LineBatch),
-) -> Result<Recording, RecordError> {
-    if options.sampling != Sampling::All {
-        return Err(RecordError::Option(
-            "addresses are recorded of a program that is simulated as a whole".to_owned(),
-        ));
-    }
-    run(launch, options, signals, progress, Some(sink))
-}
-
-/// Receiver of accesses.
-type Sink<'a> = Option<&'a mut dyn FnMut(&LineBatch)>;
-
-fn run(
+/// Sampling does not go together with a sink.
+pub fn record(
     mut launch: Launch,
     options: &RecordOptions,
     signals: &Signals,
     progress: &mut dyn FnMut(RecordProgress),
-    mut sink: Sink<'_>,
+    mut sink: Option<Sink<'_>>,
 ) -> Result<Recording, RecordError> {
+    if sink.is_some() && options.sampling != Sampling::All {
+        return Err(RecordError::Option(
+            "addresses are recorded of a program that is simulated as a whole".to_owned(),
+        ));
+    }
     options.caches.validate().map_err(|e| RecordError::Option(e.to_string()))?;
     if options.chunk_instructions < MIN_CHUNK {
         return Err(RecordError::Option(format!(
@@ -223,7 +203,7 @@ fn follow(
     counters: &JobCounters,
     course: &mut Course,
     progress: &mut dyn FnMut(RecordProgress),
-    sink: &mut Sink<'_>,
+    sink: &mut Option<Sink<'_>>,
 ) -> Result<Exit, RecordError> {
     let mut told = Instant::now();
     loop {

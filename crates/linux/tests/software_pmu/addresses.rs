@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use memweir_abi::softpmu::LineBatch;
 use memweir_linux::launch::Signals;
-use memweir_linux::record::{RecordError, RecordOptions, Recording, Sampling, record_accesses};
+use memweir_linux::record::{RecordError, RecordOptions, Recording, Sampling, record};
 
 use crate::common::*;
 
@@ -18,7 +18,7 @@ fn recorded(job: Job, mut each: impl FnMut(usize)) -> (Recording, Vec<LineBatch>
         batches.push(batch.clone());
     };
     let signals = Signals::caught().unwrap();
-    let recording = record_accesses(launch, &options, &signals, &mut |_| (), &mut sink).unwrap();
+    let recording = record(launch, &options, &signals, &mut |_| (), Some(&mut sink)).unwrap();
     assert!(recording.status.success());
     (recording, batches)
 }
@@ -115,6 +115,6 @@ fn a_sampled_program_has_no_addresses() {
     options.sampling = Sampling::Share(0.5);
     let (launch, _) = Job::shell("true").into_parts();
     let signals = Signals::caught().unwrap();
-    let error = record_accesses(launch, &options, &signals, &mut |_| (), &mut |_| ()).unwrap_err();
+    let error = record(launch, &options, &signals, &mut |_| (), Some(&mut |_| ())).unwrap_err();
     assert!(matches!(error, RecordError::Option(_)), "{error}");
 }

@@ -23,7 +23,7 @@ pub(crate) fn caches() -> CacheHierarchy {
 
 /// Records a command whose progress nobody watches.
 pub(crate) fn record(launch: Launch, options: &RecordOptions) -> Result<Recording, RecordError> {
-    record::record(launch, options, &Signals::caught().unwrap(), &mut |_| ())
+    record::record(launch, options, &Signals::caught().unwrap(), &mut |_| (), None)
 }
 
 /// Returns true, and says so, if the emulator is missing.

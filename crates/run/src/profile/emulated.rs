@@ -10,7 +10,7 @@ use memweir_core::{Bytes, BytesPerSec, Counts, LINE_BYTES, Nanos};
 use memweir_linux::launch::Signals;
 use memweir_linux::qemu::Qemu;
 use memweir_linux::record::{
-    self, Chunk, RecordError, RecordOptions, RecordProgress, Recording, SamplingError,
+    self, Chunk, RecordError, RecordOptions, RecordProgress, Recording, SamplingError, Sink,
 };
 use memweir_linux::{MeterKind, topology};
 
@@ -156,13 +156,9 @@ impl<'a> Timed<'a> {
         let options = RecordOptions { sampling, ..self.emulator.clone() };
         let mut launch = command(self.invocation)?;
         let _place = self.workspace.place(&mut launch)?;
-        Ok(match addresses {
-            Some(recorder) => {
-                let mut sink = |batch: &LineBatch| recorder.append(batch);
-                record::record_accesses(launch, &options, signals, progress, &mut sink)?
-            }
-            None => record::record(launch, &options, signals, progress)?,
-        })
+        let mut sink = addresses.map(|recorder| move |batch: &LineBatch| recorder.append(batch));
+        let sink = sink.as_mut().map(|sink| -> Sink<'_> { sink });
+        Ok(record::record(launch, &options, signals, progress, sink)?)
     }
 }
 
