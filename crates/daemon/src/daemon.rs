@@ -327,15 +327,14 @@ fn meter(
         told.push(format!("meter {}: {description}", meter.kind()));
         return Ok(Some(meter));
     }
-    let passed: Vec<String> = found.passed_over.iter().map(ToString::to_string).collect();
+    let passed = found.passed_over.join("; ");
     if run.meter != memweir_linux::MeterChoice::Auto {
-        let refusal = InputError::new("daemon", passed.join("; ")).key("meter");
+        let refusal = InputError::new("daemon", passed).key("meter");
         return Err(RunError::NoMeter(refusal.help("`memweir doctor` says what there is")));
     }
     told.push(format!(
         "no meter counts here, so a job's bandwidth is known from --expect-bandwidth and the \
-         profile store alone: {}",
-        passed.join("; ")
+         profile store alone: {passed}"
     ));
     Ok(None)
 }

@@ -14,7 +14,7 @@ pub mod resctrl;
 pub mod software;
 
 pub use kind::{MeterChoice, MeterKind};
-pub use native::{Choice, Native, NativeOptions, OpenedMeter, PassedOver, native};
+pub use native::{Choice, NativeOptions, OpenedMeter, native};
 
 use std::io;
 

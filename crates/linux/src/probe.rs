@@ -1,5 +1,7 @@
 //! Answers to "can this machine do that?".
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// Availability of a feature on this machine, with the reason and help.
@@ -30,5 +32,16 @@ impl Probe {
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
+    }
+}
+
+impl fmt::Display for Probe {
+    /// `this virtual machine has no PMU (remedy: ...)`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        match &self.help {
+            Some(help) => write!(f, " (remedy: {help})"),
+            None => Ok(()),
+        }
     }
 }

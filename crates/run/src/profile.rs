@@ -26,7 +26,7 @@ use memweir_core::input::InputError;
 use memweir_core::{Media, Nanos};
 use memweir_linux::launch::Signals;
 use memweir_linux::meter::perf::SampleIps;
-use memweir_linux::meter::{NativeOptions, native as native_meter};
+use memweir_linux::meter::{Choice, NativeOptions, native as native_meter};
 use memweir_linux::qemu::Qemu;
 use memweir_linux::{Launch, Meter, MeterChoice, MeterKind, OsError};
 
@@ -166,9 +166,8 @@ fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, Prof
         sample_ips: SampleIps::Yes,
         media: options.media.clone(),
     };
-    let native = native_meter(choice, &native_options)?;
-    let mut reasons: Vec<_> = native.passed_over.iter().map(ToString::to_string).collect();
-    if let Some(opened) = native.meter {
+    let Choice { meter, passed_over: mut reasons } = native_meter(choice, &native_options)?;
+    if let Some(opened) = meter {
         return Ok(Some(opened.meter));
     }
     if options.meter.is_none() {

@@ -7,7 +7,7 @@ use memweir_core::input::InputError;
 use memweir_linux::cgroup_tree::CgroupTree;
 use memweir_linux::meter::Choice;
 use memweir_linux::meter::cgroup::{GroupMeter, GroupMeterOptions, open_group_meter};
-use memweir_linux::{MeterChoice, MeterKind, Probe};
+use memweir_linux::{MeterChoice, MeterKind};
 use memweir_watch::{Row, Selection, Watch, WrongPattern};
 
 use crate::failure::{Failure, refusal_of};
@@ -82,7 +82,7 @@ impl SubjectArgs {
 
 /// Opens a watch, and describes its meter or why there is none.
 pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
-    let tree = CgroupTree::open().map_err(|probe| Failure::Machine(said(&probe)))?;
+    let tree = CgroupTree::open().map_err(|probe| Failure::Machine(probe.to_string()))?;
     let selection = args.selection(tree.top())?;
     let options = GroupMeterOptions {
         choice: args.meter,
@@ -94,22 +94,13 @@ pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
     Ok((Watch::new(tree, selection, opened.meter.map(|opened| opened.meter)), described))
 }
 
-fn said(probe: &Probe) -> String {
-    match &probe.help {
-        Some(help) => format!("{} (remedy: {help})", probe.reason),
-        None => probe.reason.clone(),
-    }
-}
-
 /// Describes the meter, or why there is none. A meter that was named must serve.
 fn described(opened: &Choice<dyn GroupMeter>, args: &SubjectArgs) -> Result<String, Failure> {
-    let passed: Vec<String> = opened.passed_over.iter().map(ToString::to_string).collect();
+    let passed = opened.passed_over.join("; ");
     match &opened.meter {
         Some(opened) => Ok(format!("meter {}: {}", opened.meter.kind(), opened.description)),
-        _ if args.meter == MeterChoice::Auto => {
-            Ok(format!("CPU time alone is measured: {}", passed.join("; ")))
-        }
-        _ => Err(Failure::Machine(passed.join("; "))),
+        _ if args.meter == MeterChoice::Auto => Ok(format!("CPU time alone is measured: {passed}")),
+        _ => Err(Failure::Machine(passed)),
     }
 }
 

@@ -8,7 +8,7 @@ use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
 use memweir_linux::meter::perf::SampleIps;
 use memweir_linux::meter::software::SoftwareMeter;
-use memweir_linux::meter::{NativeOptions, native};
+use memweir_linux::meter::{Choice, NativeOptions, native};
 use memweir_linux::topology;
 use memweir_linux::{Meter, MeterChoice, MeterKind};
 use memweir_policy::PredictorKind;
@@ -36,9 +36,9 @@ pub(super) fn choose(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     if options.meter == MeterChoice::Only(MeterKind::Software) {
         return software(plan);
     }
-    let native = native(options.meter, &native_options(options, &plan.policy))?;
-    let mut passed_over: Vec<String> = native.passed_over.iter().map(ToString::to_string).collect();
-    if let Some(opened) = native.meter {
+    let Choice { meter, mut passed_over } =
+        native(options.meter, &native_options(options, &plan.policy))?;
+    if let Some(opened) = meter {
         match blindness(plan, opened.meter.as_ref()) {
             Some(blind) if needs_media(&plan.policy) => passed_over.push(blind),
             blind => return Ok(chosen(opened.meter, &opened.description, &passed_over, blind)),
