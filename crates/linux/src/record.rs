@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 pub use memweir_abi::softpmu::Sampling;
 use memweir_abi::softpmu::{LineBatch, Unfinished};
 use memweir_core::cache::CacheHierarchy;
-use memweir_core::placement::Placement;
 use memweir_core::{Counts, Nanos};
 
 use crate::OsError;
@@ -21,37 +20,6 @@ pub use crate::qemu::QemuError;
 use crate::qemu::{Qemu, QemuPaths};
 use crate::softpmu::{CountingPlan, JobCounters, LastLevel};
 use course::Course;
-
-/// Options of a recording.
-#[derive(Clone, Debug)]
-pub struct RecordOptions {
-    /// The caches to simulate.
-    pub caches: CacheHierarchy,
-    /// Which pages lie in which medium.
-    pub placement: Placement,
-    /// The part of the execution that runs through the cache model.
-    pub sampling: Sampling,
-    /// Instructions per chunk, 10,000 or more. A chunk may be longer where the program touches
-    /// nothing but its first-level cache.
-    pub chunk_instructions: u64,
-    /// Where the emulator and the plugin are, if not at the usual places.
-    pub paths: QemuPaths,
-}
-
-impl RecordOptions {
-    /// Returns options with everything in local DRAM, everything simulated, a million instructions
-    /// per chunk.
-    #[must_use]
-    pub fn new(caches: CacheHierarchy) -> Self {
-        Self {
-            caches,
-            placement: Placement::default(),
-            sampling: Sampling::All,
-            chunk_instructions: 1_000_000,
-            paths: QemuPaths::default(),
-        }
-    }
-}
 
 /// Source of the memory counts of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,48 +121,44 @@ const PROGRESS: Duration = Duration::from_millis(100);
 /// of processes that outlive the command's first one.
 pub type Sink<'a> = &'a mut dyn FnMut(&LineBatch);
 
-/// Runs a command in the emulator to its end and records its memory behavior. Processes that
-/// outlive the command's first one are recorded up to its end. A signal kills the command.
+/// Runs a command in the emulator, found by `paths`, to its end and records its memory behavior.
+/// Processes that outlive the command's first one are recorded up to its end. A signal kills the
+/// command.
 ///
 /// # Errors
-/// Sampling does not go together with a sink.
+/// The plan needs chunks of [`MIN_CHUNK`] or more. Sampling does not go together with a sink.
 pub fn record(
     mut launch: Launch,
-    options: &RecordOptions,
+    plan: &CountingPlan,
+    paths: &QemuPaths,
     signals: &Signals,
     progress: &mut dyn FnMut(RecordProgress),
     mut sink: Option<Sink<'_>>,
 ) -> Result<Recording, RecordError> {
-    if sink.is_some() && options.sampling != Sampling::All {
+    if sink.is_some() && plan.sampling != Sampling::All {
         return Err(RecordError::Option(
             "addresses are recorded of a program that is simulated as a whole".to_owned(),
         ));
     }
-    options.caches.validate().map_err(|e| RecordError::Option(e.to_string()))?;
-    if options.chunk_instructions < MIN_CHUNK {
+    plan.caches.validate().map_err(|e| RecordError::Option(e.to_string()))?;
+    let chunk = plan.chunk_instructions.unwrap_or(0);
+    if chunk < MIN_CHUNK {
         return Err(RecordError::Option(format!(
-            "{} instructions per chunk; at least {MIN_CHUNK} are needed",
-            options.chunk_instructions
+            "{chunk} instructions per chunk; at least {MIN_CHUNK} are needed"
         )));
     }
-    let qemu = Qemu::find(&options.paths)?;
-    let plan = CountingPlan {
-        caches: options.caches,
-        placement: options.placement.clone(),
-        sampling: options.sampling,
-        chunk_instructions: Some(options.chunk_instructions),
-    };
-    let counters = JobCounters::new(&plan).map_err(OsError::of("cannot make the counters"))?;
+    let qemu = Qemu::find(paths)?;
+    let counters = JobCounters::new(plan).map_err(OsError::of("cannot make the counters"))?;
     if sink.is_some() {
         counters.record_accesses();
     }
-    let last_level = LastLevel::new(&options.caches.llc)
+    let last_level = LastLevel::new(&plan.caches.llc)
         .map_err(OsError::of("cannot make the last-level cache"))?;
     qemu.emulate(&mut launch, &counters.path(), &last_level.path(), None)?;
     let mut process = start(&launch, &SpawnTarget::Session)?.exec()?;
-    let mut course = Course::new(options.sampling);
+    let mut course = Course::new(plan.sampling);
     let status = follow(&mut process, signals, &counters, &mut course, progress, &mut sink)?;
-    Ok(course.finish(status, options.caches, &counters))
+    Ok(course.finish(status, plan.caches, &counters))
 }
 
 fn follow(

@@ -73,14 +73,24 @@ impl SharedFile {
 /// Parameters of the plugin's counting.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountingPlan {
-    /// The caches.
+    /// The caches to simulate.
     pub caches: CacheHierarchy,
     /// Which pages lie in which medium.
     pub placement: Placement,
-    /// The part of the execution that goes through them.
+    /// The part of the execution that runs through the cache model.
     pub sampling: Sampling,
-    /// Instructions per chunk, if chunks are wanted.
+    /// Instructions per chunk, if chunks are wanted. A chunk may be longer where the program
+    /// touches nothing but its first-level cache.
     pub chunk_instructions: Option<u64>,
+}
+
+impl CountingPlan {
+    /// Returns a plan with everything in local DRAM, everything simulated, and no chunks.
+    #[must_use]
+    pub fn new(caches: CacheHierarchy) -> Self {
+        let (placement, sampling) = (Placement::default(), Sampling::All);
+        Self { caches, placement, sampling, chunk_instructions: None }
+    }
 }
 
 /// The counters of one job.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use memweir_abi::softpmu::{Sampling, Totals};
+use memweir_abi::softpmu::Totals;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::placement::Placement;
 use memweir_core::{JobId, Nanos};
@@ -93,12 +93,8 @@ impl Meter for SoftwareMeter {
     }
 
     fn prepare(&mut self, job: JobId, launch: &mut Launch) -> Result<(), MeterError> {
-        let plan = CountingPlan {
-            caches: self.caches,
-            placement: self.placements.get(&job).cloned().unwrap_or_default(),
-            sampling: Sampling::All,
-            chunk_instructions: None,
-        };
+        let placement = self.placements.get(&job).cloned().unwrap_or_default();
+        let plan = CountingPlan { placement, ..CountingPlan::new(self.caches) };
         let counters =
             JobCounters::new(&plan).map_err(OsError::of("cannot make the job's counters"))?;
         let gate = self.gate.as_ref().map(|gate| gate.option(job.0));

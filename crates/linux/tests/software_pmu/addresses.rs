@@ -5,20 +5,23 @@ use std::time::Duration;
 
 use memweir_abi::softpmu::LineBatch;
 use memweir_linux::launch::Signals;
-use memweir_linux::record::{RecordError, RecordOptions, Recording, Sampling, record};
+use memweir_linux::qemu::QemuPaths;
+use memweir_linux::record::{RecordError, Recording, Sampling, record};
+use memweir_linux::softpmu::CountingPlan;
 
 use crate::common::*;
 
 fn recorded(job: Job, mut each: impl FnMut(usize)) -> (Recording, Vec<LineBatch>) {
     let (launch, _) = job.into_parts();
     let mut batches = Vec::new();
-    let options = RecordOptions::new(caches());
     let mut sink = |batch: &LineBatch| {
         each(batches.len());
         batches.push(batch.clone());
     };
     let signals = Signals::caught().unwrap();
-    let recording = record(launch, &options, &signals, &mut |_| (), Some(&mut sink)).unwrap();
+    let paths = QemuPaths::default();
+    let recording = record(launch, &plan(), &paths, &signals, &mut |_| (), Some(&mut sink));
+    let recording = recording.unwrap();
     assert!(recording.status.success());
     (recording, batches)
 }
@@ -111,10 +114,11 @@ fn a_program_waits_for_a_slow_recorder_and_loses_nothing() {
 
 #[test]
 fn a_sampled_program_has_no_addresses() {
-    let mut options = RecordOptions::new(caches());
-    options.sampling = Sampling::Share(0.5);
+    let plan = CountingPlan { sampling: Sampling::Share(0.5), ..plan() };
     let (launch, _) = Job::shell("true").into_parts();
     let signals = Signals::caught().unwrap();
-    let error = record(launch, &options, &signals, &mut |_| (), Some(&mut |_| ())).unwrap_err();
+    let paths = QemuPaths::default();
+    let recorded = record(launch, &plan, &paths, &signals, &mut |_| (), Some(&mut |_| ()));
+    let error = recorded.unwrap_err();
     assert!(matches!(error, RecordError::Option(_)), "{error}");
 }

@@ -10,7 +10,8 @@ use memweir_core::cache::{CacheGeometry, CacheHierarchy};
 use memweir_linux::Launch;
 use memweir_linux::launch::Signals;
 use memweir_linux::qemu::{Qemu, QemuPaths};
-use memweir_linux::record::{self, RecordError, RecordOptions, Recording};
+use memweir_linux::record::{self, RecordError, Recording};
+use memweir_linux::softpmu::CountingPlan;
 
 /// 32 KiB, 256 KiB and 2 MiB.
 pub(crate) fn caches() -> CacheHierarchy {
@@ -21,9 +22,15 @@ pub(crate) fn caches() -> CacheHierarchy {
     }
 }
 
+/// Everything in local DRAM, everything simulated, a million instructions per chunk.
+pub(crate) fn plan() -> CountingPlan {
+    CountingPlan { chunk_instructions: Some(1_000_000), ..CountingPlan::new(caches()) }
+}
+
 /// Records a command whose progress nobody watches.
-pub(crate) fn record(launch: Launch, options: &RecordOptions) -> Result<Recording, RecordError> {
-    record::record(launch, options, &Signals::caught().unwrap(), &mut |_| (), None)
+pub(crate) fn record(launch: Launch, plan: &CountingPlan) -> Result<Recording, RecordError> {
+    let (paths, signals) = (QemuPaths::default(), Signals::caught().unwrap());
+    record::record(launch, plan, &paths, &signals, &mut |_| (), None)
 }
 
 /// Returns true, and says so, if the emulator is missing.
@@ -63,8 +70,8 @@ impl Job {
         Self::new("/bin/sh", &["-c", script])
     }
 
-    pub(crate) fn record(self, options: &RecordOptions) -> Done {
-        let recording = record(self.launch, options).unwrap();
+    pub(crate) fn record(self, plan: &CountingPlan) -> Done {
+        let recording = record(self.launch, plan).unwrap();
         Done { recording, stdout: text(self.stdout), stderr: text(self.stderr) }
     }
 
@@ -74,7 +81,7 @@ impl Job {
     }
 
     pub(crate) fn run(self) -> Done {
-        self.record(&RecordOptions::new(caches()))
+        self.record(&plan())
     }
 }
 

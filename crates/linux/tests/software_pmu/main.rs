@@ -9,7 +9,8 @@ mod sampled;
 mod turns;
 
 use common::*;
-use memweir_linux::record::{Origin, RecordError, RecordOptions};
+use memweir_linux::record::{Origin, RecordError};
+use memweir_linux::softpmu::CountingPlan;
 
 /// Most lines that start-up, the loader and the stack move: 1 MiB.
 const START_UP: u64 = 16_384;
@@ -107,9 +108,8 @@ int main(int argc, char **argv) {
 fn programs_compiled_for_avx512_are_refused_or_explained() {
     let source = "int main(void) { return 0; }";
     let Some(marked) = compile(source, &["-Wl,-z,x86-64-v4"]) else { return };
-    let options = RecordOptions::new(caches());
     let job = Job::new(&marked.path, &[]);
-    let error = record(job.launch, &options).unwrap_err();
+    let error = record(job.launch, &plan()).unwrap_err();
     assert!(error.to_string().contains("AVX-512"), "{error}");
     let source = r#"int main(void) { __asm__ volatile("vpxorq %zmm0,%zmm0,%zmm0"); return 0; }"#;
     let Some(program) = compile(source, &[]) else { return };
@@ -124,19 +124,17 @@ fn what_is_no_program_is_refused_with_the_reason() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let options = RecordOptions::new(caches());
     let refusal = |content: &[u8]| {
         let path = directory.path().join("p");
         std::fs::write(&path, content).unwrap();
-        record(Job::new(&path, &[]).launch, &options).unwrap_err().to_string()
+        record(Job::new(&path, &[]).launch, &plan()).unwrap_err().to_string()
     };
     assert!(refusal(b"hello").contains("neither an ELF program nor a script"));
     assert!(refusal(b"#!/nonexistent/sh\n").contains("its interpreter /nonexistent/sh"));
     assert!(
         refusal(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\xb7\0").contains("another machine")
     );
-    let mut options = RecordOptions::new(caches());
-    options.chunk_instructions = 1;
-    let error = record(Job::shell("true").launch, &options).unwrap_err();
+    let plan = CountingPlan { chunk_instructions: Some(1), ..plan() };
+    let error = record(Job::shell("true").launch, &plan).unwrap_err();
     assert!(matches!(error, RecordError::Option(_)), "{error}");
 }

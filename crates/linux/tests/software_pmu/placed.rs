@@ -3,7 +3,7 @@
 use memweir_core::medium::data::MediumData;
 use memweir_core::placement::{Placement, PlacementSpec};
 use memweir_core::{Media, MediumId, Traffic};
-use memweir_linux::record::RecordOptions;
+use memweir_linux::softpmu::CountingPlan;
 
 use crate::common::*;
 
@@ -13,11 +13,11 @@ const LLC_LINES: u64 = 2 << 14;
 /// Lines that a program reads and writes besides those of its task.
 const OTHER: u64 = 6_000;
 
-fn placed(text: &str) -> RecordOptions {
+fn placed(text: &str) -> CountingPlan {
     let pram = MediumData::shipped("pram").unwrap();
     let media = Media::with_dram(&[pram]).unwrap();
     let placement: Placement = text.parse::<PlacementSpec>().unwrap().resolve(&media).unwrap();
-    RecordOptions { placement, ..RecordOptions::new(caches()) }
+    CountingPlan { placement, ..plan() }
 }
 
 fn traffic(done: &Done) -> [Traffic; 2] {

@@ -1,12 +1,13 @@
 //! Sampled recordings against full ones.
 
 use memweir_abi::softpmu::Sampling;
-use memweir_linux::record::{Origin, RecordOptions};
+use memweir_linux::record::Origin;
+use memweir_linux::softpmu::CountingPlan;
 
 use crate::common::*;
 
-fn options(sampling: Sampling) -> RecordOptions {
-    RecordOptions { sampling, ..RecordOptions::new(caches()) }
+fn sampled(sampling: Sampling) -> CountingPlan {
+    CountingPlan { sampling, ..plan() }
 }
 
 /// Streams and spins in turn, so that bursts see one or the other.
@@ -34,8 +35,8 @@ int main(int argc, char **argv) {
 fn a_quarter_of_the_program_tells_its_traffic() {
     let Some(program) = compile(PHASES, &["-pthread"]) else { return };
     for arguments in [&[][..], &["threads"]] {
-        let full = Job::new(&program.path, arguments).record(&options(Sampling::All));
-        let quarter = Job::new(&program.path, arguments).record(&options(Sampling::Share(0.25)));
+        let full = Job::new(&program.path, arguments).record(&sampled(Sampling::All));
+        let quarter = Job::new(&program.path, arguments).record(&sampled(Sampling::Share(0.25)));
         full.succeeded();
         quarter.succeeded();
         let recording = &quarter.recording;
@@ -83,7 +84,7 @@ fn children_that_are_forked_in_fast_forward_tell_their_traffic() {
     let Some(program) = compile(FORKS, &[]) else { return };
     // Each child reads ten million lines by forty million instructions. The parent forks after
     // eleven million: the first eight are a burst, and eleven at least are skipped.
-    let done = Job::new(&program.path, &[]).record(&options(Sampling::Share(0.25)));
+    let done = Job::new(&program.path, &[]).record(&sampled(Sampling::Share(0.25)));
     done.succeeded();
     let reads = done.reads() as f64 / 31_457_280.0;
     assert!((0.8..1.25).contains(&reads), "{reads}");

@@ -10,8 +10,9 @@ use memweir_core::{Bytes, BytesPerSec, Counts, LINE_BYTES, Nanos};
 use memweir_linux::launch::Signals;
 use memweir_linux::qemu::Qemu;
 use memweir_linux::record::{
-    self, Chunk, RecordError, RecordOptions, RecordProgress, Recording, SamplingError, Sink,
+    self, Chunk, RecordError, RecordProgress, Recording, SamplingError, Sink,
 };
+use memweir_linux::softpmu::CountingPlan;
 use memweir_linux::{MeterKind, topology};
 
 use super::addresses::Recorder;
@@ -36,7 +37,7 @@ const LONG: Nanos = Nanos::from_millis(60_000);
 pub struct Timed<'a> {
     invocation: &'a Invocation,
     options: &'a ProfileOptions,
-    emulator: RecordOptions,
+    plan: CountingPlan,
     workspace: Workspace,
     run: NativeRun,
     inputs: Vec<InputFile>,
@@ -61,14 +62,14 @@ impl<'a> Timed<'a> {
         if options.caches.is_none() {
             run.notices.extend(here.notice);
         }
-        let mut emulator = RecordOptions::new(caches);
-        emulator.sampling = at_first(options.sampling, run.exit.cpu_time);
-        emulator.placement = options.placement.clone().unwrap_or_default();
-        emulator.paths = options.qemu.clone();
-        if run.exit.cpu_time < LONG {
-            emulator.chunk_instructions /= 4;
-        }
-        Ok(Self { invocation, options, emulator, workspace, run, inputs })
+        let chunk = if run.exit.cpu_time < LONG { 250_000 } else { 1_000_000 };
+        let plan = CountingPlan {
+            caches,
+            placement: options.placement.clone().unwrap_or_default(),
+            sampling: at_first(options.sampling, run.exit.cpu_time),
+            chunk_instructions: Some(chunk),
+        };
+        Ok(Self { invocation, options, plan, workspace, run, inputs })
     }
 
     /// Returns the CPU time of the native run.
@@ -101,7 +102,7 @@ impl<'a> Timed<'a> {
             .map(|path| Recorder::create(path, &name(self.invocation)))
             .transpose()?;
         let expected = (self.cpu_time().as_f64() * GUESSED_PACE) as u64;
-        let mut used = self.emulator.sampling;
+        let mut used = self.plan.sampling;
         let mut ends = Vec::new();
         let recorded = loop {
             let recorded = self.emulate(used, signals, addresses.as_mut(), &mut |seen| {
@@ -153,12 +154,12 @@ impl<'a> Timed<'a> {
         addresses: Option<&mut Recorder>,
         progress: &mut dyn FnMut(RecordProgress),
     ) -> Result<Recording, ProfileError> {
-        let options = RecordOptions { sampling, ..self.emulator.clone() };
+        let plan = CountingPlan { sampling, ..self.plan.clone() };
         let mut launch = command(self.invocation)?;
         let _place = self.workspace.place(&mut launch)?;
         let mut sink = addresses.map(|recorder| move |batch: &LineBatch| recorder.append(batch));
         let sink = sink.as_mut().map(|sink| -> Sink<'_> { sink });
-        Ok(record::record(launch, &options, signals, progress, sink)?)
+        Ok(record::record(launch, &plan, &self.options.qemu, signals, progress, sink)?)
     }
 }
 
