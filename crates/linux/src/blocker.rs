@@ -3,10 +3,12 @@
 //! [`open()`] chooses a mechanism by trying it and returns it as a [`Blocker`]. Cgroups of both
 //! versions are in `blocker/cgroup.rs`, signals in `blocker/sigstop.rs`, the BPF scheduler in
 //! `blocker/sched_ext.rs`, a job's processes as `/proc` shows them in `blocker/processes.rs`, the
-//! CPU share that a batch with blocked jobs keeps beside other programs in `blocker/share.rs`,
-//! limits of bandwidth in `blocker/limits.rs`. The choice of the jobs is made elsewhere.
+//! guardian of the jobs in `blocker/custody.rs`, the CPU share that a batch with blocked jobs keeps
+//! beside other programs in `blocker/share.rs`, limits of bandwidth in `blocker/limits.rs`. The
+//! choice of the jobs is made elsewhere.
 
 mod cgroup;
+mod custody;
 mod limits;
 mod open;
 pub(crate) mod processes;

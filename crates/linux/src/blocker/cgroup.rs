@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use memweir_core::{JobId, Nanos};
 
+use super::custody::Custody;
 use super::processes::{self, Identity, Members};
 use super::share::Share;
 use super::{Blocker, Demand, Mechanism, SpawnTarget};
@@ -32,11 +33,8 @@ pub(super) struct CgroupBlocker {
     /// Number of further leaves that may keep their switch open.
     spare_handles: usize,
     parent_frozen: bool,
-    guard: Box<dyn Guard>,
+    pub(super) custody: Custody,
     share: Share,
-    /// True if there is no guardian and none can be started: nothing is blocked any more.
-    unguarded: bool,
-    notices: Vec<String>,
 }
 
 struct Leaf {
@@ -81,10 +79,8 @@ impl CgroupBlocker {
             left_behind: Vec::new(),
             spare_handles,
             parent_frozen: false,
-            guard,
+            custody: Custody::new(guard),
             share: Share::by_nice(),
-            unguarded: false,
-            notices: Vec::new(),
         };
         let switch = blocker.parent.join(version.switch());
         let opened = blocker.files.open(&switch);
@@ -96,7 +92,8 @@ impl CgroupBlocker {
     /// Keeps the batch's share by the weight of the parent group, where the cpu controller allows
     /// it. `own` is memweir's own v2 group.
     pub(super) fn weigh_parent(&mut self, own: Option<&Path>) {
-        self.share = Share::of_group(&*self.files, &mut *self.guard, &self.parent, own);
+        let guard = &mut *self.custody.guard;
+        self.share = Share::of_group(&*self.files, guard, &self.parent, own);
     }
 
     /// Changes the nice values of a leaf's processes, where they differ.
@@ -123,39 +120,6 @@ impl CgroupBlocker {
         written.map_err(|source| OsError::new(freeze.describe(&self.parent), source))?;
         self.parent_frozen = freeze == Freeze::On;
         Ok(())
-    }
-
-    /// Checks the guardian. Returns false if there is none: then every job runs and stays running.
-    fn guarded(&mut self) -> bool {
-        if let Some(error) = self.guardian_lost() {
-            self.notices.push(format!(
-                "the guardian process is gone and no other can be started ({error}); no job is \
-                 blocked any more, since nobody would resume it if memweir died"
-            ));
-        }
-        !self.unguarded
-    }
-
-    /// Checks the guardian, and replaces one that died. Returns the reason why there is none, once.
-    pub(super) fn guardian_lost(&mut self) -> Option<std::io::Error> {
-        if self.unguarded {
-            return None;
-        }
-        match self.guard.check() {
-            Ok(notice) => {
-                self.notices.extend(notice);
-                None
-            }
-            Err(error) => {
-                self.unguarded = true;
-                Some(error)
-            }
-        }
-    }
-
-    /// Returns true if there is no guardian and none can be started.
-    pub(super) fn is_unguarded(&self) -> bool {
-        self.unguarded
     }
 
     /// Freezes or thaws every leaf whose state differs from the one that `frozen` asks for. Goes
@@ -296,11 +260,11 @@ impl Blocker for CgroupBlocker {
     }
 
     fn block_all(&mut self) -> Result<(), OsError> {
-        if self.guarded() { self.set_parent(Freeze::On) } else { self.run_all() }
+        if self.custody.holds() { self.set_parent(Freeze::On) } else { self.run_all() }
     }
 
     fn run_only(&mut self, jobs: &[JobId]) -> Result<(), OsError> {
-        if !self.guarded() {
+        if !self.custody.holds() {
             return self.run_all();
         }
         let chosen: BTreeSet<JobId> = jobs.iter().copied().collect();
@@ -328,7 +292,7 @@ impl Blocker for CgroupBlocker {
     }
 
     fn set_demand(&mut self, demand: Demand) {
-        self.share.set(&*self.files, &mut *self.guard, demand);
+        self.share.set(&*self.files, &mut *self.custody.guard, demand);
     }
 
     fn cpu_time(&mut self, job: JobId) -> Result<Nanos, OsError> {
@@ -393,8 +357,8 @@ impl Blocker for CgroupBlocker {
     }
 
     fn notices(&mut self) -> Vec<String> {
-        self.notices.extend(self.share.take_notice());
-        std::mem::take(&mut self.notices)
+        self.custody.notices.extend(self.share.take_notice());
+        std::mem::take(&mut self.custody.notices)
     }
 }
 
@@ -405,7 +369,7 @@ impl Drop for CgroupBlocker {
         let removed = cgroup::remove_tree_patiently(&*self.files, &self.parent);
         if thawed.is_ok() && removed.is_ok() {
             self.share.close(&*self.files);
-            self.guard.goodbye();
+            self.custody.guard.goodbye();
         }
     }
 }

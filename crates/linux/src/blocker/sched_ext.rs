@@ -118,7 +118,7 @@ impl SchedExtBlocker {
             let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
             jobs.into_iter().for_each(|job| self.keep_usage(job));
             self.scheduler = None;
-            let then = match self.groups.is_unguarded() {
+            let then = match self.groups.custody.is_lost() {
                 true => "no job is blocked from here on, since there is no guardian",
                 false => "jobs are blocked by the freezer from here on",
             };
@@ -152,7 +152,7 @@ impl SchedExtBlocker {
 
     /// Thaws all jobs if there is no guardian any more: nobody would thaw them if memweir died.
     fn follow_the_guardian(&mut self) -> Result<(), OsError> {
-        let Some(error) = self.groups.guardian_lost() else { return Ok(()) };
+        let Some(error) = self.groups.custody.take_loss() else { return Ok(()) };
         self.notices.push(format!(
             "the guardian process is gone and no other can be started ({error}); jobs that are \
              held for {} s run for a quantum from here on, and do not go to the freezer, where \
@@ -173,7 +173,7 @@ impl SchedExtBlocker {
 
     /// Freezes jobs that are held for so long, or lets them run for a quantum without a guardian.
     fn relieve_the_held(&mut self, long_wait: Duration) -> Result<(), OsError> {
-        let is_guarded = !self.groups.is_unguarded();
+        let is_guarded = !self.groups.custody.is_lost();
         let mut result = Ok(());
         for (id, job) in &mut self.jobs {
             let long = matches!(job.state, State::Held(since) if since.elapsed() >= long_wait);

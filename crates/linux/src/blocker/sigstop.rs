@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use memweir_core::{JobId, Nanos};
 
+use super::custody::Custody;
 use super::processes::{self, Identity, Members, Stat};
 use super::share::Share;
 use super::{Blocker, Demand, Mechanism, SpawnTarget};
@@ -34,10 +35,8 @@ pub(super) struct SigstopBlocker {
     jobs: BTreeMap<JobId, Job>,
     all_blocked: bool,
     last_walk: Option<(Instant, Arc<[Stat]>)>,
-    guard: Box<dyn Guard>,
+    custody: Custody,
     share: Share,
-    unguarded: bool,
-    notices: Vec<String>,
 }
 
 #[derive(Default)]
@@ -99,35 +98,13 @@ impl SigstopBlocker {
             jobs: BTreeMap::new(),
             all_blocked: false,
             last_walk: None,
-            guard,
+            custody: Custody::new(guard),
             share: Share::by_nice(),
-            unguarded: false,
-            notices: Vec::new(),
         }
     }
 
     fn job(&mut self, job: JobId) -> Result<&mut Job, OsError> {
         self.jobs.get_mut(&job).ok_or_else(|| super::unknown(job))
-    }
-
-    /// Checks the guardian. Without one nothing is blocked, as for groups.
-    fn guarded(&mut self) -> bool {
-        if self.unguarded {
-            return false;
-        }
-        match self.guard.check() {
-            Ok(notice) => self.notices.extend(notice),
-            Err(error) => self.lose_guard(&error),
-        }
-        !self.unguarded
-    }
-
-    fn lose_guard(&mut self, error: &io::Error) {
-        self.unguarded = true;
-        self.notices.push(format!(
-            "the guardian process is gone and no other can be started ({error}); no job is blocked \
-             any more, since nobody would resume it if memweir died"
-        ));
     }
 
     /// Stops every member of the jobs that `choose` selects: first the known ones, which needs no
@@ -148,8 +125,8 @@ impl SigstopBlocker {
             for (_, job) in self.jobs.iter_mut().filter(|(id, _)| choose(**id)) {
                 let living = job.update(&all);
                 for stray in job.new_strays(&living) {
-                    if let Err(error) = self.guard.watch(Message::Stray(stray)) {
-                        self.lose_guard(&error);
+                    if let Err(error) = self.custody.guard.watch(Message::Stray(stray)) {
+                        self.custody.lose(&error);
                         return self.run_all();
                     }
                 }
@@ -233,7 +210,8 @@ impl Blocker for SigstopBlocker {
             .map_err(|source| OsError::new(format!("finding job {job}"), source))?;
         let leader = Identity { pid, start };
         self.job(job)?;
-        self.guard.watch(Message::Session(leader)).map_err(OsError::of("telling the guardian"))?;
+        let told = self.custody.guard.watch(Message::Session(leader));
+        told.map_err(OsError::of("telling the guardian"))?;
         let raise = self.share.raise();
         let raised = raise == 0 || self.share.apply(&[pid], raise);
         let job = self.job(job)?;
@@ -247,7 +225,7 @@ impl Blocker for SigstopBlocker {
     }
 
     fn block_all(&mut self) -> Result<(), OsError> {
-        if !self.guarded() {
+        if !self.custody.holds() {
             return self.run_all();
         }
         self.all_blocked = true;
@@ -255,7 +233,7 @@ impl Blocker for SigstopBlocker {
     }
 
     fn run_only(&mut self, jobs: &[JobId]) -> Result<(), OsError> {
-        if !self.guarded() {
+        if !self.custody.holds() {
             return self.run_all();
         }
         let chosen: BTreeSet<JobId> = jobs.iter().copied().collect();
@@ -277,7 +255,7 @@ impl Blocker for SigstopBlocker {
     }
 
     fn set_demand(&mut self, demand: Demand) {
-        self.share.set(&KernelFiles, &mut *self.guard, demand);
+        self.share.set(&KernelFiles, &mut *self.custody.guard, demand);
     }
 
     /// Sums the clocks of the job's processes and the times of children that they waited for; the
@@ -335,15 +313,15 @@ impl Blocker for SigstopBlocker {
     }
 
     fn notices(&mut self) -> Vec<String> {
-        self.notices.extend(self.share.take_notice());
-        std::mem::take(&mut self.notices)
+        self.custody.notices.extend(self.share.take_notice());
+        std::mem::take(&mut self.custody.notices)
     }
 }
 
 impl Drop for SigstopBlocker {
     fn drop(&mut self) {
         if self.run_all().is_ok() {
-            self.guard.goodbye();
+            self.custody.guard.goodbye();
         }
     }
 }
