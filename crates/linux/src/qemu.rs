@@ -12,7 +12,7 @@ use memweir_abi::softpmu::program::{EmulatorCommand, GateOption};
 
 use crate::MissingFeature;
 use crate::companion::Companion;
-use crate::launch::Launch;
+use crate::launch::{Launch, resolve_program};
 use crate::probe::Probe;
 
 pub use program::Program;
@@ -193,10 +193,7 @@ fn find_emulator(paths: &QemuPaths) -> Result<PathBuf, QemuError> {
 
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|directory| directory.join(name))
-        .find(|candidate| candidate.is_file())
-        .and_then(|found| found.canonicalize().ok())
+    resolve_program(name.as_ref(), &path).ok()?.canonicalize().ok()
 }
 
 fn version_of(emulator: &Path) -> Result<(u32, u32), QemuError> {

@@ -9,6 +9,7 @@ use memweir_abi::kernel::image::{Image, SCRIPT_DEPTH};
 use memweir_core::input::Refusal;
 
 use crate::image;
+use crate::launch::resolve_program;
 
 /// Refuses programs that the loader would start without the library: static ones, those that
 /// change user, those for other machines, and scripts with such an interpreter.
@@ -62,11 +63,7 @@ fn locate(program: &OsStr) -> Result<PathBuf, Refusal> {
         return Ok(PathBuf::from(program));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let candidates = std::env::split_paths(&path).map(|directory| directory.join(program));
-    let executable = |file: &PathBuf| {
-        file.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    };
-    candidates.into_iter().find(executable).ok_or_else(|| {
+    resolve_program(program, &path).map_err(|_| {
         Refusal::new(
             format!("{}: no such program in PATH", program.display()),
             "name the file of the program",
