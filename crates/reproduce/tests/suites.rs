@@ -1,6 +1,7 @@
 //! Invariants of the data files, and of every report made from them.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use memweir_core::names::Named;
 use memweir_reproduce::report::Results;
@@ -137,6 +138,33 @@ fn equal_seeds_give_equal_results() {
         reproduce(PaperName::Iabw, &options, &Unobserved).unwrap().json()
     };
     assert_eq!(lines(1), lines(3));
+}
+
+/// The figures that take a second or less as a whole.
+#[test]
+fn recorded_results_are_those_of_this_build() {
+    let quick = [
+        (PaperName::Iabw, &["1b", "2", "3", "4", "5", "6", "eq7", "table1", "15"][..]),
+        (PaperName::Hmmsched, &["table1", "2", "3", "writes", "7"]),
+        (PaperName::Bpm, &["overhead"]),
+        (PaperName::Drswap, &["programs"]),
+    ];
+    for (paper, figures) in quick {
+        let name = paper.name();
+        let file = format!("{}/../../evidence/reproduce/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let recorded = fs::read_to_string(file).expect("results that are recorded");
+        let recorded: Results = serde_json::from_str(&recorded).expect("results");
+        let whole = Options { effort: Effort::Full, ..options(figures) };
+        let report = reproduce(paper, &whole, &Unobserved).expect("figures that exist");
+        for line in report.comparisons() {
+            let same = |other: &&Comparison| {
+                (&other.figure, &other.quantity) == (&line.figure, &line.quantity)
+            };
+            let before = recorded.comparisons.iter().find(same);
+            let before = before.unwrap_or_else(|| panic!("{name}: {} is new", line.quantity));
+            assert_eq!(line.ours, before.ours, "{name} {}: {}", line.figure, line.quantity);
+        }
+    }
 }
 
 /// Runs at bank level are as reproducible as the others.

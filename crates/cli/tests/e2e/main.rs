@@ -8,6 +8,7 @@ mod dram;
 mod dram_check;
 mod dram_side_by_side;
 mod emulated;
+mod evidence;
 mod faults;
 mod fit;
 mod hogs;
