@@ -27,6 +27,14 @@ struct Entry {
     retire: u64,
 }
 
+impl Entry {
+    /// Returns the slot at which a later instruction retires if only the order holds it up:
+    /// R(s) + (x - s).
+    fn in_order(self, instruction: u64) -> u64 {
+        self.retire + (instruction - self.instruction)
+    }
+}
+
 /// The number of an access of a core, in program order.
 pub type AccessNumber = u64;
 
@@ -99,7 +107,7 @@ impl Window {
         if front.instruction > leaving {
             return Some(unhindered);
         }
-        Some(unhindered.max(front.retire + (leaving - front.instruction)))
+        Some(unhindered.max(front.in_order(leaving)))
     }
 
     /// Enters the access of `instruction` at `slot`. [`answered`](Self::answered) reports its
@@ -162,8 +170,8 @@ impl Window {
         watched.retire.or_else(|| {
             let is_next = self.is_answered() && next > watched.instruction;
             let last = self.entries.back().filter(|_| is_next)?;
-            let in_order = last.retire + (watched.instruction - last.instruction);
-            Some(in_order.max(watched.ready.unwrap_or_else(|| self.ready(watched.instruction))))
+            let ready = watched.ready.unwrap_or_else(|| self.ready(watched.instruction));
+            Some(last.in_order(watched.instruction).max(ready))
         })
     }
 
@@ -175,8 +183,7 @@ impl Window {
             watched.retire = Some(if entry.instruction == watched.instruction {
                 entry.retire
             } else {
-                let in_order = before.retire + (watched.instruction - before.instruction);
-                in_order.max(watched.ready.unwrap_or(0))
+                before.in_order(watched.instruction).max(watched.ready.unwrap_or(0))
             });
         }
     }
@@ -187,8 +194,7 @@ impl Window {
         self.entries[at].ready = slot;
         while let Some(entry) = self.entries.get(self.known).filter(|e| e.ready != UNKNOWN) {
             let before = self.entries[self.known - 1];
-            let in_order = before.retire + (entry.instruction - before.instruction);
-            let retire = in_order.max(entry.ready);
+            let retire = before.in_order(entry.instruction).max(entry.ready);
             let entry = Entry { retire, ..*entry };
             self.entries[self.known] = entry;
             self.see(before, entry);
@@ -216,7 +222,7 @@ impl Window {
     #[must_use]
     pub fn retirement(&self, instruction: u64) -> Option<u64> {
         let last = self.entries.back().filter(|_| self.is_answered())?;
-        Some(self.ready(instruction).max(last.retire + (instruction - last.instruction)))
+        Some(self.ready(instruction).max(last.in_order(instruction)))
     }
 }
 
