@@ -219,8 +219,7 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 
 /// Shows the warning about virtual machines, and returns it for the JSON.
 fn warn() -> Option<String> {
-    map::virtual_machine("programs of different colors share banks")
-        .inspect(|warning| tell!("{warning}"))
+    map::uncertain_colors().inspect(|warning| tell!("{warning}"))
 }
 
 /// Reports what did not go as requested; all else is in the JSON.

@@ -178,7 +178,7 @@ impl Coloring {
         };
         let counted = self.jobs.iter().map(|job| job.counters.get(Counter::Uncolored)).sum();
         let uncolored = coloring::uncolored(&self.uncolored, counted);
-        let warning = shared::map::virtual_machine("programs of different colors share banks");
+        let warning = shared::map::uncertain_colors();
         warning.into_iter().chain(self.jobs.iter().map(told)).chain(uncolored).collect()
     }
 }

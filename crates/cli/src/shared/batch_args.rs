@@ -74,7 +74,7 @@ impl JobSource {
 
 /// The jobs of a file, or of standard input, with one command per line.
 fn from_file(path: &Path) -> Result<Batch, InputError> {
-    let path = if output::is_stdout(Some(path)) { Path::new("/dev/stdin") } else { path };
+    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
     Batch::from_lines(&path.display().to_string(), &files::text(path)?)
 }
 

@@ -39,7 +39,13 @@ pub(crate) fn read_entry(file: &Path, id: Option<&str>) -> Result<AddressMap, In
     AddressMap::parse(&name, &text)
 }
 
-/// The warning that no map may hold here, with its consequence, if this is a virtual machine.
+/// Returns the warning of programs that run in colors, if this is a virtual machine.
+pub(crate) fn uncertain_colors() -> Option<String> {
+    virtual_machine("programs of different colors share banks")
+}
+
+/// Returns the warning that the addresses of this machine are not those of its DRAM, and what
+/// follows from that, if it is a virtual machine.
 pub(crate) fn virtual_machine(consequence: &str) -> Option<String> {
     let hypervisor = Machine::here().hypervisor?;
     Some(format!(
