@@ -59,6 +59,15 @@ pub(crate) fn usage_of(text: &[u8]) -> (usize, usize) {
 
 /// Returns the bytes that are available to the machine.
 pub(crate) fn available() -> u64 {
+    meminfo(b"MemAvailable:")
+}
+
+/// Returns the bytes that the machine has.
+pub(crate) fn total() -> u64 {
+    meminfo(b"MemTotal:")
+}
+
+fn meminfo(key: &[u8]) -> u64 {
     let mut buffer = [0; 4096];
-    field(read(c"/proc/meminfo", &mut buffer), b"MemAvailable:") * 1024
+    field(read(c"/proc/meminfo", &mut buffer), key) * 1024
 }

@@ -53,7 +53,7 @@ fn same(world: &World, command: &[&str]) {
     if exists(command[0]) {
         for way in deliveries() {
             // On a busy machine, other tests may take frames that are recycled.
-            let is_colored = (0..3).any(|_| same_delivered(world, way, command));
+            let is_colored = (0..10).any(|_| same_delivered(world, way, command));
             assert!(is_colored, "{command:?}: {}", world.read("run.json"));
         }
     }
@@ -88,7 +88,8 @@ fn same_delivered(world: &World, way: &str, command: &[&str]) -> bool {
     let of_asked = ["0", "1", "2", "3"].map(|color| colors[color].as_u64().unwrap());
     assert_eq!(of_asked.iter().sum::<u64>(), inside, "{pages}");
     assert!(stderr.contains("pages in colors 0-3 ("), "{stderr}");
-    assert!(stderr.contains("pages by color: 0: "), "{stderr}");
+    // Pages of many colors are summed up.
+    assert!(!is_colored || stderr.contains("pages by color: 0: "), "{stderr}");
     let counters = &report["counters"];
     assert!(counters["placed"].as_u64().unwrap() + counters["adopted"].as_u64().unwrap() > 0);
     for none in ["spilled", "waited", "refused", "uncolored", "failed"] {

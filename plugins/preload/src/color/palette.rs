@@ -52,7 +52,12 @@ impl Palette {
 
     /// Returns true if a frame has a color of the set.
     pub(crate) fn is_of(&self, frame: u64, set: &Set) -> bool {
-        self.color(frame).is_some_and(|color| has(set, color))
+        self.color_in(frame, set).is_some()
+    }
+
+    /// Returns the color of a frame if the set has it.
+    pub(crate) fn color_in(&self, frame: u64, set: &Set) -> Option<usize> {
+        self.color(frame).filter(|color| has(set, *color))
     }
 
     /// Returns the bank color of a frame; `None` if its cache color is not permitted.

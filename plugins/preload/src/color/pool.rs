@@ -12,6 +12,7 @@ use memweir_abi::preload::{Counter, Delivery, MAX_POOL_PAGES};
 use crate::color::choice::{Set, has, next_common};
 use crate::color::counters::Counters;
 use crate::color::palette::{COLORS, Palette};
+use crate::memory;
 use crate::pagemap::Pagemap;
 use crate::sys::{self, Errno};
 use crate::uffd::{MISSING, PAGE, Uffd};
@@ -20,6 +21,9 @@ use crate::uffd::{MISSING, PAGE, Uffd};
 const STEP: usize = 512;
 /// Pages of a segment of the lane. A segment is filled from its start, and again once it is empty.
 const SEGMENT: usize = 1024;
+/// First frame of the zone that the kernel takes pages from while it has some: on x86-64, the zone
+/// below ends at 4 GiB.
+const NORMAL_ZONE: u64 = (4 << 30) / PAGE as u64;
 /// Marks a missing slot or color.
 const NONE: u32 = u32::MAX;
 
@@ -40,6 +44,8 @@ pub(crate) struct Pool {
     delivery: Delivery,
     uffd: i32,
     pagemap: i32,
+    /// The first frame that a search prefers; never zero, which stands for no frame.
+    preferred: u64,
     lane: usize,
     segments: usize,
     segment: usize,
@@ -75,6 +81,7 @@ impl Pool {
         pages: usize,
     ) -> Result<(), Errno> {
         (self.delivery, self.uffd, self.pagemap) = (delivery, uffd.0, pagemap.0);
+        self.preferred = preferred(delivery, memory::total());
         // Four times the room, so that segments with a few lingering pages block nothing.
         self.segments = (pages * 4).div_ceil(SEGMENT).clamp(8, self.in_use.len());
         let lane = self.segments * SEGMENT * PAGE;
@@ -184,7 +191,7 @@ impl Pool {
             if self.in_use[first / SEGMENT] == 0 {
                 continue;
             }
-            let known = self.look(palette, set, self.lane + first * PAGE, STEP);
+            let known = self.look(palette, set, 1, self.lane + first * PAGE, STEP);
             self.colors[known..].fill(NONE);
             for at in 0..STEP {
                 self.recolor((first + at) as u32, self.colors[at]);
@@ -246,7 +253,8 @@ impl Pool {
         self.raw_used += pages;
         self.held += pages;
         counters.add(Counter::Populated, pages as u64);
-        let known = self.look(palette, set, start, pages);
+        let lowest = self.lowest();
+        let known = self.look(palette, set, lowest, start, pages);
         let found = sys::cpu_micros();
         let gathered = match self.delivery {
             Delivery::Move => self.move_wanted(start, known, counters),
@@ -261,12 +269,26 @@ impl Pool {
         true
     }
 
-    /// Finds the colors of pages; returns the number of pages with known frames.
-    fn look(&mut self, palette: &Palette, set: &Set, start: usize, pages: usize) -> usize {
+    /// Returns the first frame that is taken now. A search that has made half of its way takes
+    /// every frame: there may be no others for it.
+    fn lowest(&self) -> u64 {
+        if self.raw_used <= self.raw_pages / 2 { self.preferred } else { 1 }
+    }
+
+    /// Finds the colors of pages with frames from `lowest` on; returns the number of pages with
+    /// known frames.
+    fn look(
+        &mut self,
+        palette: &Palette,
+        set: &Set,
+        lowest: u64,
+        start: usize,
+        pages: usize,
+    ) -> usize {
         let known = Pagemap(self.pagemap).frames(start, &mut self.frames[..pages]);
         for (color, frame) in self.colors.iter_mut().zip(&self.frames[..known]) {
-            let wanted = (*frame != 0).then(|| palette.color(*frame)).flatten();
-            *color = wanted.filter(|color| has(set, *color)).map_or(NONE, |color| color as u32);
+            let wanted = (*frame >= lowest).then(|| palette.color_in(*frame, set)).flatten();
+            *color = wanted.map_or(NONE, |color| color as u32);
         }
         known
     }
@@ -319,6 +341,16 @@ impl Pool {
     }
 }
 
+/// Returns the first frame that is worth keeping on a machine with this much memory.
+///
+/// A recycled frame comes back only if the kernel takes pages from its zone just then. If most
+/// memory lies above 4 GiB, it takes them from below now and then, when that memory is full of
+/// cached files; frames found at such a moment would miss later.
+fn preferred(delivery: Delivery, bytes: u64) -> u64 {
+    let recycles = delivery == Delivery::Recycle;
+    if recycles && bytes / PAGE as u64 > 2 * NORMAL_ZONE { NORMAL_ZONE } else { 1 }
+}
+
 fn populate(start: usize, length: usize) -> Result<(), Errno> {
     sys::protect(start, length, sys::READ_WRITE)?;
     sys::advise(start, length, sys::MADV_POPULATE_WRITE)
@@ -363,6 +395,20 @@ mod tests {
 
     fn slot(page: Option<usize>) -> Option<usize> {
         page.map(|page| (page - LANE) / PAGE)
+    }
+
+    #[test]
+    fn frames_that_come_from_another_zone_are_recycled_last() {
+        assert_eq!(preferred(Delivery::Recycle, 24 << 30), 1 << 20);
+        assert_eq!(preferred(Delivery::Recycle, 6 << 30), 1, "half of it is below 4 GiB");
+        assert_eq!(preferred(Delivery::Move, 24 << 30), 1);
+        let mut pool = pool(&[]);
+        (pool.preferred, pool.raw_pages) = (1 << 20, 8 * STEP);
+        let lowest = [0, 4 * STEP, 5 * STEP].map(|used| {
+            pool.raw_used = used;
+            pool.lowest()
+        });
+        assert_eq!(lowest, [1 << 20, 1 << 20, 1]);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 use memweir_abi::preload::Counter;
 
 use super::{NONE, Pool, SEGMENT, give_back};
-use crate::color::choice::{Set, has};
+use crate::color::choice::Set;
 use crate::color::counters::Counters;
 use crate::color::palette::Palette;
 use crate::pagemap::Pagemap;
@@ -84,8 +84,8 @@ impl Pool {
         };
         let mut caught = 0;
         for (i, frame) in frames[..count].iter().enumerate() {
-            let color = (*frame != 0).then(|| palette.color(*frame)).flatten();
-            if let Some(color) = color.filter(|color| has(set, *color)) {
+            let color = (*frame >= self.lowest()).then(|| palette.color_in(*frame, set)).flatten();
+            if let Some(color) = color {
                 self.put((slot + i) as u32, color);
                 caught += 1;
             } else {
