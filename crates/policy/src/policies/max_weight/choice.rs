@@ -22,9 +22,13 @@ use crate::speed::{Contention, Load, SpeedModel};
 /// like the training ones for 16 cores, and nothing on those for four.
 const STEPS: u32 = 2;
 
-/// Effort that exchanges may cost, in jobs of evaluated sets. Ten times as much gained at most
-/// 0.2 % more on 16 cores.
-const EFFORT: usize = 600;
+/// Effort of a decision, in jobs that are looked at: all waiting jobs in each ranking, and the
+/// whole set for each exchange. Five times as much gained 0.2 % more on 64 cores, and less on 8
+/// and 16.
+const EFFORT: usize = 3600;
+
+/// The part of it that is left for exchanges among however many waiting jobs.
+const LEAST_EFFORT: usize = 600;
 
 /// Waiting jobs that are put in order at least: those that narrow jobs leave over are exchanged.
 const LEAST_ORDERED: usize = 64;
@@ -249,7 +253,8 @@ impl Chooser {
     /// The jobs of low score leave first and those of high score come first.
     fn exchange(&mut self, problem: &Problem<'_>, mut highest: f64) {
         self.note_chosen();
-        let mut effort = EFFORT;
+        let ranked = (1 + STEPS as usize) * self.order.len();
+        let mut effort = EFFORT.saturating_sub(ranked).max(LEAST_EFFORT);
         let mut improved = true;
         while improved {
             improved = false;
