@@ -232,8 +232,10 @@ impl<M: Memory> System<'_, M> {
         };
         let dirty = everybody().any(|waiter| waiter.kind.writes() && !private(&waiter));
         let in_private: Vec<Waiter> = everybody().filter(private).collect();
-        if self.cores[owner].level != Level::Memory {
-            let gone = self.caches.fill_shared(owner, miss.line, dirty);
+        // The first access may pass by the caches, and a later one not.
+        let cached = everybody().find(|waiter| self.cores[waiter.core].level != Level::Memory);
+        if let Some(waiter) = cached {
+            let gone = self.caches.fill_shared(waiter.core, miss.line, dirty);
             self.write_back(gone)?;
         }
         for waiter in in_private {

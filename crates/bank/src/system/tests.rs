@@ -242,6 +242,30 @@ fn caches_answer_in_their_time_and_write_back_what_is_dirty() {
 }
 
 #[test]
+fn a_line_is_written_that_an_access_past_the_caches_asked_for_first() {
+    let mut os = os();
+    // The store comes ten cycles after the load of its line, and line 2 takes the line's place.
+    let far = |address| load(99_999, address, 0);
+    let store = Access { kind: AccessKind::Store, ..load(80, 0, 0) };
+    let stores = vec![store, load(4_000, 128, 0), load(4_000, 64, 0), far(192)];
+    let mut programs = [vec![load(40, 0, 0), far(640)], stores]
+        .map(|accesses| program(vec![accesses], 12_080, &mut os));
+    programs[0].level = Level::Memory;
+    programs.iter_mut().for_each(|program| program.addressing = Addressing::Physical);
+    let mut machine = machine(vec![core(); 2]);
+    let geometry = CacheGeometry::new(Bytes(128), 1);
+    machine.llc = Some(CacheLevel { geometry, latency: 10 });
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, programs.into(), &mut os).expect("a system");
+    let run = system.run().expect("a run");
+    let counts = |thread: usize| {
+        let tally = &run.threads[thread].tally;
+        (tally.reads, tally.writes)
+    };
+    assert_eq!([counts(0), counts(1)], [(1, 0), (2, 1)]);
+}
+
+#[test]
 fn threads_find_in_the_shared_cache_what_another_has_fetched() {
     let mut os = os();
     let store = Access { kind: AccessKind::Store, ..load(8, 0, 0) };
