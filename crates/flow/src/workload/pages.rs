@@ -122,11 +122,11 @@ impl Popularity {
         order
     }
 
-    /// Returns the shares of the reads and of the writes that go to the first pages of `order` that
-    /// fit.
+    /// Returns the shares of the reads and of the writes that go to the first pages of `order`, as
+    /// many as fit into `dram`.
     fn covered(&self, order: &[usize], dram: Bytes) -> (f64, f64) {
-        let part = dram.as_f64() / self.footprint.as_f64().max(1.0);
-        let fit = ((part * order.len() as f64) as usize).min(order.len());
+        let pages = u128::from(dram.0) * order.len() as u128 / u128::from(self.footprint.0.max(1));
+        let fit = order.len().min(pages as usize);
         let mut inside = vec![false; order.len()];
         for rank in &order[..fit] {
             inside[*rank] = true;
@@ -172,6 +172,19 @@ mod tests {
         assert!((reads - 18.0 / 25.0).abs() < 1e-12 && (writes - 0.5).abs() < 1e-12);
         assert_eq!(dram_share(&four(), exact(0)), (0.0, 0.0));
         assert_eq!(dram_share(&four(), exact(9)), (1.0, 1.0));
+    }
+
+    #[test]
+    fn as_many_whole_pages_are_in_dram_as_fit() {
+        let footprint = Bytes(100 * PAGE.0);
+        let uniform = Popularity { footprint, read_hotness: 0.0, write_hotness: 0.0, seed: 3 };
+        for pages in 0..100 {
+            for (more, fit) in [(0, pages), (PAGE.0 - 1, pages), (PAGE.0, pages + 1)] {
+                let dram = Bytes(pages * PAGE.0 + more);
+                let (reads, _) = dram_share(&uniform, PagePolicy::AddressRange(dram));
+                assert!((reads - fit as f64 / 100.0).abs() < 1e-12, "{reads} for {fit}");
+            }
+        }
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub(super) fn read(
     let dram_share = section.require("dram_share")?.number_in(0.0..=1.0, "share")?;
     let popularity = popularity(&mut section, source)?;
     let samples = section.map("samples", |v| v.whole_in(1..=100_000_000).map(|n| (v, n)))?;
-    let dram = Bytes((popularity.footprint.as_f64() * dram_share) as u64);
+    let dram = Bytes((popularity.footprint.as_f64() * dram_share).round() as u64);
     let hot = PagePolicy::HotPages { dram, samples: samples.as_ref().map(|(_, number)| *number) };
     let policies = [
         ("hot", hot),
@@ -72,7 +72,7 @@ fn popularity(section: &mut Section<'_>, source: &Source) -> Result<Popularity, 
     };
     let footprint = section.map("footprint_mib", |v| v.number_in(0.01..=1e9, "size in MiB"))?;
     let hotness = section.map("hotness", |v| v.number_in(0.0..=10.0, "exponent"))?;
-    let given = footprint.map(|mib| Bytes((mib * f64::from(1 << 20)) as u64));
+    let given = footprint.map(|mib| Bytes((mib * f64::from(1 << 20)).round() as u64));
     let Some(footprint) = given.or(known.map(|known| known.footprint)) else {
         return Err(section
             .refuse("`footprint_mib` is missing")

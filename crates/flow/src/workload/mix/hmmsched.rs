@@ -76,7 +76,7 @@ pub fn mix(
         let entry = catalog.find(application)?;
         let part = Ingredient::of(entry, hardware, seed);
         let popularity = entry.popularity(seed);
-        let dram = Bytes((popularity.footprint.as_f64() * recipe.dram_share) as u64);
+        let dram = Bytes((popularity.footprint.as_f64() * recipe.dram_share).round() as u64);
         let policy = PagePolicy::HotPages { dram, samples: Some(recipe.samples) };
         let placement = popularity.placement(policy, NVM);
         for number in 1..=INSTANCES {
