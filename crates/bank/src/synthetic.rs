@@ -23,6 +23,8 @@ pub const MOST_STREAMS: usize = 64;
 
 /// Address bits of a thread's private data: the data of consecutive threads begins 1 TiB apart.
 const THREAD_BITS: u32 = 40;
+/// The random stream of a thread's first phase is this far beyond that of its accesses.
+const PHASE_STREAM: u64 = 1 << 16;
 /// Start of the data that all threads share.
 pub const SHARED_BASE: u64 = 1 << 46;
 /// Start of the data that stays in the cache, relative to the thread's own data.
@@ -153,7 +155,8 @@ pub struct Synthetic {
 }
 
 impl Synthetic {
-    /// Creates the stream of `thread`. Equal seeds give equal streams; threads differ.
+    /// Creates the stream of `thread`, which starts at a random point between the starts of two
+    /// bursts. Equal seeds give equal streams; threads differ.
     #[must_use]
     pub fn new(structure: &Structure, thread: u16, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -176,7 +179,26 @@ impl Synthetic {
             dirty: std::collections::VecDeque::new(),
         };
         (0..count).for_each(|walk| program.jump(walk));
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(PHASE_STREAM + u64::from(thread));
+        program.begin(random.random_range(0.0..1.0));
         program
+    }
+
+    /// Begins at a phase from 0, before a gap, to 1, after the burst that follows it. So a short
+    /// run has the mean rate of a long one.
+    fn begin(&mut self, phase: f64) {
+        let (gap, spacing) = (self.begin_burst(), self.spacing());
+        let at = phase * (gap + f64::from(self.left) * spacing);
+        // The accesses of the burst come with this spacing, the first at the end of the gap.
+        let passed = (((at - gap) / spacing + 1.0) as u32).min(self.left);
+        self.left -= passed;
+        self.owed = gap + f64::from(passed) * spacing - at;
+    }
+
+    /// Returns the instructions between two accesses of a burst.
+    fn spacing(&self) -> f64 {
+        1_000.0 / self.structure.burst_intensity.max(self.structure.intensity)
     }
 
     /// Returns the first byte and size of each region that holds data; the program writes them
@@ -227,7 +249,7 @@ impl Synthetic {
         if self.turn == 0 && self.of_turn == 0 {
             self.debt += std::mem::take(&mut self.owed);
         }
-        self.owed += 1_000.0 / self.structure.burst_intensity.max(self.structure.intensity);
+        self.owed += self.spacing();
         let instructions = self.debt.round().max(1.0);
         self.debt -= instructions;
         let place = self.turn;
@@ -357,8 +379,27 @@ mod tests {
     }
 
     #[test]
+    fn a_short_run_has_as_many_accesses_as_its_part_of_a_long_one() {
+        // A burst of 64 accesses each 1,280,000 instructions.
+        let structure = Structure { intensity: 0.05, ..Structure::default() };
+        let within = |seed: u64| {
+            let mut program = Synthetic::new(&structure, 0, seed);
+            let mut instructions = 0;
+            std::iter::from_fn(|| {
+                let access = program.next();
+                instructions += access.instructions;
+                (instructions <= 128_000).then_some(access)
+            })
+            .count()
+        };
+        let mean = (0..4_000).map(within).sum::<usize>() as f64 / 4_000.0;
+        assert!((mean / 6.4 - 1.0).abs() < 0.15, "{mean}");
+    }
+
+    #[test]
     fn two_streams_walk_line_by_line_in_turn() {
-        let structure = Structure { streams: 2.0, intensity: 100.0, ..Structure::default() };
+        let (streams, burst) = (2.0, u32::MAX);
+        let structure = Structure { streams, burst, intensity: 100.0, ..Structure::default() };
         let accesses = first(&structure, 64);
         for pair in accesses.chunks(4) {
             assert_eq!(pair[2].address, pair[0].address + 64);
@@ -370,7 +411,8 @@ mod tests {
 
     #[test]
     fn jumps_need_the_access_before_them_on_their_stream() {
-        let structure = Structure { run: 1.0, streams: 3.0, ..Structure::default() };
+        let (run, streams, burst) = (1.0, 3.0, u32::MAX);
+        let structure = Structure { run, streams, burst, ..Structure::default() };
         assert!(first(&structure, 60)[3..].iter().all(|access| access.needs == 3));
     }
 
