@@ -37,7 +37,7 @@ use self::mshr::Misses;
 use crate::clock::{Clock, Time};
 use crate::machine::{Addressing, MachineConfig, Memory, MemorySlot, Program};
 use crate::os::{Os, ProcessId, ThreadId};
-use crate::stream::AccessKind;
+use crate::stream::{Access, AccessKind};
 use crate::tally::Tally;
 
 /// Instructions that a core executes before the next core's turn to warm the shared cache.
@@ -224,22 +224,27 @@ impl<'a, M: Memory> System<'a, M> {
         let warming: Vec<usize> =
             (0..self.cores.len()).filter(|core| self.cores[*core].warms()).collect();
         let (mut filled, mut accesses) = (0, 0);
-        // Instructions by which each core is ahead of its turn: a gap may be longer than a turn.
-        let mut ahead = vec![0; warming.len()];
+        // The next access of each core, with the instructions from the start of its turn: a gap may
+        // be longer than a turn.
+        let mut next: Vec<Access> = warming.iter().map(|core| self.cores[*core].peek()).collect();
         while !warming.is_empty()
             && filled < lines + lines / 4
             && accesses < MAX_WARM_ACCESSES * lines
         {
             self.stop.check()?;
-            for (core, ahead) in warming.iter().zip(&mut ahead) {
-                while *ahead < WARM_TURN {
-                    let access = self.cores[*core].peek();
-                    *ahead += access.instructions;
+            for (core, next) in warming.iter().zip(&mut next) {
+                while next.instructions <= WARM_TURN {
                     accesses += 1;
-                    filled += usize::from(self.warm_one(*core, access.address, access.kind)?);
+                    filled += usize::from(self.warm_one(*core, next.address, next.kind)?);
+                    let after = self.cores[*core].peek();
+                    *next =
+                        Access { instructions: next.instructions + after.instructions, ..after };
                 }
-                *ahead -= WARM_TURN;
+                next.instructions -= WARM_TURN;
             }
+        }
+        for (core, next) in warming.into_iter().zip(next) {
+            self.cores[core].peeked = Some(next);
         }
         Ok(())
     }

@@ -117,6 +117,8 @@ pub(super) struct Core {
     pub(super) level: Level,
     pub(super) window: Window,
     stream: Box<dyn Stream>,
+    /// The first access that was not due while the caches were warmed.
+    pub(super) peeked: Option<Access>,
     /// The next access to enter, and its instruction.
     pub(super) next: Access,
     pub(super) instruction: u64,
@@ -165,6 +167,7 @@ impl Core {
             level,
             window,
             stream,
+            peeked: None,
             next: Access { instructions: 0, address: 0, kind: AccessKind::Load, needs: 0 },
             instruction: 0,
             wake: Time::NEVER,
@@ -189,7 +192,7 @@ impl Core {
     /// Takes the next access of the program, which restarts at the end of its instructions. A
     /// stream without a beginning goes on over any number of executions.
     pub(super) fn fetch(&mut self) {
-        let mut access = self.stream.next();
+        let mut access = self.peeked.take().unwrap_or_else(|| self.stream.next());
         if self.instruction + access.instructions > self.started + self.goal
             && let Some(first) = self.stream.restart()
         {

@@ -484,6 +484,22 @@ fn a_warm_cache_has_the_lines_of_settled_programs() {
 }
 
 #[test]
+fn the_first_access_after_warming_comes_when_it_is_due() {
+    let mut os = os();
+    let mut program = program(Vec::new(), 1_200, &mut os);
+    program.threads.push(Box::new(Settling(Around(vec![load(1_600, 0, 0)], 0), false)));
+    let mut machine = machine(vec![core()]);
+    let geometry = CacheGeometry::new(Bytes(256), 4);
+    machine.llc = Some(CacheLevel { geometry, latency: 10 });
+    let bays = vec![bay(Fixed::new(50, 64))];
+    let mut system = System::new(&machine, bays, vec![program], &mut os).expect("a system");
+    // It ends with the turn of the 16th access, at instruction 25,600. The next is at 27,200.
+    system.warm().expect("memory for all");
+    let tally = system.run().expect("a run").threads.remove(0).tally;
+    assert_eq!((tally.llc_accesses, tally.llc_misses), (1, 0));
+}
+
+#[test]
 fn a_program_that_is_done_starts_again_until_all_are() {
     let mut os = os();
     // The third access is beyond the 100 instructions of an execution. Each waits for the one
