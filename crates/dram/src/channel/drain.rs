@@ -43,10 +43,16 @@ impl Drain {
         self.served
     }
 
-    /// Begins or ends a drain at `now`, with the waiting reads and writes; returns true if the
+    /// Begins or ends a drain at `now`, with the waiting reads and writes, and with the reads that
+    /// have not been served: those that wait, and those whose rows are open. Returns true if the
     /// direction has changed.
     #[inline]
-    pub(super) fn update(&mut self, [reads, writes]: [u32; 2], now: u64) -> bool {
+    pub(super) fn update(
+        &mut self,
+        [reads, writes]: [u32; 2],
+        unserved_reads: u32,
+        now: u64,
+    ) -> bool {
         let before = self.served;
         if before == Direction::Read {
             if (writes >= self.high && self.owed_reads == 0) || reads == 0 {
@@ -57,7 +63,7 @@ impl Drain {
                 self.served = Direction::Read;
             } else if now.saturating_sub(self.began) > self.age_limit {
                 self.served = Direction::Read;
-                self.owed_reads = reads;
+                self.owed_reads = unserved_reads;
             }
         }
         if self.served == Direction::Write && (before == Direction::Read || reads == 0) {
@@ -92,49 +98,63 @@ mod tests {
     #[test]
     fn writes_are_drained_between_the_watermarks() {
         let mut drain = drain();
-        assert!(!drain.update([1, 7], 0));
-        assert!(drain.update([1, 8], 1));
+        assert!(!drain.update([1, 7], 1, 0));
+        assert!(drain.update([1, 8], 1, 1));
         assert_eq!(drain.served(), Direction::Write);
-        assert!(!drain.update([1, 2], 50));
-        assert!(drain.update([1, 1], 51));
+        assert!(!drain.update([1, 2], 1, 50));
+        assert!(drain.update([1, 1], 1, 51));
         assert_eq!(drain.served(), Direction::Read);
-        assert!(drain.update([1, 8], 52), "no read is owed");
+        assert!(drain.update([1, 8], 1, 52), "no read is owed");
     }
 
     #[test]
     fn a_drain_that_has_no_lower_end_ends_with_the_last_write() {
         let mut drain = Drain { low: 0, ..drain() };
-        assert!(drain.update([0, 2], 0));
-        assert!(!drain.update([1, 1], 1));
-        assert!(drain.update([1, 0], 2));
+        assert!(drain.update([0, 2], 0, 0));
+        assert!(!drain.update([1, 1], 1, 1));
+        assert!(drain.update([1, 0], 1, 2));
     }
 
     #[test]
     fn a_drain_is_long_only_while_reads_wait() {
         let mut drain = drain();
-        assert!(drain.update([0, 9], 0));
-        assert!(!drain.update([0, 9], 500));
-        assert!(!drain.update([1, 9], 600));
-        assert!(drain.update([1, 9], 601));
+        assert!(drain.update([0, 9], 0, 0));
+        assert!(!drain.update([0, 9], 0, 500));
+        assert!(!drain.update([1, 9], 1, 600));
+        assert!(drain.update([1, 9], 1, 601));
     }
 
     #[test]
     fn writes_are_served_while_no_read_waits() {
         let mut drain = drain();
-        assert!(drain.update([0, 1], 0));
-        assert!(drain.update([1, 1], 1), "below the low watermark");
+        assert!(drain.update([0, 1], 0, 0));
+        assert!(drain.update([1, 1], 1, 1), "below the low watermark");
     }
 
     #[test]
     fn reads_that_waited_for_a_long_drain_are_served_before_the_next() {
         let mut drain = drain();
-        assert!(drain.update([2, 9], 0));
-        assert!(!drain.update([2, 9], 100));
-        assert!(drain.update([2, 9], 101));
-        assert!(!drain.update([2, 10], 102), "two reads are owed");
+        assert!(drain.update([2, 9], 2, 0));
+        assert!(!drain.update([2, 9], 2, 100));
+        assert!(drain.update([2, 9], 2, 101));
+        assert!(!drain.update([2, 10], 2, 102), "two reads are owed");
         drain.read_served();
-        assert!(!drain.update([1, 10], 103));
+        assert!(!drain.update([1, 10], 1, 103));
         drain.read_served();
-        assert!(drain.update([3, 10], 104));
+        assert!(drain.update([3, 10], 3, 104));
+    }
+
+    #[test]
+    fn reads_whose_rows_are_open_are_served_beside_those_that_waited_for_a_long_drain() {
+        let mut drain = drain();
+        assert!(drain.update([0, 9], 1, 0));
+        // Two reads wait, and the row of a third was opened before the drain.
+        assert!(!drain.update([2, 9], 3, 100));
+        assert!(drain.update([2, 9], 3, 101));
+        drain.read_served();
+        drain.read_served();
+        assert!(!drain.update([1, 9], 1, 110), "one of the two still waits");
+        drain.read_served();
+        assert!(drain.update([1, 9], 1, 111));
     }
 }

@@ -13,7 +13,8 @@ use crate::timer::{BankId, Shape};
 /// A request waits in the list of its bank and direction, until it is served or a row is opened for
 /// it. Then it leaves the list and keeps its slot until it is served.
 ///
-/// - `waiting` is the number of requests in all lists of a direction.
+/// - `waiting` is the number of requests in all lists of a direction, `unserved_reads` that of all
+///   reads.
 /// - A bank has its bit in `work` if and only if its list holds a request.
 /// - None in the lists of a direction is older than `oldest`.
 /// - The oldest hit and the oldest other request of each list refer to the open row of its bank.
@@ -27,6 +28,8 @@ pub(super) struct Queues {
     work: Vec<[u64; 2]>,
     /// Number of waiting requests by direction.
     waiting: [u32; 2],
+    /// Number of reads, waiting or not.
+    unserved_reads: u32,
     /// Lower bound of the cycles in which these arrived, by direction.
     oldest: [u64; 2],
     /// Most requests that may wait, by direction.
@@ -42,6 +45,7 @@ impl Queues {
             lists: vec![[List::EMPTY; 2]; shape.ranks * shape.banks_of_rank()],
             work: vec![[0; 2]; shape.ranks],
             waiting: [0; 2],
+            unserved_reads: 0,
             oldest: [0; 2],
             capacity: [config.read_queue, config.write_queue],
             by_bank: config.scheduler == Scheduler::PerBank,
@@ -52,6 +56,12 @@ impl Queues {
     #[inline]
     pub(super) fn waiting(&self) -> [u32; 2] {
         self.waiting
+    }
+
+    /// Returns the number of reads that wait, or whose rows were opened for them.
+    #[inline]
+    pub(super) fn unserved_reads(&self) -> u32 {
+        self.unserved_reads
     }
 
     /// Returns the mask of the banks of a rank with waiting requests.
@@ -115,8 +125,9 @@ impl Queues {
         self.slots.append(&mut self.lists[bank.index][direction], open, slot);
         self.work[bank.rank][direction] |= bank.mask();
         self.waiting[direction] += 1;
-        if request.direction == Direction::Write {
-            self.slots.write_waits(request.address);
+        match request.direction {
+            Direction::Read => self.unserved_reads += 1,
+            Direction::Write => self.slots.write_waits(request.address),
         }
     }
 
@@ -159,8 +170,9 @@ impl Queues {
     #[inline]
     pub(super) fn release(&mut self, slot: u16) {
         let request = self.slots.get(slot).request;
-        if request.direction == Direction::Write {
-            self.slots.write_leaves(request.address);
+        match request.direction {
+            Direction::Read => self.unserved_reads -= 1,
+            Direction::Write => self.slots.write_leaves(request.address),
         }
         self.slots.release(slot);
     }

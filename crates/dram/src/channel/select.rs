@@ -14,7 +14,7 @@ use crate::timer::BankId;
 impl Channel {
     /// Selects the next command.
     pub(super) fn select(&mut self) {
-        self.drain.update(self.queues.waiting(), self.bus.floor());
+        self.update_drain();
         let mut best = Candidate::NONE;
         let in_order = self.scheduler == Scheduler::Fcfs;
         if !in_order {
@@ -51,7 +51,7 @@ impl Channel {
     /// Selects the next command when only a request has arrived.
     #[inline]
     pub(super) fn select_after_arrival(&mut self, bank: BankId, direction: Direction) {
-        let has_turned = self.drain.update(self.queues.waiting(), self.bus.floor());
+        let has_turned = self.update_drain();
         let is_plain = !self.power.is_managed()
             && matches!(self.scheduler, Scheduler::FrFcfs | Scheduler::FrFcfsHit);
         if has_turned || !is_plain || self.may_keep_open(bank) {
@@ -65,6 +65,13 @@ impl Channel {
         let view = View { bus: &self.bus, queues: &self.queues, rows: &self.rows };
         self.needs.offer_bank(bank, direction, view, &mut best);
         self.selected = best;
+    }
+
+    /// Begins or ends a drain; returns true if the direction that is served has changed.
+    #[inline]
+    fn update_drain(&mut self) -> bool {
+        let (waiting, unserved) = (self.queues.waiting(), self.queues.unserved_reads());
+        self.drain.update(waiting, unserved, self.bus.floor())
     }
 
     /// Returns true if the row of a bank is to be closed next, but not if a request for it arrives:
