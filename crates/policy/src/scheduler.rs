@@ -209,7 +209,7 @@ impl QuantumScheduler {
     /// Learns one job's behavior, and decides whether it sleeps.
     fn observe_job(&mut self, slot: Slot, observation: &Observation, conditions: &Conditions) {
         let job = &mut self.jobs[slot];
-        let used = observation.cpu_time;
+        let used = job.cpu_time(observation);
         let is_idle =
             |used: Nanos| used.0.saturating_mul(ASLEEP_BELOW_ONE_IN) < conditions.elapsed.0;
         // A job of unknown CPU time neither falls asleep nor wakes up.
@@ -227,12 +227,12 @@ impl QuantumScheduler {
                 job.advance(conditions.elapsed)
             }
             Placement::Asleep => {
-                job.learn(observation, conditions);
+                job.learn(observation, used, conditions);
                 job.placement = Placement::Waiting;
                 self.asleep.retain(|other| *other != slot);
                 self.queue.push(slot);
             }
-            _ => job.learn(observation, conditions),
+            _ => job.learn(observation, used, conditions),
         }
     }
 

@@ -94,6 +94,8 @@ pub(super) struct Job {
     measured_traffic: TrafficRates,
     /// CPU time that it has used.
     executed: Nanos,
+    /// True if its next reading of CPU time contains that of an earlier span.
+    owes_cpu_time: bool,
     /// Time with cores, or asleep.
     progress: Nanos,
     /// Speed beside the jobs that it runs with, over its speed alone.
@@ -132,6 +134,7 @@ impl Job {
             measured: (0.0, 0.0),
             measured_traffic: TrafficRates::default(),
             executed: Nanos::ZERO,
+            owes_cpu_time: false,
             progress: Nanos::ZERO,
             speed: 1.0,
             memory_bound: 0.0,
@@ -169,13 +172,26 @@ impl Job {
         self.spec.job
     }
 
-    /// Learns from a span in which the job was not asleep.
-    pub(super) fn learn(&mut self, observation: &Observation, conditions: &Conditions) {
-        let evidence = self.update_slowdown_model(observation, conditions);
-        let span = self.span(observation, conditions.elapsed);
+    /// Returns the CPU time that it used in the observed span alone, if known. A reading after one
+    /// that failed is that of a longer span than the counts beside it.
+    pub(super) fn cpu_time(&mut self, observation: &Observation) -> Option<Nanos> {
+        let owed = std::mem::replace(&mut self.owes_cpu_time, observation.cpu_time.is_none());
+        observation.cpu_time.filter(|_| !owed)
+    }
+
+    /// Learns from a span in which the job was not asleep and used this [CPU time](Self::cpu_time).
+    pub(super) fn learn(
+        &mut self,
+        observation: &Observation,
+        used: Option<Nanos>,
+        conditions: &Conditions,
+    ) {
+        let used = used.unwrap_or_default();
+        let evidence = self.update_slowdown_model(observation, used, conditions);
+        let span = self.span(used, conditions.elapsed);
         self.pass(span, self.speed);
-        let used = observation.cpu_time.unwrap_or_default();
-        self.executed = Nanos(self.executed.0.saturating_add(used.0));
+        let executed = observation.cpu_time.unwrap_or_default();
+        self.executed = Nanos(self.executed.0.saturating_add(executed.0));
         self.moved += observation.counts.map_or(0.0, |counts| counts.lines().bytes().as_f64());
         let long_enough = span > Nanos::ZERO && span >= conditions.shortest;
         let bandwidth =
@@ -214,6 +230,7 @@ impl Job {
     fn update_slowdown_model(
         &mut self,
         observation: &Observation,
+        used: Nanos,
         conditions: &Conditions,
     ) -> BandwidthEvidence {
         let (Some(sample), Some(counts)) = (&conditions.sample, &observation.counts) else {
@@ -225,7 +242,6 @@ impl Job {
         // Its bandwidth on a saturated bus is no reference for its own speed.
         let known = self.prediction.is_some() || self.spec.expected_bandwidth.is_some();
         let demand = self.demand().filter(|_| known);
-        let used = observation.cpu_time.unwrap_or_default();
         let measured = Measurement::new(counts, conditions.elapsed, used);
         self.slowdown_model.learn(sample, demand, &measured)
     }
@@ -257,11 +273,10 @@ impl Job {
     /// Returns the span to which the job's counts belong. With cores of its own it is the whole
     /// span, in which the job may have waited for other things than the scheduler. Otherwise only
     /// the job's CPU time is known.
-    fn span(&self, observation: &Observation, elapsed: Nanos) -> Nanos {
+    fn span(&self, used: Nanos, elapsed: Nanos) -> Nanos {
         match self.placement {
             Placement::Running => elapsed,
             Placement::Waiting | Placement::Joined | Placement::Asleep => {
-                let used = observation.cpu_time.unwrap_or_default();
                 elapsed.min(Nanos(used.0 / u64::from(self.spec.cores)))
             }
         }
@@ -371,7 +386,8 @@ mod tests {
         let counts = Counts { reads: Lines(gigabytes * 15_625_000), ..Counts::default() };
         let observation = Observation::new(JobId(0), SECOND, Some(counts));
         let brief = Conditions::brief(SECOND);
-        job.learn(&observation, &Conditions { whole: true, saturated: false, ..brief });
+        let conditions = Conditions { whole: true, saturated: false, ..brief };
+        job.learn(&observation, observation.cpu_time, &conditions);
         job.candidate(SECOND).progress.as_secs_f64()
     }
 
@@ -392,13 +408,32 @@ mod tests {
         let counts = Some(Counts::by_medium(0, traffic));
         let conditions = Conditions { saturated: false, ..Conditions::brief(SECOND) };
         job.placement = Placement::Running;
-        job.learn(&Observation::new(JobId(0), SECOND, counts), &conditions);
+        job.learn(&Observation::new(JobId(0), SECOND, counts), Some(SECOND), &conditions);
         // It got cores in mid-quantum, and its CPU time could not be read.
         job.placement = Placement::Joined;
-        job.learn(&Observation::new(JobId(0), Nanos::ZERO, counts), &conditions);
+        job.learn(&Observation::new(JobId(0), Nanos::ZERO, counts), None, &conditions);
         let candidate = job.candidate(SECOND);
         assert_eq!(candidate.demand, BytesPerSec(6.4e9));
         assert_eq!(candidate.traffic.0[1].reads, candidate.demand);
+    }
+
+    #[test]
+    fn cpu_time_of_two_spans_is_no_span_of_the_counts_of_one() {
+        let mut job = Job::new(JobSpec::new(JobId(0)), PredictorKind::Last, Nanos::ZERO);
+        let conditions = Conditions { saturated: false, ..Conditions::brief(SECOND) };
+        // It runs without cores of its own for half of each second, at 6.4 GB/s.
+        let counts = Some(Counts { reads: Lines(50_000_000), ..Counts::default() });
+        let half = Nanos(SECOND.0 / 2);
+        let mut observe = |cpu_time, demand: Option<f64>| {
+            let observation = Observation { cpu_time, ..Observation::new(JobId(0), half, counts) };
+            let used = job.cpu_time(&observation);
+            job.learn(&observation, used, &Conditions { shortest: half, ..conditions });
+            assert_eq!(job.demand(), demand.map(BytesPerSec));
+        };
+        observe(None, None);
+        observe(Some(SECOND), None);
+        observe(Some(half), Some(6.4e9));
+        assert_eq!(job.executed, Nanos(SECOND.0 + half.0));
     }
 
     #[test]
