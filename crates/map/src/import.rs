@@ -46,19 +46,22 @@ memweir_core::named! {
 
 impl Format {
     /// Guesses the format of `text`. Formats with distinctive words come first; the default is a
-    /// list of numbers.
+    /// list of numbers, whose comments may have words of the others.
     #[must_use]
     pub fn guess(text: &str) -> Self {
         let trimmed = text.trim_start();
+        let outside_comments =
+            |word| text.lines().any(|line| bits::without_comment(line).contains(word));
         if trimmed.starts_with('{') && text.contains("_BIT") {
             Self::DramSys
         } else if text.contains("bank addr funs") {
             Self::DramDig
-        } else if text.contains("palloc")
+        } else if text.contains("palloc_mask")
+            || outside_comments("palloc")
             || text.lines().any(|line| line.trim_start().starts_with("xor "))
         {
             Self::Palloc
-        } else if text.contains("0x") {
+        } else if outside_comments("0x") {
             Self::Trrespass
         } else {
             Self::Bits

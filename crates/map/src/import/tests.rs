@@ -29,6 +29,8 @@ fn lists_of_bits() {
         "map.txt:2: `x` is no address bit\n  help: numbers from 0 to 62"
     );
     assert!(refused("# nothing\n", None).contains("no function"));
+    let explained = imported("# palloc's xormap\n14 18 # 0x44000\n15 19 (0x88000)\n");
+    assert_eq!(functions(&explained.map), [[14, 18], [15, 19]]);
 }
 
 #[test]
