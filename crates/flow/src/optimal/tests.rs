@@ -57,6 +57,13 @@ fn heavy_tasks_run_beside_light_ones() {
 }
 
 #[test]
+fn an_impossible_batch_has_no_optimum() {
+    let mut batch = experiment(2, vec![task("t", &[(100, 1.0)])], "os");
+    batch.machine.memories[0].service.capacity = BytesPerSec(0.0);
+    assert!(optimal(&batch, Effort::default()).is_err());
+}
+
+#[test]
 fn the_three_bounds_by_hand() {
     let machine = Machine::uniform("m", 2, BytesPerSec::from_gb(10.0));
     let bound = |tasks: &[Task]| lower_bound(&machine, tasks, 2).as_millis_f64().round();

@@ -53,6 +53,15 @@ fn the_plan_is_nearly_reached() {
 }
 
 #[test]
+fn larger_machines_are_searched_at_fewer_points() {
+    // 64, 28, 16 and 4 of 64 points, in at most three searches.
+    for (cores, searches) in [(4, 1), (6, 2), (8, 3), (32, 3)] {
+        let rater = Rater::new(&experiment(cores, vec![task(1.0, 1.0)], "os"));
+        assert_eq!(rater.searches(), searches, "{cores} cores");
+    }
+}
+
+#[test]
 fn tasks_that_arrive_later_are_planned_when_they_come() {
     let late = Task { arrival: Nanos::from_secs_f64(1.0), ..task(2.0, 8.0) };
     let outcome = run(
