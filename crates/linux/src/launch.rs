@@ -96,7 +96,9 @@ pub struct LaunchError {
 
 impl LaunchError {
     pub(crate) fn new(what: impl Into<String>, source: io::Error) -> Self {
-        Self { what: what.into(), source, help: None }
+        let out_of_files = matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        let help = "it is not the program's limit: raise `ulimit -Hn`, or run fewer jobs at once";
+        Self { what: what.into(), source, help: out_of_files.then(|| help.to_owned()) }
     }
 }
 

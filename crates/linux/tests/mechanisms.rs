@@ -10,6 +10,7 @@ use std::time::Duration;
 use memweir_core::{JobId, Nanos};
 use memweir_linux::blocker::{self, Blocker, Mechanism, SpawnTarget};
 use memweir_linux::launch::{Ending, launch};
+use memweir_linux::world::Live;
 use support::*;
 
 const ALL: [Mechanism; 4] =
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             test(what_is_no_guardian_is_refused),
             test(a_job_moves_itself_where_the_kernel_refuses),
             test(jobs_keep_the_limit_of_open_files),
+            test(a_world_raises_the_limit_of_open_files),
         ],
         roles,
     )
@@ -366,17 +368,37 @@ fn jobs_keep_the_limit_of_open_files() {
     assert!(run_role(&["limits"]));
 }
 
+fn a_world_raises_the_limit_of_open_files() {
+    assert!(run_role(&["world"]));
+}
+
 const LOW_LIMIT: u64 = 256;
+
+fn limit_of_open_files() -> libc::rlimit {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live structure that getrlimit fills.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+    limit
+}
+
+/// Sets the soft limit of open files to the low one.
+fn lower_the_limit() {
+    let low = libc::rlimit { rlim_cur: LOW_LIMIT, ..limit_of_open_files() };
+    // SAFETY: the pointer is to a live structure.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const low) }, 0);
+}
+
+/// Takes a world under a low limit, without any other mechanism.
+fn take_a_world_under_a_low_limit() {
+    lower_the_limit();
+    let _world = Live::new().unwrap();
+    let limit = limit_of_open_files();
+    assert_eq!(limit.rlim_cur, limit.rlim_max);
+}
 
 /// Many jobs under a low limit, which memweir raises for itself alone.
 fn start_jobs_under_a_low_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: both calls get pointers to a live structure.
-    unsafe {
-        libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit);
-        limit.rlim_cur = LOW_LIMIT;
-        libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-    }
+    lower_the_limit();
     let Some(mut blocker) = open(Mechanism::CgroupV2) else { return };
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut what = job(&[]);
@@ -444,6 +466,7 @@ fn roles(args: &[String]) -> Option<ExitCode> {
             assert!(opened.notices[0].contains("cgroup-v2 does not work here"));
         }
         ["limits"] => start_jobs_under_a_low_limit(),
+        ["world"] => take_a_world_under_a_low_limit(),
         ["delegated"] => use_a_delegated_group(),
         _ => return None,
     }

@@ -251,3 +251,10 @@ fn programs_are_found_as_a_shell_finds_them() {
     assert!(resolve_program("".as_ref(), &path).is_err());
     assert!(resolve_program("/dev/null".as_ref(), &path).is_err());
 }
+
+#[test]
+fn a_lack_of_open_files_is_no_fault_of_the_program() {
+    let help = |code| LaunchError::new("making a process", io::Error::from_raw_os_error(code)).help;
+    assert!(help(libc::EMFILE).is_some_and(|help| help.contains("ulimit -Hn")));
+    assert_eq!((help(libc::ENFILE).is_some(), help(libc::EACCES)), (true, None));
+}

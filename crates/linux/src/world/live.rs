@@ -14,7 +14,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use super::{Occurrence, World};
 use crate::blocker::SpawnTarget;
 use crate::foreign::ForeignProcess;
-use crate::launch::{Launch, LaunchError, Newborn, Process, launch};
+use crate::launch::{Launch, LaunchError, Newborn, Process, launch, limits};
 use crate::signals::{BlockedSignals, end_signals};
 use crate::suspension::{self, Suspension};
 use crate::waker::Waker;
@@ -74,11 +74,13 @@ impl AsFd for First {
 }
 
 impl Live {
-    /// Takes the signals of the calling thread.
+    /// Takes the signals of the calling thread, and raises this process's limit of open files, of
+    /// which each job needs some.
     ///
     /// # Errors
     /// If the kernel refuses a descriptor or the signal mask.
     pub fn new() -> io::Result<Self> {
+        limits::raise_open_files();
         let mask = end_signals();
         let blocked = BlockedSignals::new(&mask)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;

@@ -12,6 +12,7 @@ mod end;
 mod report;
 
 use std::collections::BTreeSet;
+use std::error::Error;
 
 use memweir_core::{BytesPerSec, JobId, Nanos};
 use memweir_linux::MeterError;
@@ -154,7 +155,7 @@ impl<'a> ProcessBackend<'a> {
             let now = self.mechanisms.world.now();
             let start = match self.mechanisms.world.exec(job) {
                 Ok(()) => self.started(job, now),
-                Err(error) => self.never_started(job, &Failure::of_exec(error)),
+                Err(error) => self.never_started(job, &Failure::of_launch(error)),
             };
             starts.push((job, start));
         }
@@ -171,7 +172,11 @@ impl<'a> ProcessBackend<'a> {
             self.notice(notice);
         }
         let spawned = self.mechanisms.spawn(job, &mut launch);
-        if let Some(error) = spawned.map_err(|error| Failure::new(&error))? {
+        let failure = |error: Box<dyn Error>| match error.downcast() {
+            Ok(error) => Failure::of_launch(*error),
+            Err(error) => Failure::new(&error),
+        };
+        if let Some(error) = spawned.map_err(failure)? {
             self.lose_meter(job, &error);
         }
         Ok(())

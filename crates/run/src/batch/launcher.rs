@@ -30,7 +30,7 @@ impl Failure {
         Self { reason: error.to_string(), exit_code: NOT_EXECUTABLE }
     }
 
-    pub(super) fn of_exec(error: LaunchError) -> Self {
+    pub(super) fn of_launch(error: LaunchError) -> Self {
         let mut failure = Self::new(&error);
         if error.source.kind() == io::ErrorKind::NotFound {
             failure.exit_code = NOT_FOUND;
