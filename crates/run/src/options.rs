@@ -14,11 +14,11 @@ use memweir_core::input::{Document, InputError, short};
 use memweir_core::names::choose;
 use memweir_core::placement::PlacementSpec;
 use memweir_core::{ABSURD_BANDWIDTH, BytesPerSec, Media, Nanos};
-use memweir_linux::Mechanism;
 use memweir_linux::guardian;
 use memweir_linux::launch::resolve_program;
 use memweir_linux::meter::MeterChoice;
 use memweir_linux::qemu::QemuPaths;
+use memweir_linux::{Mechanism, MeterKind};
 use memweir_policy::policies::{self, DecidesBy, Objective};
 use memweir_policy::{CoreUse, PredictorKind};
 
@@ -381,6 +381,17 @@ pub fn within_quota(allowed: usize, notices: &mut Vec<String>) -> usize {
         ));
     }
     quota.min(allowed)
+}
+
+/// Refuses perf events for a meter that counts without them.
+pub fn counts_events(meter: MeterKind) -> Result<(), Refusal> {
+    match meter {
+        MeterKind::Perf => Ok(()),
+        _ => {
+            let reason = format!("{meter} counts without perf events");
+            Err(Refusal::new(reason, "`--events` needs the perf meter"))
+        }
+    }
 }
 
 /// Checks a number of cores against those that this process may use.

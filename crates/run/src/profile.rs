@@ -30,6 +30,7 @@ use memweir_linux::meter::{Choice, NativeOptions, native as native_meter};
 use memweir_linux::qemu::Qemu;
 use memweir_linux::{Launch, Meter, MeterChoice, MeterKind, OsError};
 
+use crate::options::counts_events;
 use crate::store::{InputFile, Invocation, inputs, not_written};
 use native::NativeRun;
 
@@ -144,7 +145,14 @@ fn needs_software(options: &ProfileOptions) -> Option<(&'static str, &'static st
 
 /// Chooses the native meter; `None` for the software meter.
 fn choose_meter(options: &ProfileOptions) -> Result<Option<Box<dyn Meter>>, ProfileError> {
-    let choice = match (options.meter, needs_software(options)) {
+    let needs_software = needs_software(options);
+    let settled = options.meter.or(needs_software.map(|_| MeterKind::Software));
+    if let (Some(kind), Some(_)) = (settled, &options.perf_events)
+        && kind != MeterKind::Declared
+    {
+        counts_events(kind).map_err(|refusal| refusal.written_in("profile").key("events"))?;
+    }
+    let choice = match (options.meter, needs_software) {
         (Some(MeterKind::Software), _) | (None, Some(_)) => return Ok(None),
         (Some(MeterKind::Declared), _) => {
             return Err(InputError::new("profile", "`declared` counts nothing")

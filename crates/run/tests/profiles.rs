@@ -256,6 +256,16 @@ fn wrong_requests_are_refused_before_anything_runs() {
         let caches = "at the caches of this machine\n  help: `--caches` needs the software meter";
         assert!(refuse(&ProfileOptions { meter, ..options() }).ends_with(caches));
     }
+    let unused = |meter, options: ProfileOptions| {
+        let perf_events = Some("/nonexistent/events.toml".into());
+        refuse(&ProfileOptions { meter, perf_events, ..options })
+    };
+    let needs_perf = "counts without perf events\n  help: `--events` needs the perf meter";
+    for meter in [MeterKind::Software, MeterKind::Resctrl].map(Some) {
+        assert!(unused(meter, native()).ends_with(needs_perf));
+    }
+    // Caches are those of the software meter.
+    assert!(unused(None, options()).ends_with(needs_perf));
     let missing = ProfileOptions {
         meter: None,
         perf_events: Some("/nonexistent/events.toml".into()),

@@ -8,6 +8,7 @@ use memweir_linux::cgroup_tree::CgroupTree;
 use memweir_linux::meter::Choice;
 use memweir_linux::meter::cgroup::{GroupMeter, GroupMeterOptions, open_group_meter};
 use memweir_linux::{MeterChoice, MeterKind};
+use memweir_run::options::counts_events;
 use memweir_watch::{Row, Selection, Watch, WrongPattern};
 
 use crate::failure::{Failure, refusal_of};
@@ -65,6 +66,20 @@ impl SubjectArgs {
         named || metered || self.meter != MeterChoice::Auto
     }
 
+    /// Refuses options of another meter than the one that is named.
+    fn check_meter(&self) -> Result<(), InputError> {
+        let MeterChoice::Only(kind) = self.meter else { return Ok(()) };
+        if self.events.is_some() {
+            counts_events(kind)
+                .map_err(|refusal| refusal.placed(|reason| refusal_of("--events", reason)))?;
+        }
+        if self.monitoring_groups.is_some() && kind != MeterKind::Resctrl {
+            let refusal = refusal_of("--monitoring-groups", format!("{kind} takes none"));
+            return Err(refusal.help("they are those of the resctrl meter"));
+        }
+        Ok(())
+    }
+
     /// Returns the subjects to watch in the tree mounted at `top`.
     fn selection(&self, top: &Path) -> Result<Selection, InputError> {
         let wrong =
@@ -82,6 +97,7 @@ impl SubjectArgs {
 
 /// Opens a watch, and describes its meter or why there is none.
 pub(crate) fn open(args: &SubjectArgs) -> Result<(Watch, String), Failure> {
+    args.check_meter()?;
     let tree = CgroupTree::open().map_err(|probe| Failure::Machine(probe.to_string()))?;
     let selection = args.selection(tree.top())?;
     let options = GroupMeterOptions {
@@ -116,6 +132,24 @@ pub(crate) fn busiest_first(rows: &mut [Row]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_another_meter_are_refused() {
+        let given = |meter, events: Option<&str>, monitoring_groups| {
+            let (cgroup, unit, slurm) = (Vec::new(), Vec::new(), false);
+            let events = events.map(PathBuf::from);
+            let args = SubjectArgs { cgroup, unit, slurm, meter, events, monitoring_groups };
+            args.check_meter().map_err(|error| error.to_string())
+        };
+        let (perf, resctrl) = (MeterKind::Perf, MeterKind::Resctrl);
+        let refused = given(MeterChoice::Only(resctrl), Some("e.toml"), None).unwrap_err();
+        assert!(refused.contains("--events: resctrl counts without perf events"), "{refused}");
+        let refused = given(MeterChoice::Only(perf), None, Some(4)).unwrap_err();
+        assert!(refused.contains("--monitoring-groups: perf takes none"), "{refused}");
+        assert_eq!(given(MeterChoice::Only(perf), Some("e.toml"), None), Ok(()));
+        assert_eq!(given(MeterChoice::Only(resctrl), None, Some(4)), Ok(()));
+        assert_eq!(given(MeterChoice::Auto, Some("e.toml"), Some(4)), Ok(()));
+    }
 
     #[test]
     fn intervals_and_meters_that_cannot_be_are_refused() {

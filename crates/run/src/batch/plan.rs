@@ -11,7 +11,7 @@ use memweir_linux::blocker::BandwidthLimits;
 use memweir_linux::meter::perf::PerfOpenError;
 use memweir_linux::qemu::Program;
 use memweir_linux::topology::allowed_cpus;
-use memweir_linux::{Mechanism, OsError};
+use memweir_linux::{Mechanism, MeterChoice, OsError};
 use memweir_policy::policies::{self, AUTO_CORES};
 use memweir_policy::{Bus, LineCosts, TargetCurve};
 
@@ -113,6 +113,7 @@ impl<'a> Plan<'a> {
         let mut notices = Vec::new();
         let frame = Frame::here(options, &mut notices)?;
         check_limits(batch, options)?;
+        check_events(batch, options)?;
         check_cpus(batch)?;
         Self::on(frame, batch, options, notices)
     }
@@ -264,6 +265,17 @@ fn check_limits(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
     Err(InputError::new("run", reason).key("bandwidth_limit").help(help))
 }
 
+/// Checks that perf events of a file are used: by the meter, or by limits of bandwidth.
+fn check_events(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
+    let limited = batch.jobs.iter().any(|job| job.bandwidth_limit.is_some());
+    match options.meter {
+        MeterChoice::Only(kind) if options.perf_events.is_some() && !limited => {
+            options::counts_events(kind).map_err(|refusal| refusal.written_in("run").key("events"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the CPUs that this process may use.
 fn allowed() -> Result<Vec<usize>, RunError> {
     Ok(allowed_cpus().map_err(OsError::of("asking for the CPUs of this process"))?)
@@ -343,6 +355,8 @@ fn without_effect(policy: &str, frame: &Frame, knowledge: &Knowledge) -> Vec<Str
 
 #[cfg(test)]
 mod tests {
+    use memweir_linux::MeterKind;
+
     use super::*;
     use crate::jobs::Command;
 
@@ -361,6 +375,24 @@ mod tests {
             assert!(error.help.unwrap().contains("--mechanism sched-ext"));
             assert!(check_limits(&Batch::default(), &with(mechanism)).is_ok());
         }
+    }
+
+    #[test]
+    fn perf_events_need_a_meter_or_limits_that_count_them() {
+        let with = |meter| RunOptions {
+            meter,
+            perf_events: Some("events.toml".into()),
+            ..RunOptions::default()
+        };
+        let software = MeterChoice::Only(MeterKind::Software);
+        let error = check_events(&Batch::default(), &with(software)).unwrap_err().to_string();
+        assert!(error.contains("events: software counts without perf events"), "{error}");
+        assert!(check_events(&limited(), &with(software)).is_ok());
+        for meter in [MeterChoice::Auto, MeterChoice::Only(MeterKind::Perf)] {
+            assert!(check_events(&Batch::default(), &with(meter)).is_ok());
+        }
+        let without = RunOptions { perf_events: None, ..with(software) };
+        assert!(check_events(&Batch::default(), &without).is_ok());
     }
 
     #[test]
