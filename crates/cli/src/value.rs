@@ -80,6 +80,9 @@ pub(crate) fn place(text: &str) -> Result<PhysAddr, String> {
     })
 }
 
+/// A rate in bytes per second below this was meant in another unit if it has none.
+const LEAST_WITHOUT_UNIT: u64 = 1_000_000;
+
 /// A rate such as `4GB/s` or `800MB/s`, with decimal prefixes as bandwidth is quoted.
 pub(crate) fn bandwidth(text: &str) -> Result<BytesPerSec, String> {
     let help = "write a rate such as `4GB/s`";
@@ -90,6 +93,9 @@ pub(crate) fn bandwidth(text: &str) -> Result<BytesPerSec, String> {
         .map_err(|_| format!("`{text}` is not a bandwidth: {help}"))?;
     if bytes == 0 {
         return Err(format!("a bandwidth must be more than nothing; {help}"));
+    }
+    if bytes < LEAST_WITHOUT_UNIT && amount.ends_with(|last: char| last.is_ascii_digit()) {
+        return Err(format!("`{text}` is {bytes} bytes per second: {help}"));
     }
     options::bandwidth(bytes as f64).map_err(refused)
 }
@@ -319,9 +325,13 @@ mod tests {
         assert_eq!(bandwidth("4GB/s"), Ok(BytesPerSec(4e9)));
         assert_eq!(bandwidth("2.5GB/s"), Ok(BytesPerSec(2.5e9)));
         assert_eq!(bandwidth("800M"), Ok(BytesPerSec(800e6)));
-        for wrong in ["", "0", "-1GB/s", "fast", "101TB/s"] {
+        assert_eq!(bandwidth("4000000000"), Ok(BytesPerSec(4e9)));
+        assert_eq!(bandwidth("64kB/s"), Ok(BytesPerSec(64e3)));
+        for wrong in ["", "0", "-1GB/s", "fast", "101TB/s", "4", "4.5/s", "999999"] {
             assert!(bandwidth(wrong).is_err(), "{wrong}");
         }
+        let told = "`4` is 4 bytes per second: write a rate such as `4GB/s`";
+        assert_eq!(bandwidth("4"), Err(told.to_owned()));
     }
 
     #[test]
