@@ -345,7 +345,7 @@ def test_a_policy_runs_a_batch_at_bank_level() -> None:
 @pytest.mark.parametrize(
     ("colors", "said"),
     [
-        (lambda supply: [supply.colors], "has 1 sets of colors for 2 programs"),
+        (lambda supply: [supply.colors], "has 1 set of colors for 2 programs"),
         (lambda supply: [supply.colors, []], "gives program 1 no color"),
         (lambda supply: [[0], [4096]], "gives program 1 color 4096"),
     ],

@@ -25,6 +25,7 @@ mod tests;
 
 use memweir_core::input::Refusal;
 use memweir_core::units::LINE_BYTES;
+use memweir_core::words::counted;
 use memweir_core::{Picos, Stop};
 use memweir_dram::intervals::Intervals;
 use memweir_dram::request::Completion;
@@ -425,8 +426,9 @@ fn check<M>(
 ) -> Result<(), Refusal> {
     let threads: usize = programs.iter().map(|program| program.threads.len()).sum();
     if threads > config.cores.len() {
+        let cores = counted(config.cores.len() as u64, "core");
         return Err(Refusal::new(
-            format!("{threads} threads are too many for {} cores", config.cores.len()),
+            format!("{threads} threads are too many for {cores}"),
             "every thread has a core of its own: give the machine more, or hardware threads",
         ));
     }

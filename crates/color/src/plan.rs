@@ -7,6 +7,7 @@ use memweir_core::Bytes;
 use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet, Coloring, Span};
 use memweir_core::cache::CacheGeometry;
 use memweir_core::input::Refusal;
+use memweir_core::words::counted;
 
 /// Cache colors that a program may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,7 +147,10 @@ impl CacheColors {
         let coloring = Coloring::of_cache(&self.cache, BASE_PAGE_BITS);
         if coloring.colors() == 1 || coloring.colors() > MAX_PRELOAD_COLORS {
             return Err(Refusal::new(
-                format!("a cache with {} page colors cannot be divided by them", coloring.colors()),
+                format!(
+                    "a cache with {} cannot be divided by them",
+                    counted(coloring.colors().into(), "page color")
+                ),
                 "leave --cache-colors out",
             ));
         }

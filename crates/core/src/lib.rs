@@ -22,6 +22,7 @@ pub mod segment;
 pub mod stop;
 pub mod units;
 pub mod verdict;
+pub mod words;
 
 pub use counts::Counts;
 pub use direction::Direction;

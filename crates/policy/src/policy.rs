@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use memweir_core::words::counted;
 use memweir_core::{BytesPerSec, JobId, Nanos, Priority};
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +142,11 @@ pub enum ImpossibleChoice {
     #[error("chose job {0} twice")]
     Twice(JobId),
     /// Jobs for more cores than are free.
-    #[error("chose jobs for {cores} cores; {free} are free")]
+    #[error(
+        "chose jobs for {}; {free} {} free",
+        counted((*cores).into(), "core"),
+        if *free == 1 { "is" } else { "are" }
+    )]
     TooWide {
         /// Cores of the chosen jobs.
         cores: u32,

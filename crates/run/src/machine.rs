@@ -3,6 +3,7 @@
 use std::fs;
 
 use memweir_core::Bytes;
+use memweir_core::words::counted;
 use memweir_linux::topology;
 
 use crate::platform::Machine;
@@ -25,9 +26,9 @@ impl Machine {
     /// The machine in a few words, for reports and recordings.
     #[must_use]
     pub fn name(&self) -> String {
-        let cores = if self.cores == 1 { "core" } else { "cores" };
+        let cores = counted(self.cores.into(), "core");
         let below = self.hypervisor.as_ref().map_or(String::new(), |name| format!(" on {name}"));
-        format!("{}, {} {cores}{below}", self.cpu, self.cores)
+        format!("{}, {cores}{below}", self.cpu)
     }
 }
 

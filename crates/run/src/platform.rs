@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::{Document, InputError};
+use memweir_core::words::counted;
 use memweir_core::{Bytes, BytesPerSec};
 use memweir_linux::hog::Kernel;
 use memweir_linux::private;
@@ -370,7 +371,8 @@ impl Machine {
             differences.push(format!("{} there, {} here", self.cpu, here.cpu));
         }
         if self.cores != here.cores {
-            differences.push(format!("{} cores there, {} here", self.cores, here.cores));
+            let there = counted(self.cores.into(), "core");
+            differences.push(format!("{there} there, {} here", here.cores));
         }
         if self.hypervisor != here.hypervisor {
             let name = |machine: &Self| {

@@ -526,7 +526,7 @@ fn what_cannot_run_is_refused() {
     let programs = vec![program(vec![vec![load(1, 0, 0)]; 2], 10, &mut os)];
     let refused =
         System::new(&machine(vec![core()]), vec![bay(Fixed::new(1, 1))], programs, &mut os);
-    assert_eq!(refused.unwrap_err().reason, "2 threads are too many for 1 cores");
+    assert_eq!(refused.unwrap_err().reason, "2 threads are too many for 1 core");
     let mut outside = program(vec![vec![load(1, 1 << 40, 0)]], 10, &mut os);
     outside.addressing = Addressing::Physical;
     let bays = vec![bay(Fixed::new(1, 1))];

@@ -5,6 +5,7 @@ use std::fmt;
 use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width,
 };
+use memweir_core::words::plural;
 use ratatui::text::Span;
 
 /// Seconds with the digits that matter: `4.200 ms`, `0.042 s`, `3.14 s`, `125 s`.
@@ -39,7 +40,7 @@ pub(crate) fn age(seconds: f64) -> String {
         [(86_400.0, "day"), (3_600.0, "hour"), (60.0, "minute"), (1.0, "second")];
     let (unit, name) = UNITS.into_iter().find(|(unit, _)| seconds >= *unit).unwrap_or(UNITS[3]);
     let whole = (seconds / unit).floor();
-    format!("{whole} {name}{}", if whole == 1.0 { "" } else { "s" })
+    format!("{whole} {}", plural(whole as u64, name))
 }
 
 /// A rate in bytes per second with its customary prefix.
@@ -54,12 +55,7 @@ pub(crate) fn count(value: u64) -> String {
 
 /// A number of things, with `noun` in the plural unless there is one: `1 channel`, `2 channels`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
-    let plural = match number {
-        1 => "",
-        _ if noun.ends_with('s') => "es",
-        _ => "s",
-    };
-    format!("{} {noun}{plural}", count(number))
+    format!("{} {}", count(number), plural(number, noun))
 }
 
 /// Returns the columns of the terminal that a text takes: letters of some scripts take two.

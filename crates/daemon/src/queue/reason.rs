@@ -67,7 +67,8 @@ impl fmt::Display for Reason {
                 write!(f, "waits for job {job}, which failed: requeue that one, or cancel this one")
             }
             Self::ArrayLimit { running, limit } => {
-                write!(f, "array limit: {running} of {limit} run")
+                let run = if *running == 1 { "runs" } else { "run" };
+                write!(f, "array limit: {running} of {limit} {run}")
             }
             Self::NoCore { busy, cores } => write!(f, "no free core: {busy} of {cores} busy"),
             Self::NoPlace { busy, admit } => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use memweir_core::Cycles;
+use memweir_core::words::counted;
 
 use crate::command::{BankAddress, Command, CommandKind};
 
@@ -177,7 +178,7 @@ impl fmt::Display for Violation {
             };
         }
         let bound = if self.rule == Rule::TRefi { "allowed" } else { "required" };
-        write!(f, ": {} cycles after ", self.actual.0)?;
+        write!(f, ": {} after ", counted(self.actual.0, "cycle"))?;
         match first {
             Some(first) => write!(f, "{} at {}", Named(first), first.at.0)?,
             None => write!(f, "the start")?,

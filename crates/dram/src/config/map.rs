@@ -3,6 +3,7 @@
 use memweir_core::LINE_BYTES;
 use memweir_core::address_map::{AddressMap, Role, SetFunction, Span, XorFunction};
 use memweir_core::input::Refusal;
+use memweir_core::words::counted;
 
 use super::{MAX_CHANNELS, MemoryConfig};
 use crate::spec::MemorySpec;
@@ -131,8 +132,9 @@ impl MemoryConfig {
         let given = [("column", map.column.len(), columns), ("row", map.row.len(), rows)];
         for (what, given, wanted) in given {
             if given != wanted {
+                let bits = counted(given as u64, &format!("{what} bit"));
                 return Err(Refusal::new(
-                    format!("the map `{}` has {given} {what} bits, the memory {wanted}", map.name),
+                    format!("the map `{}` has {bits}, the memory {wanted}", map.name),
                     "a map of this memory, or one that does not speak of rows and columns",
                 ));
             }

@@ -13,6 +13,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use memweir_core::input::Refusal;
+use memweir_core::words::counted;
 use memweir_core::{BytesPerSec, Nanos};
 use memweir_policy::iabw::{Requirement, ideal_average_bandwidth};
 use rand::{RngExt, SeedableRng};
@@ -207,8 +208,15 @@ impl Dealer<'_> {
         let supply = self.pool.len() as u64 * u64::from(self.instances());
         if u64::from(most) > supply {
             return Err(Refusal::new(
-                format!("{most} tasks cannot be drawn from {} programs", self.pool.len()),
-                format!("at most {supply}, with {} instances of each", self.instances()),
+                format!(
+                    "{} cannot be drawn from {}",
+                    counted(most.into(), "task"),
+                    counted(self.pool.len() as u64, "program")
+                ),
+                format!(
+                    "at most {supply}, with {} of each",
+                    counted(self.instances().into(), "instance")
+                ),
             ));
         }
         if self.pool.iter().any(|part| part.program.length() == Nanos::ZERO) {

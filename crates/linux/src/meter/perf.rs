@@ -29,6 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use memweir_core::input::InputError;
+use memweir_core::words::counted;
 use memweir_core::{Counts, JobId, Media, Nanos};
 
 use self::counters::{EventCounter, Scope};
@@ -196,7 +197,8 @@ impl PerfMeter {
         match sampling.take_lost() {
             0 => {}
             lost => self.notices.push(format!(
-                "{lost} samples were lost: the buffers are too small for quanta of this length"
+                "{} got lost: the buffers are too small for quanta of this length",
+                counted(lost, "sample")
             )),
         }
         samples

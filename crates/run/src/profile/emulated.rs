@@ -6,6 +6,7 @@ use memweir_abi::softpmu::sampling::BURST;
 use memweir_abi::softpmu::{LineBatch, Sampling};
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
+use memweir_core::words::counted;
 use memweir_core::{Bytes, BytesPerSec, Counts, LINE_BYTES, Nanos};
 use memweir_linux::launch::Signals;
 use memweir_linux::qemu::Qemu;
@@ -266,9 +267,9 @@ fn name(invocation: &Invocation) -> String {
 fn told(recorder: Recorder) -> Result<String, LostOutput> {
     let (path, totals) = recorder.finish()?;
     Ok(format!(
-        "{} holds {} lines read and {} written back, with virtual addresses",
+        "{} holds {} read and {} written back, with virtual addresses",
         path.display(),
-        totals.reads,
+        counted(totals.reads, "line"),
         totals.writes
     ))
 }

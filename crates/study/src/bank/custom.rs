@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use memweir_core::address_map::ColorSet;
 use memweir_core::input::Refusal;
+use memweir_core::words::counted;
 use memweir_policy::colors::{ProgramTraits, Supply, names};
 use memweir_policy::policies::check_names;
 
@@ -74,8 +75,9 @@ impl Custom {
             Refusal::new(format!("the assignment `{}` {reason}", self.name()), help)
         };
         if sets.len() != programs.len() {
-            let (given, wanted) = (sets.len(), programs.len());
-            return Err(refuse(format!("has {given} sets of colors for {wanted} programs")));
+            let given = counted(sets.len() as u64, "set");
+            let wanted = counted(programs.len() as u64, "program");
+            return Err(refuse(format!("has {given} of colors for {wanted}")));
         }
         for (place, set) in sets.iter().enumerate() {
             if set.is_empty() {

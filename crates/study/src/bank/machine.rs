@@ -13,6 +13,7 @@ use memweir_core::input::{
     DataFile, InputError, Replaced, Replacement, Section, Value, read_replacing,
 };
 use memweir_core::names::Named;
+use memweir_core::words::counted;
 use memweir_core::{Bytes, Cycles, Nanos};
 use memweir_dram::MemoryConfig;
 use memweir_dram::MemorySpec;
@@ -124,7 +125,8 @@ fn cache(value: Value<'_>) -> Result<CacheLevel, InputError> {
     let latency = section.map("latency", |v| v.whole_in(0..=100_000))?.unwrap_or(0);
     let geometry = CacheGeometry::new(Bytes(bytes), ways);
     if geometry.sets() == 0 || geometry.sets() * u64::from(ways) * 64 != bytes {
-        let reason = format!("{} is not a multiple of {ways} lines of 64 B", Bytes(bytes));
+        let lines = counted(ways.into(), "line");
+        let reason = format!("{} is not a multiple of {lines} of 64 B", Bytes(bytes));
         return Err(section.refuse(reason));
     }
     Ok(CacheLevel { geometry, latency })

@@ -2,6 +2,7 @@
 //! is the counterpart in live runs.
 
 use memweir_core::input::{InputError, Section, Value};
+use memweir_core::words::counted;
 use memweir_policy::CoreUse;
 use memweir_policy::policies::with_core_use;
 
@@ -29,7 +30,7 @@ pub(super) fn read(
     match limit {
         Some(cores) if (1..=most).contains(&cores) => Ok((cores, core_use)),
         _ => Err(value
-            .refuse(format!("`{}` has {most} cores", machine.name))
+            .refuse(format!("`{}` has {}", machine.name, counted(most.into(), "core")))
             .help(format!("from 1 to {most}, or `--set machine.nodes[0].cores=N`"))),
     }
 }

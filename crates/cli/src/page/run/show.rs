@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use memweir_abi::preload::page::PageProcess;
+use memweir_core::words::plural;
 use memweir_core::{Bytes, Joules, PAGE};
 use memweir_page::live::{Cause, Histogram, Report, Row};
 
@@ -73,8 +74,9 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         let processes: Vec<String> =
             report.uncounted_processes.iter().map(u32::to_string).collect();
         warnings.push(format!(
-            "the pager of process {} ended before it; memory stayed where it was, and is in no \
-             figure from then on",
+            "the pager of {} {} ended before it; memory stayed where it was, and is in no figure \
+             from then on",
+            plural(processes.len() as u64, "process"),
             processes.join(", ")
         ));
     }

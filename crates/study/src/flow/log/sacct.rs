@@ -2,6 +2,7 @@
 //! between the fields. Steps of jobs (`123.batch`) are skipped.
 
 use jiff::civil::DateTime;
+use memweir_core::words::counted;
 
 use super::{LeftOut, Line, LoggedJob, Wrong, number};
 
@@ -61,8 +62,8 @@ impl Columns {
 pub(super) fn line(line: &str, columns: &Columns) -> Result<Line, Wrong> {
     let fields: Vec<&str> = line.split('|').map(str::trim).collect();
     if fields.len() != columns.count {
-        let reason =
-            format!("has {} fields; the line of names has {}", fields.len(), columns.count);
+        let given = counted(fields.len() as u64, "field");
+        let reason = format!("has {given}; the line of names has {}", columns.count);
         return Err(("line".to_owned(), reason));
     }
     let job = fields[columns.job];

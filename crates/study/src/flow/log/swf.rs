@@ -1,6 +1,8 @@
 //! The Standard Workload Format of the Parallel Workloads Archive (version 2): 18 numbers per job,
 //! -1 for what is not known, and comments after `;`.
 
+use memweir_core::words::counted;
+
 use super::{LeftOut, Line, LoggedJob, Wrong, number};
 
 /// Fields of a line.
@@ -24,7 +26,8 @@ pub(super) fn line(line: &str) -> Result<Line, Wrong> {
     }
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     if fields.len() != FIELDS {
-        let reason = format!("has {} fields, and a job in the format `swf` 18", fields.len());
+        let given = counted(fields.len() as u64, "field");
+        let reason = format!("has {given}, and a job in the format `swf` {FIELDS}");
         return Err(("line".to_owned(), reason));
     }
     let known = |(place, name): (usize, &str)| number(fields[place], name);
