@@ -354,3 +354,6 @@ impl Backend for QueueBackend<'_> {
         Ok(Vec::new())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,7 +24,7 @@ fn service() -> (tempfile::TempDir, Service) {
     (directory, service)
 }
 
-fn submission() -> Submission {
+pub(crate) fn submission() -> Submission {
     Submission {
         name: None,
         cores: 1,
