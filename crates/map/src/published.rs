@@ -179,6 +179,7 @@ mod tests {
         let entries = || parse("published_maps.json", SHIPPED).unwrap();
         let zen = choose(entries(), Some("zenhammer-amd_zen_3-1r4bg4b-samsung")).unwrap();
         assert_eq!((zen.map.bits, zen.map.offset), (28, 768 << 20));
+        assert_eq!(choose(entries(), Some("bpm-i7-860")).unwrap().map.offset, 0);
         let unnamed = choose(entries(), None).unwrap_err();
         assert!(unnamed.help.unwrap().contains("bpm-i7-860"));
         let misspelt = choose(entries(), Some("bpm-i7-680")).unwrap_err();

@@ -266,3 +266,41 @@ fn cliques(
     }
     Ok(sets)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the threshold between usual pairs and slow ones of these excesses.
+    fn threshold(slow: &[(usize, f64)], quantum: f64) -> Result<Threshold, String> {
+        let candidate = |excess: f64| Candidate { base: 0, address: PhysAddr(0), excess };
+        let slow = slow.iter().flat_map(|(count, excess)| vec![candidate(*excess); *count]);
+        // Evenly from 0 to 10: a twentieth lies below 0.5, three tenths below 3.
+        let usual = (0..=100).map(|i| f64::from(i) / 10.0).collect();
+        let confirmed = slow.collect();
+        Search { bases: Vec::new(), tried: 0, queue: Vec::new(), confirmed, usual }
+            .threshold(quantum)
+    }
+
+    #[test]
+    fn a_threshold_lies_between_two_groups_that_are_far_apart() {
+        // 2.5 between the two quantiles, which are 1.121 standard deviations apart.
+        let (noise, center) = (2.5 / 1.121, 3.0 + 0.524 * 2.5 / 1.121);
+        let found = threshold(&[(12, center + 100.0)], 0.0).unwrap();
+        assert!((found.at - center - 55.0).abs() < 1e-9, "{found:?}");
+        assert!((found.conflict - 100.0).abs() < 1e-9 && (found.noise - noise).abs() < 1e-9);
+        // Four of sixteen may lie between.
+        assert!(threshold(&[(12, center + 100.0), (4, center + 45.0)], 0.0).is_ok());
+        let refusals = [
+            (vec![(11, 104.0), (99, 10.0)], 0.0, "no group of slow pairs"),
+            // Five times the noise are 11.2 cycles.
+            (vec![(12, center + 11.0)], 0.0, "stand out by 11 cycles, with a noise of 2"),
+            (vec![(12, center + 100.0)], 70.0, "stand out by 100 cycles, with a noise of 20"),
+            (vec![(12, center + 100.0), (5, center + 45.0)], 0.0, "5 of 17 slow pairs lie between"),
+        ];
+        for (slow, quantum, reason) in refusals {
+            let refusal = threshold(&slow, quantum).unwrap_err();
+            assert!(refusal.contains(reason), "{reason}: {refusal}");
+        }
+    }
+}

@@ -189,6 +189,18 @@ mod tests {
     }
 
     #[test]
+    fn odd_numbers_of_channels_are_those_in_which_pairs_agree() {
+        for channels in [3, 5, 7, 9, 11, 13, 15] {
+            // Whole rounds of every granule.
+            let pairs =
+                [1, 2, 4].map(|rounds| (PhysAddr(64), PhysAddr(64 + ((rounds * channels) << 22))));
+            let found = Shape::interleaves(&pairs);
+            let is_of = |number: u64| found.iter().any(|i| u64::from(i.channels) == number);
+            assert!(is_of(channels) && !is_of(if channels == 7 { 5 } else { 7 }), "{found:?}");
+        }
+    }
+
+    #[test]
     fn bits_that_do_not_vary_are_not_known() {
         let region = |start, length| Region { start: PhysAddr(start), length: Bytes(length) };
         let one = Reach::new(vec![region(1 << 30, 1 << 30)]);

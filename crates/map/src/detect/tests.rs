@@ -38,6 +38,9 @@ fn check(truth: &AddressMap, detection: &Detection) -> Result<(), String> {
     if got != expected {
         return Err(format!("WRONG rows {:?} for {:?}", map.row, Machine::of(truth).rows()));
     }
+    if !map.row.is_sorted_by_key(|row| u64::BITS - row.0.leading_zeros()) {
+        return Err(format!("UNSORTED rows {:?}", map.row));
+    }
     if map.interleave != truth.interleave || map.offset != truth.offset {
         return Err(format!("WRONG shape {:?} {:#x}", map.interleave, map.offset));
     }
@@ -164,11 +167,12 @@ fn find_random(maps: u64) {
 
 #[test]
 fn memory_without_a_map_is_refused() {
-    let map = published("bpm-i7-860");
+    let map = map(&[&[7, 8], &[13], &[14], &[15]], &[24, 25, 26, 27, 28, 29], 30);
     let mut oracle = Scattered(Synthetic::new(&map, Noise::SERVER, 3));
     let detection = detect(&mut oracle, "guest", &options(3), &mut |_| {});
     let refusal = detection.verdict.unwrap_err().to_string();
     assert!(refusal.contains("no physical contiguity"), "{refusal}");
+    assert!(refusal.contains("they agree in 1 functions of bits below 12"), "{refusal}");
 }
 
 #[test]
@@ -188,6 +192,28 @@ fn equal_seeds_find_alike() {
 pub(super) fn published(id: &str) -> AddressMap {
     let entries = published::parse("published_maps.json", published::SHIPPED).unwrap();
     published::choose(entries, Some(id)).unwrap().map
+}
+
+#[test]
+fn a_model_that_measurements_contradict_is_no_map() {
+    let truth = map(&[&[13, 17], &[14, 18]], &[17, 18, 19, 20, 21, 22, 23, 24], 25);
+    let mut oracle = Synthetic::new(&truth, Noise::QUIET, 1);
+    let mut silent = |_| {};
+    let mut probe = Probe::new(&mut oracle, Duration::from_secs(60), 1, &mut silent);
+    let conflicts = conflicts::find(&mut probe).unwrap();
+    let known = Shape::PLAIN.known(probe.reach());
+    // Columns are the bits below 13, and one more of the row where it is named.
+    let mut accepts = |functions: &[&[u8]], more: &[u8]| {
+        let banks = functions.iter().map(|bits| XorFunction::of_bits(bits)).collect();
+        let columns = (6..13).chain(more.iter().copied()).map(|bit| XorFunction(1 << bit));
+        let rows = Some(model::Rows::new(columns.collect(), &banks, known.bits));
+        let model = Model { shape: Shape::PLAIN, known, banks, rows };
+        verified(&mut probe, &model, &conflicts, "found").unwrap().is_ok()
+    };
+    assert!(accepts(&[&[13, 17], &[14, 18]], &[]));
+    assert!(!accepts(&[&[13, 17]], &[]), "a function is missing");
+    assert!(!accepts(&[&[13, 17], &[14, 18], &[20]], &[]), "a function too many");
+    assert!(!accepts(&[&[13, 17], &[14, 18]], &[19]), "a bit of the row is none of the column");
 }
 
 /// A guest whose 4 KiB pages lie anywhere in the host's memory.

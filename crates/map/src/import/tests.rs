@@ -61,7 +61,10 @@ fn trrespass_prints_masks_or_is_compiled_with_a_layout() {
     assert_eq!(functions(&compiled.map), [[13], [14]]);
     assert!(compiled.map.is_complete());
     assert!(refused("DRAMLayout g = {{{0x2000", None).contains("cut short"));
-    assert!(refused("0x4080\n0xzz\n", None).contains("map.txt:2: `0xzz`"));
+    for wrong in ["0xzz", "0x0", "0x8000000000000000"] {
+        let said = refused(&format!("0x4080\n{wrong}\n"), None);
+        assert!(said.contains(&format!("map.txt:2: `{wrong}` is no mask")), "{said}");
+    }
 }
 
 #[test]

@@ -34,6 +34,11 @@ fn rows_that_are_not_known_are_the_highest_bits_that_banks_leave() {
     // 19 bits beside the banks': nine for columns, ten for rows; 14 and 15 follow from banks.
     let rows: Vec<u32> = machine.rows().iter().map(|row| row.lowest()).collect();
     assert_eq!(rows, [9, 10, 11, 12, 13, 16, 17, 18, 19, 20]);
+    // Known columns are no rows, however high.
+    let column = [0, 1, 2, 9].map(|bit| XorFunction(1 << bit)).to_vec();
+    let machine = Machine::of(&AddressMap { column, ..map(&[&[6]], &[], 10) });
+    let rows: Vec<u32> = machine.rows().iter().map(|row| row.lowest()).collect();
+    assert_eq!(rows, [3, 4, 5, 7, 8]);
 }
 
 #[test]
