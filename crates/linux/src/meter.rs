@@ -84,7 +84,7 @@ impl Reason {
     }
 }
 
-/// A job or a control group that a meter could not count; the others are.
+/// A failure to count a job or a control group. The meter goes on counting the others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct MeterError {
@@ -95,7 +95,7 @@ pub struct MeterError {
 }
 
 impl MeterError {
-    /// Creates the error of a meter that cannot serve, for another reason than those with a kind.
+    /// Creates an error for a reason that has no kind of its own.
     pub fn other(text: impl Into<String>) -> Self {
         Self { reason: Reason::Other, text: text.into() }
     }

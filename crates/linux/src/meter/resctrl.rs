@@ -22,7 +22,7 @@ use memweir_core::{JobId, Nanos};
 use self::groups::{MonitoringGroup, Resctrl};
 use self::probe::counter_of;
 use super::cgroup::Scope;
-use super::{Capabilities, Meter, MeterError, MeterKind, Reading};
+use super::{Capabilities, Meter, MeterError, MeterKind, Reading, Reason};
 use crate::OsError;
 use crate::files::{Files, KernelFiles};
 use crate::probe::Probe;
@@ -63,21 +63,24 @@ impl ResctrlMeter {
 
     fn make_group(&self, job: JobId) -> Result<PathBuf, MeterError> {
         let offer = &self.resctrl.offer;
-        self.resctrl.create(job).map_err(|error| match error.source.raw_os_error() {
-            Some(libc::ENOSPC) => {
-                let rmids = offer.rmids.map_or(String::new(), |n| format!(" (there are {n})"));
-                MeterError::other(format!(
-                    "job {job} cannot be monitored: all monitoring IDs of the CPU are in \
-                     use{rmids}; remove groups that nobody needs from {}, or run fewer jobs at \
-                     once",
-                    offer.mon_groups.display()
-                ))
-            }
-            Some(libc::EBUSY) => MeterError::other(format!(
-                "job {job} cannot be monitored: the CPU's free monitoring IDs wait until the \
-                 cache has forgotten their last users; try again in a minute"
-            )),
-            _ => error.into(),
+        self.resctrl.create(job).map_err(|error| {
+            let text = match error.source.raw_os_error() {
+                Some(libc::ENOSPC) => {
+                    let rmids = offer.rmids.map_or(String::new(), |n| format!(" (there are {n})"));
+                    format!(
+                        "job {job} cannot be monitored: all monitoring IDs of the CPU are in \
+                         use{rmids}; remove groups that nobody needs from {}, or run fewer jobs at \
+                         once",
+                        offer.mon_groups.display()
+                    )
+                }
+                Some(libc::EBUSY) => format!(
+                    "job {job} cannot be monitored: the CPU's free monitoring IDs wait until the \
+                     cache has forgotten their last users; try again in a minute"
+                ),
+                _ => error.to_string(),
+            };
+            MeterError { reason: Reason::of(&error.source), text }
         })
     }
 }

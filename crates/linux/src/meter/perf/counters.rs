@@ -12,7 +12,7 @@ use super::events::{Encoding, EventSpec};
 use super::media::Sorted;
 use super::scaling::{RawCount, Scaled, Trouble};
 use crate::OsError;
-use crate::meter::MeterError;
+use crate::meter::{MeterError, Reason};
 
 /// The accesses that are counted, by privilege.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,16 +167,15 @@ impl EventCounter {
 
 /// Returns the error of opening an event for a job, with help.
 pub(super) fn open_error(source: io::Error, event: &str, job: JobId) -> MeterError {
-    match source.raw_os_error() {
-        Some(libc::EMFILE) => MeterError::other(format!(
+    let text = match source.raw_os_error() {
+        Some(libc::EMFILE) => format!(
             "job {job} cannot be counted: the limit of open files is reached; each job takes one \
              per event (raise it with `ulimit -n`)"
-        )),
-        Some(libc::ESRCH) => {
-            MeterError::other(format!("job {job} cannot be counted: its process is gone already"))
-        }
-        _ => OsError::new(format!("opening event {event} for job {job}"), source).into(),
-    }
+        ),
+        Some(libc::ESRCH) => format!("job {job} cannot be counted: its process is gone already"),
+        _ => format!("opening event {event} for job {job}: {source}"),
+    };
+    MeterError { reason: Reason::of(&source), text }
 }
 
 #[cfg(test)]
@@ -194,6 +193,19 @@ mod tests {
         }
         drop(writer);
         counts(reader.as_fd()).unwrap()
+    }
+
+    #[test]
+    fn errors_with_help_keep_their_kind() {
+        for (errno, help, reason) in [
+            (libc::EMFILE, "`ulimit -n`", Reason::Limit),
+            (libc::ESRCH, "gone already", Reason::Gone),
+            (libc::EACCES, "opening event E for job 3: ", Reason::Permission),
+        ] {
+            let error = open_error(io::Error::from_raw_os_error(errno), "E", JobId(3));
+            assert!(error.text.contains(help), "{error}");
+            assert_eq!(error.reason, reason, "{error}");
+        }
     }
 
     #[test]

@@ -131,18 +131,18 @@ impl GroupMeter for PerfGroupMeter {
     }
 
     fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), MeterError> {
-        let counters =
-            self.open_counters(directory).map_err(|error| match Reason::of(&error.source) {
-                Reason::Limit => MeterError {
-                    reason: Reason::Limit,
-                    text: format!(
-                        "{} is not counted: the limit of open files is reached; each group takes \
-                         one per event and CPU (raise it with `ulimit -Hn`)",
-                        directory.display()
-                    ),
-                },
-                _ => OsError::new(format!("opening {}", error.what), error.source).into(),
-            })?;
+        let counters = self.open_counters(directory).map_err(|OsError { what, source }| {
+            let reason = Reason::of(&source);
+            let text = match reason {
+                Reason::Limit => format!(
+                    "{} is not counted: the limit of open files is reached; each group takes one \
+                     per event and CPU (raise it with `ulimit -Hn`)",
+                    directory.display()
+                ),
+                _ => format!("opening {what}: {source}"),
+            };
+            MeterError { reason, text }
+        })?;
         self.groups.insert(group, CounterSet { counters, ..CounterSet::default() });
         Ok(())
     }

@@ -160,10 +160,12 @@ fn a_job_without_an_rmid_is_refused_and_the_others_go_on() {
     let mut meter = machine.meter().unwrap();
     meter.attach(JobId(0), 1).unwrap();
     machine.fail("create_dir", &Machine::group(1), libc::ENOSPC);
-    let error = meter.attach(JobId(1), 2).unwrap_err().to_string();
-    assert!(error.contains("job 1") && error.contains("there are 176"), "{error}");
+    let error = meter.attach(JobId(1), 2).unwrap_err();
+    assert!(error.text.contains("job 1") && error.text.contains("there are 176"), "{error}");
+    assert_eq!(error.reason, Reason::Limit);
     machine.fail("create_dir", &Machine::group(2), libc::EBUSY);
-    assert!(meter.attach(JobId(2), 2).unwrap_err().to_string().contains("try again"));
+    let error = meter.attach(JobId(2), 2).unwrap_err();
+    assert!(error.text.contains("try again") && error.reason == Reason::Limit, "{error:?}");
     machine.set(0, 0, "64\n");
     assert_eq!(lines(&mut meter, 0), Lines(1));
 }
