@@ -309,47 +309,34 @@ fn put<'a>(
         return Ok(());
     };
     let kind = article(into.get_ref().type_str());
-    match (step, into.get_mut()) {
+    let (reason, elements) = match (step, into.get_mut()) {
         (Step::Key(key), DeValue::Table(table)) => {
-            if !table.contains_key(key.as_str()) {
-                let span = value.span();
-                let empty = Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
-                table.insert(Spanned::new(span, Cow::Borrowed(key.as_str())), empty);
-            }
-            match table.get_mut(key.as_str()) {
-                Some(inner) => put(inner, path, value, depth + 1),
-                None => Ok(()),
-            }
+            let span = value.span();
+            let empty = Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
+            let key = Spanned::new(span, Cow::Borrowed(key.as_str()));
+            return put(table.entry(key).or_insert(empty), path, value, depth + 1);
         }
         (Step::Index(index), DeValue::Array(array)) => {
             let count = array.len();
-            match array.get_mut(*index) {
-                Some(element) => put(element, path, value, depth + 1),
-                None => {
-                    let elements = if count == 1 { "element" } else { "elements" };
-                    let reason =
-                        format!("has {count} {elements}, counted from 0; none is [{index}]");
-                    Err((depth, in_array(reason, path, depth, count)))
-                }
+            if let Some(element) = array.get_mut(*index) {
+                return put(element, path, value, depth + 1);
             }
+            let elements = if count == 1 { "element" } else { "elements" };
+            (format!("has {count} {elements}, counted from 0; none is [{index}]"), count)
         }
         (Step::Key(key), other) => {
-            let reason = format!("is {kind} in the file and has no key `{key}`");
-            let refusal = match other {
-                DeValue::Array(array) => in_array(reason, path, depth, array.len()),
-                _ => Refusal::plain(reason),
-            };
-            Err((depth, refusal))
+            let elements = other.as_array().map_or(0, |array| array.len());
+            (format!("is {kind} in the file and has no key `{key}`"), elements)
         }
         (Step::Index(index), _) => {
-            let reason = format!("is {kind} in the file and has no element [{index}]");
-            Err((depth, Refusal::plain(reason)))
+            (format!("is {kind} in the file and has no element [{index}]"), 0)
         }
-    }
+    };
+    Err((depth, in_array(reason, path, depth, elements)))
 }
 
-/// Returns the refusal of a path whose first `depth` steps lead to an array of so many elements. It
-/// suggests the nearest path into one of them.
+/// Returns the refusal of a path whose first `depth` steps lead to an array of this many elements,
+/// or to something that has none. It suggests the nearest path into one of them.
 fn in_array(reason: String, path: &[Step], depth: usize, elements: usize) -> Refusal {
     let Some(last) = elements.checked_sub(1) else { return Refusal::plain(reason) };
     // `tasks.0.work_s` means `tasks[0].work_s`, and `tasks.work_s` is that of any element.
