@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use memweir_core::profile::Profile;
@@ -29,13 +29,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::protocol::Work;
 use crate::queue::Source;
-use crate::service::{Service, lock};
+use crate::service::{Service, lock, thread};
 
 /// The profile store as submissions see it.
 #[derive(Debug)]
 pub struct Profiles {
-    /// The store, opened as often as it was used at once, without the uses of now. None waits for
-    /// another: a look at the files of its job may take forever.
+    /// Open stores that are not in use. No use waits for another one, whose look at the files of a
+    /// job may take forever.
     idle: Mutex<Vec<Store>>,
     path: PathBuf,
 }
@@ -200,36 +200,25 @@ pub(crate) struct FirstRun {
     pub(crate) meter: MeterKind,
 }
 
-/// Longest time for which a thread is expected to keep one run, and for which the end of a daemon
-/// waits for its first runs: longer than a writer of the store waits for another. A file server
-/// that does not answer may hold up any look at their files.
+/// Longest time for which the next first run waits for one that is being written, and for which the
+/// end of a daemon waits for all: longer than a writer of the store waits for another. A file
+/// server that does not answer may hold up any look at their files.
 const KEEP_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The threads that write first runs: one, and another for each that is held up. They write the
-/// runs that they have when this is dropped.
+/// The writer of first runs, one after the other. It writes those that it has when it is dropped.
 pub(crate) struct Keeper {
-    queue: Arc<KeeperQueue>,
-    /// Hands over runs, and is cloned for each thread.
-    open: Option<(Sender<FirstRun>, Sender<()>)>,
-    /// Disconnected at the end of the last thread; nothing is sent.
+    runs: Option<Sender<FirstRun>>,
+    /// Disconnected when all runs have been written or given up; nothing is sent.
     ended: Receiver<()>,
 }
 
-/// The part of a keeper that its threads share.
-struct KeeperQueue {
-    keep: Box<dyn Fn(&FirstRun) + Send + Sync>,
-    incoming: Mutex<Receiver<FirstRun>>,
-    /// For each thread the time at which it began with a run; absent while it waits for one.
-    began: Mutex<Vec<Option<Instant>>>,
-}
-
 impl Keeper {
-    /// Starts the first thread for the profile store of a service.
+    /// Starts a writer for the profile store of a service.
     ///
     /// # Errors
     /// If no thread can be started.
     pub(crate) fn start(service: Arc<Service>) -> io::Result<Self> {
-        Self::with(move |run| {
+        Self::with(KEEP_TIMEOUT, move |run| {
             let Some(profiles) = service.profiles() else { return };
             let job = run.job;
             match profiles.keep(run) {
@@ -240,69 +229,41 @@ impl Keeper {
         })
     }
 
-    fn with(keep: impl Fn(&FirstRun) + Send + Sync + 'static) -> io::Result<Self> {
-        let (runs, incoming) = channel();
+    fn with(
+        timeout: Duration,
+        keep: impl Fn(&FirstRun) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let (runs, incoming) = channel::<FirstRun>();
         let (end, ended) = channel();
-        let (keep, incoming) = (Box::new(keep), Mutex::new(incoming));
-        let queue = Arc::new(KeeperQueue { keep, incoming, began: Mutex::default() });
-        let keeper = Self { queue, open: Some((runs, end)), ended };
-        keeper.add_thread()?;
-        Ok(keeper)
-    }
-
-    fn add_thread(&self) -> io::Result<()> {
-        let Some((_, end)) = self.open.clone() else { return Ok(()) };
-        let queue = Arc::clone(&self.queue);
-        let builder = std::thread::Builder::new().name("profiles".to_owned());
-        let mut began = lock(&self.queue.began);
-        let number = began.len();
-        builder.spawn(move || {
-            queue.serve(number);
-            drop(end);
+        let keep = Arc::new(keep);
+        thread("profiles", move || {
+            let _end: Sender<()> = end;
+            for run in incoming {
+                let (done, kept) = channel::<()>();
+                let keep = Arc::clone(&keep);
+                // A run for which there is no thread is lost: the next of its program is the first.
+                let _ = thread("profile", move || {
+                    keep(&run);
+                    drop(done);
+                });
+                let _ = kept.recv_timeout(timeout);
+            }
         })?;
-        began.push(None);
-        Ok(())
+        Ok(Self { runs: Some(runs), ended })
     }
 
-    /// Keeps a first run. If every thread is held up, another one is started for it.
+    /// Keeps a first run.
     pub(crate) fn keep(&self, run: FirstRun) {
-        self.keep_at(run, Instant::now());
-    }
-
-    fn keep_at(&self, run: FirstRun, now: Instant) {
-        if let Some((runs, _)) = &self.open {
-            // The threads end with this handle alone.
+        if let Some(runs) = &self.runs {
+            // The thread ends with this handle alone.
             let _ = runs.send(run);
         }
-        if self.queue.is_held_up(now) {
-            // Without a further thread the run waits for one of the others.
-            let _ = self.add_thread();
-        }
-    }
-}
-
-impl KeeperQueue {
-    /// Keeps the runs that come, as the thread with this number.
-    fn serve(&self, number: usize) {
-        loop {
-            // One thread waits for a run, and the others for that one.
-            let Ok(run) = lock(&self.incoming).recv() else { return };
-            lock(&self.began)[number] = Some(Instant::now());
-            (self.keep)(&run);
-            lock(&self.began)[number] = None;
-        }
-    }
-
-    /// Returns true if every thread has been at one run for too long.
-    fn is_held_up(&self, now: Instant) -> bool {
-        let is_late = |began: &Instant| now.saturating_duration_since(*began) >= KEEP_TIMEOUT;
-        lock(&self.began).iter().all(|began| began.as_ref().is_some_and(is_late))
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.open = None;
+        self.runs = None;
         let _ = self.ended.recv_timeout(KEEP_TIMEOUT);
     }
 }

@@ -19,7 +19,7 @@ use crate::daemon::{Lock, lock_patiently};
 use crate::protocol::{
     self, MAX_LINE, Refusal, RefusalKind, Reply, Request, parse_request, write_reply,
 };
-use crate::service::Service;
+use crate::service::{Service, thread};
 use guests::{Guest, Guests, Standing};
 
 /// Longest time from one request of a connection to the end of the next, and to write a reply.
@@ -65,16 +65,14 @@ impl Server {
     pub(crate) fn start(&self, service: Arc<Service>) -> io::Result<()> {
         let listener = self.listener.try_clone()?;
         let guests = Guests::default();
-        let builder = std::thread::Builder::new().name("socket".to_owned());
-        builder.spawn(move || {
+        thread("socket", move || {
             loop {
                 match listener.accept() {
                     Ok((stream, _)) => welcome(stream, &service, &guests),
                     Err(_) => std::thread::sleep(ACCEPT_PAUSE),
                 }
             }
-        })?;
-        Ok(())
+        })
     }
 }
 
@@ -121,9 +119,8 @@ fn welcome(mut stream: UnixStream, service: &Arc<Service>, guests: &Guests) {
         Err(reason) => return refuse(&mut stream, Refusal::new(RefusalKind::Busy, reason)),
     };
     let service = Arc::clone(service);
-    let builder = std::thread::Builder::new().name("client".to_owned());
     let refused = stream.try_clone();
-    if let Err(error) = builder.spawn(move || serve(stream, &peer, &service, &guest))
+    if let Err(error) = thread("client", move || serve(stream, &peer, &service, &guest))
         && let Ok(mut refused) = refused
     {
         let message = format!("the daemon can have no further thread: {error}");

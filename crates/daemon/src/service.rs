@@ -15,6 +15,7 @@ mod submit;
 mod upkeep;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -400,6 +401,14 @@ pub(crate) fn wall_ms() -> u64 {
 /// Locks a mutex. A thread that panicked has left whole values behind: each is replaced at once.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a detached thread.
+///
+/// # Errors
+/// If no thread can be started.
+pub(crate) fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(work).map(drop)
 }
 
 #[cfg(test)]

@@ -75,31 +75,46 @@ fn no_submission_waits_for_another_that_looks_at_its_files() {
     assert_eq!(lock(&profiles.idle).len(), 2);
 }
 
-#[test]
-fn first_runs_are_kept_while_a_file_server_holds_up_another() {
-    let directory = tempfile::tempdir().unwrap();
+/// Returns a keeper that holds up job 1 until the sender is dropped, and the jobs whose runs it
+/// begins to keep.
+fn held_up(timeout: Duration) -> (Keeper, Sender<()>, Receiver<JobId>) {
     let (begun, begins) = channel();
     let (release, held_up) = channel::<()>();
     let held_up = Mutex::new(held_up);
-    let keeper = Keeper::with(move |run| {
+    let keeper = Keeper::with(timeout, move |run| {
         begun.send(run.job).unwrap();
         if run.job == JobId(1) {
             let _ = lock(&held_up).recv();
         }
     });
-    let keeper = keeper.unwrap();
-    let run = |number| FirstRun { job: JobId(number), ..first_run(directory.path()) };
-    keeper.keep(run(1));
-    assert_eq!(begins.recv(), Ok(JobId(1)));
-    keeper.keep(run(2));
-    assert!(begins.try_recv().is_err(), "the one thread is not late yet");
-    keeper.keep_at(run(3), Instant::now() + KEEP_TIMEOUT);
-    assert_eq!((begins.recv(), begins.recv()), (Ok(JobId(2)), Ok(JobId(3))));
-    assert_eq!(lock(&keeper.queue.began).len(), 2);
-    // Another run finds a thread that waits.
-    keeper.keep_at(run(4), Instant::now() + 2 * KEEP_TIMEOUT);
-    assert_eq!(begins.recv(), Ok(JobId(4)));
+    (keeper.unwrap(), release, begins)
+}
+
+#[test]
+fn first_runs_are_kept_while_a_file_server_holds_up_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let (keeper, release, begins) = held_up(Duration::ZERO);
+    for job in [1, 2, 3].map(JobId) {
+        keeper.keep(FirstRun { job, ..first_run(directory.path()) });
+        assert_eq!(begins.recv(), Ok(job));
+    }
+    // The end waits for none that was given up.
+    drop(keeper);
     drop(release);
+}
+
+#[test]
+fn first_runs_are_kept_one_after_the_other_and_all_of_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let (keeper, release, begins) = held_up(Duration::MAX);
+    for job in [1, 2].map(JobId) {
+        keeper.keep(FirstRun { job, ..first_run(directory.path()) });
+    }
+    assert_eq!(begins.recv(), Ok(JobId(1)));
+    assert!(begins.try_recv().is_err(), "the first is not written yet");
+    drop(release);
+    drop(keeper);
+    assert_eq!(begins.try_recv(), Ok(JobId(2)));
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Service;
 use super::events::MOST_AT_ONCE;
+use super::{Service, thread};
 use crate::queue::Retention;
 
 /// Time between two tries of what failed.
@@ -27,8 +27,7 @@ impl Service {
     /// If no thread can be started.
     pub(crate) fn start_upkeep(self: &Arc<Self>, retention: Retention) -> io::Result<()> {
         let service = Arc::clone(self);
-        let builder = std::thread::Builder::new().name("upkeep".to_owned());
-        let upkeep = move || {
+        thread("upkeep", move || {
             service.remove_strays();
             for turn in 0_u32.. {
                 service.catch_up();
@@ -40,8 +39,7 @@ impl Service {
                 }
                 std::thread::sleep(RETRY);
             }
-        };
-        builder.spawn(upkeep).map(drop)
+        })
     }
 
     /// Writes the changes that could not be written, and releases the jobs that the daemon has held
