@@ -18,6 +18,8 @@ use crate::private;
 pub struct Journal {
     path: PathBuf,
     writer: csv::Writer<File>,
+    /// True if the file is the result itself.
+    is_result: bool,
 }
 
 impl Journal {
@@ -26,7 +28,8 @@ impl Journal {
     /// # Errors
     /// If it cannot be written.
     pub fn at(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), writer: csv::Writer::from_writer(File::create(path)?) })
+        let writer = csv::Writer::from_writer(File::create(path)?);
+        Ok(Self { path: path.to_owned(), writer, is_result: true })
     }
 
     /// Starts the file beside the result at `path`.
@@ -39,7 +42,7 @@ impl Journal {
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let writer = csv::Writer::from_writer(private::create(&path).map_err(named)?);
-        Ok(Self { path, writer })
+        Ok(Self { path, writer, is_result: false })
     }
 
     /// Appends rows; they are in the file when this returns. If the first one is a struct, a head
@@ -61,14 +64,15 @@ impl Journal {
     }
 
     /// Gives the file up after a failure. Removes it if it has no whole row behind its head;
-    /// otherwise cuts half a row off and returns true. Devices and pipes stay as they are.
+    /// otherwise cuts half a row off and, unless it is the result itself, returns a clause that
+    /// names it. Devices and pipes stay as they are.
     #[must_use]
-    pub fn abandon(self) -> bool {
-        let Self { path, writer } = self;
+    pub fn abandon(self) -> String {
+        let Self { path, writer, is_result } = self;
         // The writer tries the rest once more, which may leave half of a row.
         drop(writer);
         if !path.is_file() {
-            return false;
+            return String::new();
         }
         let rows = fs::read(&path).unwrap_or_default();
         let end_of_line = |index: usize| index + 1;
@@ -76,11 +80,14 @@ impl Journal {
         let whole = rows.iter().rposition(|byte| *byte == b'\n').map_or(0, end_of_line);
         if whole <= head {
             let _ = fs::remove_file(&path);
-            return false;
+            return String::new();
         }
         let cut = File::options().write(true).open(&path);
         let _ = cut.and_then(|file| file.set_len(whole as u64));
-        true
+        match is_result {
+            true => String::new(),
+            false => format!("; the rows so far are in {}", path.display()),
+        }
     }
 }
 
@@ -104,7 +111,7 @@ mod tests {
         let path = directory.path().join("t.csv");
         let mut empty = Journal::at(&path).unwrap();
         empty.append(&[["quantum", "name"]]).unwrap();
-        assert!(!empty.abandon() && !path.exists());
+        assert!(empty.abandon().is_empty() && !path.exists());
 
         let mut journal = Journal::beside(&path).unwrap();
         let kept = directory.path().join("t.csv.partial.csv");
@@ -112,7 +119,8 @@ mod tests {
         journal.append(&[["quantum", "name"], ["0", "a,b"]]).unwrap();
         let mut half = File::options().append(true).open(&kept).unwrap();
         half.write_all(b"1,half of a n").unwrap();
-        assert!(journal.abandon());
+        let named = format!("; the rows so far are in {}", kept.display());
+        assert_eq!(journal.abandon(), named);
         assert_eq!(fs::read_to_string(&kept).unwrap(), "quantum,name\n0,\"a,b\"\n");
     }
 
@@ -133,6 +141,6 @@ mod tests {
         }
         let mut journal = Journal::at(full).unwrap();
         assert!(journal.append(&[["0", "a"]]).is_err());
-        assert!(!journal.abandon());
+        assert_eq!(journal.abandon(), "");
     }
 }

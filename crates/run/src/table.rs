@@ -232,17 +232,10 @@ impl Table {
         })
     }
 
-    /// Gives the table up after a failure. Removes its file if that has no whole row; otherwise
-    /// returns a clause that names the file with the rows so far, unless that is the table's own.
+    /// Gives the table up after a failure: see [`Journal::abandon`].
     #[must_use]
     pub fn abandon(self) -> String {
-        let journal = self.journal.path().to_owned();
-        match self.journal.abandon() {
-            true if journal != self.path => {
-                format!("; the rows so far are in {}", journal.display())
-            }
-            _ => String::new(),
-        }
+        self.journal.abandon()
     }
 
     /// Returns the rows of the journal in groups.

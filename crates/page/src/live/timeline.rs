@@ -83,17 +83,10 @@ impl Timeline {
         self.journal.append(&[row])
     }
 
-    /// Gives the timeline up after a failure. Removes a file without a whole row; otherwise returns
-    /// a clause that names the file with the rows so far, unless that is the timeline's own.
+    /// Gives the timeline up after a failure: see [`Journal::abandon`].
     #[must_use]
     pub fn abandon(self) -> String {
-        let journal = self.journal.path().to_owned();
-        match self.journal.abandon() {
-            true if self.rows.is_some() => {
-                format!("; the rows so far are in {}", journal.display())
-            }
-            _ => String::new(),
-        }
+        self.journal.abandon()
     }
 
     /// Ends the timeline. For a figure `draw` draws the rows, and the file that kept them is
