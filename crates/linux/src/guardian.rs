@@ -118,8 +118,7 @@ pub fn start(command: &Command, homes: Vec<PathBuf>) -> Result<Guardian, LaunchE
 }
 
 fn failure(command: &Command, source: io::Error) -> LaunchError {
-    let what = format!("starting the guardian {}", command.program.display());
-    LaunchError { what, source, help: None }
+    LaunchError::new(format!("starting the guardian {}", command.program.display()), source)
 }
 
 impl Guardian {

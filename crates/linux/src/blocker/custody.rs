@@ -4,8 +4,8 @@ use std::io;
 
 use crate::guardian::Guard;
 
-/// A guardian, until it is lost: until it is gone and no other can be started. Nothing is blocked
-/// from then on.
+/// The guardian of a blocker's jobs. It is lost when it is gone and no other can be started;
+/// nothing is blocked from then on.
 pub(super) struct Custody {
     pub(super) guard: Box<dyn Guard>,
     is_lost: bool,

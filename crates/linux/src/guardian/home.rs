@@ -17,11 +17,9 @@ impl Homes {
     pub(super) fn create(paths: Vec<PathBuf>) -> Result<Self, LaunchError> {
         let mut homes = Self::default();
         for path in paths {
-            KernelFiles.create_dir(&path).map_err(|source| LaunchError {
-                what: format!("making the group {}", path.display()),
-                source,
-                help: None,
-            })?;
+            let failed =
+                |source| LaunchError::new(format!("making the group {}", path.display()), source);
+            KernelFiles.create_dir(&path).map_err(failed)?;
             homes.0.push(path);
         }
         Ok(homes)
