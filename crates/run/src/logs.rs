@@ -69,10 +69,12 @@ impl Logs {
     /// mode: a job and its children write without overwriting each other.
     ///
     /// # Errors
-    /// As [`private::create`].
-    pub fn open(&self, name: &str) -> io::Result<JobLogs> {
+    /// As [`private::create`], with the path of the file.
+    pub fn open(&self, name: &str) -> Result<JobLogs, (PathBuf, io::Error)> {
         let directory = private::lasting_path(&self.directory);
-        let open = |file: String| private::create(&directory.join(file));
+        let open = |file: String| {
+            private::create(&directory.join(&file)).map_err(|error| (self.path.join(file), error))
+        };
         Ok(JobLogs { stdout: open(output(name))?, stderr: open(errors(name))? })
     }
 }
@@ -143,7 +145,7 @@ mod tests {
         let mode = nix::sys::stat::Mode::S_IRWXU;
         nix::unistd::mkfifo(&logs.stderr_path("fifo"), mode).expect("a FIFO");
         for (name, reason) in [("link", "symbolic link"), ("fifo", "not a regular file")] {
-            let error = logs.open(name).expect_err("refused").to_string();
+            let error = logs.open(name).expect_err("refused").1.to_string();
             assert!(error.contains(reason), "{error}");
         }
         assert_eq!(fs::read(&precious).expect("a file"), b"content");

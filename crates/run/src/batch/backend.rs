@@ -166,8 +166,7 @@ impl<'a> ProcessBackend<'a> {
     fn spawn(&mut self, job: JobId) -> Result<(), Failure> {
         let cpu = self.cores.as_ref().and_then(|cores| cores.of(job));
         let (mut launch, trouble) = launcher::launch(self.plan, self.logs, job, cpu)?;
-        if let Some(error) = trouble {
-            let path = self.logs.stdout_path(&self.job(job).name);
+        if let Some((path, error)) = trouble {
             let notice = self.recorder.lose(path, format!("the output is not kept: {error}"));
             self.notice(notice);
         }

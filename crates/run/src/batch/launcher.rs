@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use memweir_core::JobId;
 use memweir_linux::Launch;
@@ -42,8 +42,8 @@ impl Failure {
     }
 }
 
-/// Returns the command of a job that starts on `cpu`, or where the plan says; and the error if its
-/// output cannot be kept in `directory`.
+/// Returns the command of a job that starts on `cpu`, or where the plan says; and the file and the
+/// error if its output cannot be kept in `directory`.
 ///
 /// # Errors
 /// The file of its input cannot be opened.
@@ -52,7 +52,7 @@ pub(super) fn launch(
     directory: &Logs,
     id: JobId,
     cpu: Option<usize>,
-) -> Result<(Launch, Option<io::Error>), Failure> {
+) -> Result<(Launch, Option<(PathBuf, io::Error)>), Failure> {
     let job = &plan.batch.jobs[id.index()];
     let fifo = job.stdin.as_deref().and_then(files::fifo);
     let stdin = job.stdin.as_deref().filter(|_| fifo.is_none()).unwrap_or(Path::new("/dev/null"));
@@ -60,7 +60,7 @@ pub(super) fn launch(
         .map_err(|error| Failure::new(&format_args!("{}: {error}", stdin.display())))?;
     let (logs, trouble) = match directory.open(&job.name) {
         Ok(logs) => (logs, None),
-        Err(error) => (JobLogs::discard().map_err(|error| Failure::new(&error))?, Some(error)),
+        Err(trouble) => (JobLogs::discard().map_err(|error| Failure::new(&error))?, Some(trouble)),
     };
     let mut env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     env.extend(job.env.clone());
@@ -86,7 +86,7 @@ mod tests {
     use crate::options::RunOptions;
 
     /// Makes the command of one job. If `blocked`, a directory is in the way of its log.
-    fn launch(job: Job, blocked: bool) -> Result<(Launch, Option<io::Error>), Failure> {
+    fn launch(job: Job, blocked: bool) -> Result<(Launch, Option<(PathBuf, io::Error)>), Failure> {
         let directory = tempfile::tempdir().expect("a directory");
         let logs = Logs::create(directory.path(), std::path::Path::new("")).expect("made");
         if blocked {
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn output_that_cannot_be_kept_does_not_stop_a_job() {
         let (_, trouble) = launch(job(), true).expect("launched");
-        assert!(trouble.is_some());
+        assert!(trouble.is_some_and(|(path, _)| path.ends_with("a.err")));
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl<'a> QuantumRecorder<'a> {
         &self.lost
     }
 
-    /// Notes a file that cannot be written, or no longer, and returns the notice about it.
+    /// Notes a file that cannot be written (any more), and returns the notice about it.
     pub(crate) fn lose(&mut self, path: PathBuf, reason: String) -> String {
         let notice = format!("{}: {reason}", path.display());
         self.lost.push(LostOutput::new(&path, reason));

@@ -429,11 +429,11 @@ fn a_program_that_vanished_is_a_failed_job() {
 #[test]
 fn output_that_cannot_be_kept_is_a_lost_result() {
     let case = Case::new("round-robin", 2, &[30, 30]);
-    std::fs::create_dir(case.logs.path().join("job-0.out")).expect("a directory in its way");
+    std::fs::create_dir(case.logs.path().join("job-0.err")).expect("a directory in its way");
     let report = case.run().0.expect("both jobs run");
     assert_eq!(report.jobs[0].exit_code, Some(0));
     let [lost] = report.lost.as_slice() else { panic!("{:?}", report.lost) };
-    assert!(lost.path.ends_with("/job-0.out"), "{lost:?}");
+    assert!(lost.path.ends_with("/job-0.err"), "{lost:?}");
     assert!(report.notices[0].contains("the output is not kept"), "{:?}", report.notices);
 }
 
