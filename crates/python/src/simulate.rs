@@ -7,7 +7,6 @@ use std::thread::available_parallelism;
 
 use memweir_core::Stop;
 use memweir_core::input::{InputError, Refusal};
-use memweir_flow::SimError;
 use memweir_policy::paging::VictimSource;
 use memweir_run::recording::ProfileCache;
 use memweir_study::Fidelity;
@@ -152,11 +151,7 @@ impl Simulation {
         match self {
             Self::Flow(study) => study.run(stop, threads, |_| done()).map(|report| json(&report)),
             Self::Bank(study) => study.run(stop, threads, |_| done()).map(|report| json(&report)),
-            Self::Page(study) => {
-                let report = study.run(stop, threads, |_| done());
-                let stopped = || InputError::new("page sim", SimError::Stopped.to_string());
-                report.map(|report| json(&report)).ok_or_else(stopped)
-            }
+            Self::Page(study) => study.run(stop, threads, |_| done()).map(|report| json(&report)),
         }
     }
 }

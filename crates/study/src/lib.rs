@@ -31,7 +31,7 @@
 //! let text = ScenarioText::new("browsers.toml", text, Path::new("."));
 //! let grid = Grid::new(vec!["dram_mib=128,512".parse()?])?;
 //! let study = PageStudy::read(&text, &[], grid).expect("a scenario");
-//! let report = study.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("no end");
+//! let report = study.run(&Stop::default(), NonZeroUsize::MIN, |_| ()).expect("no stop");
 //! assert_eq!(report.points.len(), 2);
 //! # Ok::<(), memweir_core::input::Refusal>(())
 //! ```

@@ -128,7 +128,7 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
         counter.one_more();
     });
     counter.finish();
-    let report = report.expect("no end was requested");
+    let report = report?;
     let table = rows.finish(report.points.iter().map(results::rows));
     let shown = output::report(args.json.as_deref(), &report, || render::report(&report));
     let drawn = |path| output::figure(path, &figure::of(&report, study.grid()));

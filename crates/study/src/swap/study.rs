@@ -13,7 +13,7 @@ use super::report::{AppResult, PagePoint, PageReport, PageRun, Session, SwapResu
 use super::{PageScenario, Traces};
 use crate::ScenarioText;
 use crate::key::key;
-use crate::parallel::for_each;
+use crate::parallel::{FirstError, for_each};
 use crate::sweep::Grid;
 
 /// A scenario and the points at which it runs.
@@ -94,32 +94,37 @@ impl PageStudy {
     }
 
     /// Runs the study on `threads` threads. Calls `done` after each run; the order of the report
-    /// does not depend on the threads. After a request to `stop`, no further run begins, and the
-    /// result is `None`.
-    #[must_use]
+    /// does not depend on the threads.
+    ///
+    /// # Errors
+    /// If `stop` is requested; no further run begins then.
     pub fn run(
         &self,
         stop: &Stop,
         threads: NonZeroUsize,
         mut done: impl FnMut(&FinishedPageRun),
-    ) -> Option<PageReport> {
+    ) -> Result<PageReport, InputError> {
         let pieces = self.pieces();
         let mut runs = vec![None; pieces.len()];
+        let mut stopped = FirstError::default();
         for_each(
             pieces.len(),
             threads,
-            |index| (!stop.is_requested()).then(|| self.one(pieces[index])),
-            |index, run| {
-                let Some(run) = run else { return };
-                let Piece { point, swap, repetition } = pieces[index];
-                let name = &self.points[point].swaps[swap].name;
-                done(&FinishedPageRun { point, swap: name, repetition, run: &run });
-                runs[index] = Some(run);
+            |index| stop.check().map(|()| self.one(pieces[index])),
+            |index, run| match run {
+                Ok(run) => {
+                    let Piece { point, swap, repetition } = pieces[index];
+                    let name = &self.points[point].swaps[swap].name;
+                    done(&FinishedPageRun { point, swap: name, repetition, run: &run });
+                    runs[index] = Some(run);
+                }
+                Err(refusal) => stopped.note(index, refusal),
             },
         );
-        let mut runs = runs.into_iter().collect::<Option<Vec<PageRun>>>()?.into_iter();
+        stopped.result().map_err(|refusal| refusal.written_in(&self.name))?;
+        let mut runs = runs.into_iter().flatten();
         let points = (0..self.points.len()).map(|at| self.point(at, &mut runs)).collect();
-        Some(PageReport { version: env!("CARGO_PKG_VERSION"), scenario: self.name.clone(), points })
+        Ok(PageReport { version: env!("CARGO_PKG_VERSION"), scenario: self.name.clone(), points })
     }
 
     /// Returns the runs of all points in their order, by swap area and then by repetition.

@@ -1,15 +1,18 @@
 //! Tests of scenario files, and of their sessions.
 
+use std::num::NonZeroUsize;
 use std::path::Path;
 
-use memweir_core::Direction;
+use memweir_core::{Direction, Stop};
 use memweir_swap::memory::Counts;
 use memweir_swap::session::Behavior;
 use memweir_trace::{Access, Format, Header, ThreadId, Writer};
 use proptest::prelude::*;
 
+use super::study::PageStudy;
 use super::{EXAMPLE, PageScenario, Traces};
 use crate::ScenarioText;
+use crate::sweep::Grid;
 
 fn scenario(text: &str) -> PageScenario {
     let text = ScenarioText::new("scenario.toml", text, Path::new(""));
@@ -32,6 +35,16 @@ fn equal_seeds_give_equal_sessions_and_others_do_not() {
     let sum = outcome.by_app.iter().fold(Counts::default(), |sum, counts| sum + *counts);
     assert_eq!(sum, outcome.counts);
     assert_eq!((outcome.switches.len(), outcome.duration.0), (15, 900.0));
+}
+
+#[test]
+fn no_run_begins_after_a_request_to_stop() {
+    let text = ScenarioText::new("scenario.toml", EXAMPLE, Path::new(""));
+    let study = PageStudy::read(&text, &[], Grid::default()).expect("a scenario");
+    let stop = Stop::default();
+    stop.request();
+    let stopped = study.run(&stop, NonZeroUsize::MIN, |_| panic!("a run")).expect_err("a stop");
+    assert_eq!(stopped.to_string(), "scenario.toml: stopped before its end");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use memweir_study::swap::report::{PagePoint, PageRun, SwapResult};
 use memweir_study::swap::study::PageStudy;
 use memweir_study::sweep::Grid;
 
-use super::{Simulated, Simulation};
+use super::{Simulated, Simulation, unless_stopped};
 
 /// One row: a run on a swap area.
 struct Row<'a> {
@@ -84,7 +84,7 @@ impl Simulation for PageStudy {
         stop: &Stop,
     ) -> Result<Option<Simulated>, InputError> {
         let simulated = |point: &PagePoint| Simulated::new(rows(point), point);
-        let report = self.only(point).run(stop, threads, |_| ());
+        let report = unless_stopped(stop, self.only(point).run(stop, threads, |_| ()))?;
         Ok(report.and_then(|report| report.points.first().map(simulated)))
     }
 }
