@@ -166,12 +166,11 @@ impl Window {
     /// one behind it, have their answers.
     #[must_use]
     pub fn retired(&self, next: u64) -> Option<u64> {
-        let watched = self.watched?;
-        watched.retire.or_else(|| {
-            let is_next = self.is_answered() && next > watched.instruction;
+        let Watched { instruction, ready, retire } = self.watched?;
+        retire.or_else(|| {
+            let is_next = self.is_answered() && next > instruction;
             let last = self.entries.back().filter(|_| is_next)?;
-            let ready = watched.ready.unwrap_or_else(|| self.ready(watched.instruction));
-            Some(last.in_order(watched.instruction).max(ready))
+            Some(last.in_order(instruction).max(ready.unwrap_or_else(|| self.ready(instruction))))
         })
     }
 
