@@ -122,7 +122,8 @@ impl ProgramArgs {
     /// Adds the programs to the options of a run, under the policies of `compare` if it names any.
     ///
     /// # Errors
-    /// If a policy is unknown, or a program has no name of its own or is not asked.
+    /// If a policy is unknown or has no such objective, or a program has no name of its own or is
+    /// not asked.
     pub(crate) fn over(
         &self,
         run: RunOptions,
@@ -150,7 +151,12 @@ impl ProgramArgs {
                 let help = format!("add it to --{key}, or leave the program out");
                 Err(refusal_of("policy-program", reason).help(help))
             }
-            None => Ok(run),
+            None => {
+                if compare.is_empty() {
+                    run.check_objective()?;
+                }
+                Ok(run)
+            }
         }
     }
 }

@@ -147,9 +147,6 @@ impl Args {
         };
         let run = choices.over(of_file.over(base));
         let run = self.programs.over(run, &self.choice, &self.compare)?;
-        if self.compare.is_empty() {
-            run.check_objective()?;
-        }
         let grain = Grain { epoch: self.epoch, step: self.step.min(self.epoch) };
         let compare = self.comparing.options(&self.compare, self.repeat, 1)?;
         let options = EmulateOptions {

@@ -100,9 +100,6 @@ impl Args {
         };
         let options = self.choices()?.over(of_file.over(base));
         let options = self.programs.over(options, &self.choice, &self.compare)?;
-        if self.compare.is_empty() {
-            options.check_objective()?;
-        }
         let compare = self.comparing.options(&self.compare, self.repeat, 3)?;
         Ok(Plan { batch, options, compare })
     }

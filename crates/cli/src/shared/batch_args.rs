@@ -53,7 +53,7 @@ impl JobSource {
         let nothing = BatchOptions::default();
         let (batch, options) = match (&self.jobs_file, &self.from_file, self.command.as_slice()) {
             (Some(path), None, []) => {
-                let file = JobsFile::read(path, cores).map_err(|error| unlike(path, error))?;
+                let file = JobsFile::read(path, cores).map_err(|error| other_forms(path, error))?;
                 (file.batch, file.options)
             }
             (None, Some(path), []) => (from_file(path)?, nothing),
@@ -78,13 +78,13 @@ fn from_file(path: &Path) -> Result<Batch, InputError> {
     Batch::from_lines(&path.display().to_string(), &files::text(path)?)
 }
 
-/// Names the two other forms of a batch, if `path` looks unlike a jobs file: it may be a program or
-/// a list of commands.
-fn unlike(path: &Path, error: InputError) -> InputError {
+/// Adds the two other forms of a batch to an error, if `path` does not look like a jobs file: it
+/// may be a program or a list of commands.
+fn other_forms(path: &Path, error: InputError) -> InputError {
     if error.help.is_some() || path.extension().is_some_and(|ending| ending == "toml") {
         return error;
     }
-    error.help("a command follows `--`, a file of shell commands `--from-file`, and jobs are TOML")
+    error.help("a command follows `--`, a file of commands `--from-file`; a jobs file is TOML")
 }
 
 /// A batch, and the options with which a command runs it.
