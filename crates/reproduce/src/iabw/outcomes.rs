@@ -72,19 +72,14 @@ impl<'a> Outcomes<'a> {
 
     /// The same for every treatment, in words.
     pub(super) fn possible_in_words(&self) -> String {
-        let all: f64 = self
-            .runs
-            .iter()
-            .zip(&self.bounds)
-            .map(|(runs, bound)| 100.0 * (runs[0].turnaround() / bound - 1.0))
-            .sum();
+        let pairs = self.runs.iter().zip(&self.bounds);
+        let most = mean(pairs.map(|(runs, bound)| 100.0 * (runs[0].turnaround() / bound - 1.0)));
         let shares = self.names.iter().enumerate();
         let shares = shares.map(|(at, name)| format!("{name} {:.0} %", self.possible(at)));
         format!(
-            "No schedule improves on the OS by more than {:.1} % on average (a proved bound, \
+            "No schedule improves on the OS by more than {most:.1} % on average (a proved bound, \
              which may be out of reach). Of the time that could be saved at most, so much is \
              saved: {}.",
-            all / self.runs.len().max(1) as f64,
             shares.collect::<Vec<_>>().join(", ")
         )
     }
