@@ -81,33 +81,44 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
     let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(unreadable)?;
     let flags = File::open("/proc/kpageflags").ok();
     let pools = entry_of(pid).map_or([0; 4], |(_, ranges)| ranges);
-    let mut kinds: BTreeMap<Kind, Pages> = BTreeMap::new();
-    for line in maps.lines() {
-        let Some((start, end, mut kind)) = mapping(line) else { continue };
+    let kinds = kinds(&maps, &pagemap, pools, |pages, frame| {
+        if !is_zero_page(flags.as_ref(), frame) {
+            pages.count(coloring, asked, frame);
+        }
+    });
+    let own = own(&kinds);
+    let inside_share = if own.pages == 0 { 1.0 } else { own.inside as f64 / own.pages as f64 };
+    let (color_count, asked) = (coloring.colors(), asked.to_string());
+    Ok(Audit { pid, color_count, asked, kinds, own, inside_share })
+}
+
+/// Kinds of the program's own memory.
+const OWN: [Kind; 3] = [Kind::Heap, Kind::Anonymous, Kind::Stack];
+
+/// Calls `count` for the frame of each present page of the mappings `maps`, with the pages of its
+/// kind. The program's own kinds are there even without pages.
+fn kinds(
+    maps: &str,
+    pagemap: &File,
+    pools: [u64; 4],
+    count: impl Fn(&mut Pages, u64),
+) -> BTreeMap<Kind, Pages> {
+    let mut kinds = BTreeMap::from(OWN.map(|kind| (kind, Pages::default())));
+    for (start, end, mut kind) in maps.lines().filter_map(mapping) {
         if pools.chunks(2).any(|range| range[0] <= start && end <= range[1]) {
             kind = Kind::Pool;
         }
         let pages = kinds.entry(kind).or_default();
-        frames(&pagemap, start, end, |frame| {
-            if !is_zero_page(flags.as_ref(), frame) {
-                pages.count(coloring, asked, frame);
-            }
-        });
+        frames(pagemap, start, end, |frame| count(pages, frame));
     }
+    kinds
+}
+
+/// Returns the pages of the program's own memory.
+fn own(kinds: &BTreeMap<Kind, Pages>) -> Pages {
     let mut own = Pages::default();
-    for kind in [Kind::Heap, Kind::Anonymous, Kind::Stack] {
-        kinds.entry(kind).or_default();
-        own.join(&kinds[&kind]);
-    }
-    let inside_share = if own.pages == 0 { 1.0 } else { own.inside as f64 / own.pages as f64 };
-    Ok(Audit {
-        pid,
-        color_count: coloring.colors(),
-        asked: asked.to_string(),
-        kinds,
-        own,
-        inside_share,
-    })
+    OWN.iter().filter_map(|kind| kinds.get(kind)).for_each(|pages| own.join(pages));
+    own
 }
 
 /// Returns the error for a process whose memory cannot be read.
@@ -189,6 +200,7 @@ fn is_zero_page(flags: Option<&File>, frame: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::address_map::{Span, XorFunction};
     use nix::errno::Errno;
 
     use super::*;
@@ -202,6 +214,66 @@ mod tests {
         let denied = said(this, Errno::EACCES);
         assert!(denied.contains("does not let memweir look into"), "{denied}");
         assert!(denied.contains("CAP_SYS_PTRACE") && !denied.contains("that runs"), "{denied}");
+    }
+
+    /// Returns a file with these words, each at its place.
+    fn file(words: &[(u64, u64)]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        for (place, word) in words {
+            file.write_all_at(&word.to_le_bytes(), place * 8).unwrap();
+        }
+        file
+    }
+
+    fn pages(inside: u64, colors: &[(u32, u64)]) -> Pages {
+        let pages = colors.iter().map(|(_, pages)| pages).sum();
+        Pages { pages, inside, colors: colors.iter().copied().collect() }
+    }
+
+    #[test]
+    fn each_present_page_counts_once_for_the_kind_of_its_mapping() {
+        // The anonymous memory is longer than one reading of the pagemap. The stack is empty.
+        let maps = "1000-4000 rw-p 00000000 00:00 0   [heap]\n\
+                    8000-9000 rw-p 00000000 08:01 9   /lib/x.so\n\
+                    a000-c000 rw-p 00000000 00:00 0\n\
+                    40000000-44000000 rw-p 00000000 00:00 0\n";
+        let (present, swapped) = (1 << 63, 1 << 62);
+        let pagemap = file(&[
+            (0x1, present | 5),
+            (0x2, swapped | 6),
+            (0x3, present | 7),
+            (0x8, present | 8),
+            (0xa, present | 3),
+            (0x4_0000, present | 2),
+            (0x4_2000, present | 9),
+            (0x4_3fff, present | 11),
+            // Of another mapping.
+            (0x4_4000, present | 13),
+        ]);
+        // Frame 7 is the zero page; frame 5 has other flags.
+        let flags = file(&[(5, 1 << 23), (7, 1 << 24), (11, 0)]);
+        // The lowest bit of the frame number is the color.
+        let coloring = Coloring::of_span(&Span::new([XorFunction(1 << 12)]), 12, 0);
+        let asked: ColorSet = "1".parse().unwrap();
+        let found = kinds(maps, &pagemap, [0, 0, 0x9000, 0xc000], |pages, frame| {
+            if !is_zero_page(Some(&flags), frame) {
+                pages.count(&coloring, &asked, frame);
+            }
+        });
+        let expected = [
+            (Kind::Heap, pages(1, &[(1, 1)])),
+            (Kind::Anonymous, pages(2, &[(0, 1), (1, 2)])),
+            (Kind::Stack, pages(0, &[])),
+            (Kind::File, pages(0, &[(0, 1)])),
+            (Kind::Pool, pages(1, &[(1, 1)])),
+        ];
+        assert_eq!(found, BTreeMap::from(expected));
+        assert_eq!(own(&found), pages(3, &[(0, 1), (1, 3)]));
+        // A mapping that is in part a pool's is the program's.
+        let part = kinds(maps, &pagemap, [0x1000, 0x3000, 0x9000, 0xb000], |pages, _| {
+            pages.pages += 1;
+        });
+        assert_eq!((part[&Kind::Heap].pages, part.get(&Kind::Pool)), (2, None));
     }
 
     #[test]

@@ -228,6 +228,24 @@ mod tests {
     }
 
     #[test]
+    fn totals_are_the_sums_in_the_file_and_colors_without_pages_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut counters = CountersFile::create_in(folder.path()).unwrap();
+        counters.begin(&order()).unwrap();
+        for (place, value) in [(Counter::Placed as usize, 4), (color_word(3), 5_u64)] {
+            let file = counters.file.as_file_mut();
+            file.seek(io::SeekFrom::Start(place as u64 * 8)).unwrap();
+            file.write_all(&value.to_le_bytes()).unwrap();
+        }
+        let totals = counters.totals();
+        assert_eq!(
+            (totals.get(Counter::Placed), totals.by_color()),
+            (4, &BTreeMap::from([(3, 5)]))
+        );
+        assert_eq!(totals.iter().map(|(_, count)| count).sum::<u64>(), 4);
+    }
+
+    #[test]
     fn an_entry_belongs_to_the_process_that_made_it() {
         let folder = tempfile::tempdir().unwrap();
         let (pid, started) = this();

@@ -209,6 +209,8 @@ fn meeting(bank: &Coloring, banks: &ColorSet, cache: &Coloring, caches: &ColorSe
 
 #[cfg(test)]
 mod tests {
+    use memweir_core::address_map::{Role, SetFunction, XorFunction};
+
     use super::*;
 
     fn request(colors: &str) -> Request {
@@ -232,6 +234,13 @@ mod tests {
         let mut one = request("0");
         one.map.functions.clear();
         assert!(one.order(String::new()).unwrap_err().reason.contains("allows one color only"));
+        let mut many = request("0");
+        let set = |bit: u32| XorFunction(1 << bit);
+        many.map.functions =
+            (13..26).map(|bit| SetFunction { role: Role::Bank, function: set(bit) }).collect();
+        (many.map.row, many.map.column) = (Vec::new(), Vec::new());
+        let refusal = many.order(String::new()).unwrap_err();
+        assert!(refusal.reason.contains("that can be told apart"), "{refusal:?}");
         let mut twice = request("0");
         twice.map.functions.push(twice.map.functions[0]);
         assert!(twice.order(String::new()).is_err());
@@ -265,10 +274,12 @@ mod tests {
         let fits = |pool_pages| {
             let request = Request { pool_pages, ..request("0-31") };
             let order = request.order(String::new()).unwrap();
-            request.pool_fits(&order, Bytes(64 << 30)).map_err(|refusal| refusal.help)
+            request.pool_fits(&order, Bytes(64 << 30))
         };
         assert_eq!(fits(1 << 22), Ok(()));
-        assert_eq!(fits((1 << 22) + 1), Err(Some("`--pool 16384M` is the most".into())));
+        let refusal = fits((1 << 22) + 1).unwrap_err();
+        assert!(refusal.reason.ends_with("one has at most 16 GiB"), "{refusal:?}");
+        assert_eq!(refusal.help.as_deref(), Some("`--pool 16384M` is the most"));
     }
 
     #[test]
@@ -283,7 +294,6 @@ mod tests {
         };
         assert!(fits("0"));
         assert!(fits("16"));
-        assert!(!fits("2"));
-        assert!(!fits("200"));
+        assert!(!fits("2") && !fits("4") && !fits("8"));
     }
 }
