@@ -3,6 +3,7 @@ use memweir_core::{Counts, Nanos};
 
 use super::stored::PAUSE;
 use super::*;
+use crate::attempt::{Claim, Exit};
 use crate::protocol::{Array, Initial, Submission, ViewedState, Work};
 use crate::queue::End;
 
@@ -289,6 +290,73 @@ fn the_next_daemon_lifts_the_holds_of_the_last_one() {
     let held_by = |id| again.job(JobId(id)).unwrap().held_by;
     assert_eq!((held_by(1), held_by(2).as_deref()), (None, Some("4000001")));
     assert_eq!(again.admit().len(), 1);
+}
+
+#[test]
+fn what_a_full_disk_refuses_is_written_later() {
+    let (directory, service) = service();
+    let rename = |from: &str, to: &str| {
+        let store = rusqlite::Connection::open(directory.path().join("queue.sqlite")).unwrap();
+        store.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
+    };
+    service.attempts.create().unwrap();
+    (0..2).for_each(|_| drop(submit(&service, ANN, submission())));
+    service.admit();
+    let attempt = service.begin(JobId(1)).unwrap().attempt;
+    let exit = Exit { code: 3, short_of_memory: false, refused: false };
+    attempt.end(exit).unwrap();
+    rename("jobs", "lost");
+    service.over(JobId(1), End::Exited(3));
+    assert_eq!(service.job(JobId(1)).unwrap().end(), Some(End::Exited(3)));
+    assert_eq!(attempt.read_end().unwrap(), Some(exit), "it is on disk here alone");
+    assert!(service.begin(JobId(2)).is_none(), "a start that is not on disk would be forgotten");
+    let second = || service.job(JobId(2)).unwrap();
+    assert_eq!((second().state, second().attempt), (State::Pending, 0));
+    assert_eq!(second().held_by.as_deref(), Some("memweir, which cannot write its state"));
+    let (kind, message) = refused(ask(&service, ANN, Request::Cancel { ids: one(2) }));
+    assert_eq!(kind, RefusalKind::Storage);
+    assert!(message.starts_with("nothing was changed: "), "{message}");
+    service.catch_up();
+    assert!(second().held_by.is_some() && attempt.read_end().unwrap().is_some());
+    rename("lost", "jobs");
+    service.catch_up();
+    assert_eq!((second().held_by, attempt.read_end().unwrap()), (None, None));
+    let Reply::Status(status) = ask(&service, ANN, Request::Status {}) else { panic!("none") };
+    let last = status.notices.last().map(String::as_str);
+    assert_eq!(last, Some("what could not be written before is on disk now"));
+    let again = open(directory.path(), 0);
+    let jobs = [1, 2].map(|id| (again.job(JobId(id)), service.job(JobId(id))));
+    assert!(jobs.iter().all(|(again, here)| again == here), "{jobs:?}");
+    assert_eq!(service.admit().len(), 1);
+    assert_eq!(service.begin(JobId(2)).unwrap().job.attempt, 1);
+}
+
+#[test]
+fn old_jobs_and_those_of_an_earlier_daemon_take_their_logs_with_them() {
+    let (directory, service) = service();
+    service.attempts.create().unwrap();
+    (0..2).for_each(|_| drop(submit(&service, ANN, submission())));
+    service.admit();
+    for id in [1, 2].map(JobId) {
+        service.begin(id).unwrap().attempt.claim(&Claim::Revoked).unwrap();
+        service.open_logs(id, Credentials::of_this_process()).unwrap();
+    }
+    service.over(JobId(1), End::Exited(0));
+    let logs = || service.attempts.logged().into_iter().map(|id| id.0).collect::<Vec<_>>();
+    let retention = |jobs| Retention { jobs, age_ms: u64::MAX };
+    service.prune(retention(1));
+    assert_eq!(logs(), [1, 2]);
+    service.prune(retention(0));
+    assert_eq!((service.job(JobId(1)), logs()), (None, vec![2]));
+    let claims = std::fs::read_dir(directory.path().join("runs")).unwrap();
+    assert_eq!(claims.count(), 1, "that of the job that runs");
+    // A daemon may be killed before it has removed the logs. Job 9 is none of this queue.
+    for id in [1, 9].map(JobId) {
+        std::fs::write(service.attempts.stderr(id), "").unwrap();
+    }
+    service.remove_strays();
+    assert_eq!(logs(), [2, 9]);
+    assert_eq!(open(directory.path(), 0).lock().queue().jobs().len(), 1);
 }
 
 #[test]

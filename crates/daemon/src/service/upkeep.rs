@@ -88,7 +88,7 @@ impl Service {
     }
 
     /// Removes the logs of jobs that an earlier daemon removed without having the time for these.
-    fn remove_strays(&self) {
+    pub(super) fn remove_strays(&self) {
         for id in self.attempts.logged() {
             let stored = self.lock();
             let is_gone = stored.queue().get(id).is_none() && id < stored.queue().next_id();
