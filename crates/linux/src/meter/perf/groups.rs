@@ -133,8 +133,8 @@ impl GroupMeter for PerfGroupMeter {
     fn attach(&mut self, group: GroupId, directory: &Path) -> Result<(), MeterError> {
         let counters = self.open_counters(directory).map_err(|OsError { what, source }| {
             let reason = Reason::of(&source);
-            let text = match reason {
-                Reason::Limit => format!(
+            let text = match source.raw_os_error() {
+                Some(libc::EMFILE | libc::ENFILE) => format!(
                     "{} is not counted: the limit of open files is reached; each group takes one \
                      per event and CPU (raise it with `ulimit -Hn`)",
                     directory.display()
