@@ -104,7 +104,9 @@ fn programs_do_alone_what_was_asked() {
         let conditions = Conditions { seed: 7, ..Conditions::default() };
         let execution = machine.execute(&[longer], conditions).expect("an execution");
         let run = ProgramRun::of(&execution, machine.clock).swap_remove(0);
-        assert!((run.mpki / mpki - 1.0).abs() < 0.04, "{run:?}");
+        // A fit sees some hundred runs of lines if they are long, and it moves the misses by some
+        // percent which of these lie in the cache.
+        assert!((run.mpki / mpki - 1.0).abs() < 0.06, "{run:?}");
         assert!((run.row_hit_rate.unwrap() - rbl).abs() < 0.03, "{run:?}");
         assert!((run.bank_parallelism.unwrap() / blp - 1.0).abs() < 0.08, "{run:?}");
     }
