@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use memweir_core::names::Named;
+use memweir_core::words::counted;
 use memweir_linux::memories::Memories;
 use memweir_linux::meter::perf::probe_perf;
 use memweir_linux::meter::resctrl::probe_resctrl;
@@ -147,8 +148,8 @@ fn store(path: Option<&Path>) -> Probe {
     }
     match Store::read(Some(&path)).and_then(|store| store.list()) {
         Ok(entries) => {
-            let programs = if entries.len() == 1 { "program" } else { "programs" };
-            Probe::available(format!("{} {programs} in {}", entries.len(), path.display()))
+            let programs = counted(entries.len() as u64, "program");
+            Probe::available(format!("{programs} in {}", path.display()))
         }
         Err(error) => Probe::missing(error.to_string()),
     }

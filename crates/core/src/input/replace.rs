@@ -14,6 +14,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::document::{Document, Origin, Section, article};
 use super::{InputError, Refusal};
+use crate::words::counted;
 
 /// The heading; no key of any file of memweir contains a space.
 const HEADING: &str = "values of the command line";
@@ -321,8 +322,8 @@ fn put<'a>(
             if let Some(element) = array.get_mut(*index) {
                 return put(element, path, value, depth + 1);
             }
-            let elements = if count == 1 { "element" } else { "elements" };
-            (format!("has {count} {elements}, counted from 0; none is [{index}]"), count)
+            let elements = counted(count as u64, "element");
+            (format!("has {elements}, counted from 0; none is [{index}]"), count)
         }
         (Step::Key(key), other) => {
             let elements = other.as_array().map_or(0, |array| array.len());
