@@ -81,11 +81,7 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
     let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(unreadable)?;
     let flags = File::open("/proc/kpageflags").ok();
     let pools = entry_of(pid).map_or([0; 4], |(_, ranges)| ranges);
-    let kinds = kinds(&maps, &pagemap, pools, |pages, frame| {
-        if !is_zero_page(flags.as_ref(), frame) {
-            pages.count(coloring, asked, frame);
-        }
-    });
+    let kinds = kinds(&maps, &pagemap, pools, counting(flags.as_ref(), coloring, asked));
     let own = own(&kinds);
     let inside_share = if own.pages == 0 { 1.0 } else { own.inside as f64 / own.pages as f64 };
     let (color_count, asked) = (coloring.colors(), asked.to_string());
@@ -94,6 +90,19 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
 
 /// Kinds of the program's own memory.
 const OWN: [Kind; 3] = [Kind::Heap, Kind::Anonymous, Kind::Stack];
+
+/// Returns what counts a frame by its color, unless it is the shared page of zeros.
+fn counting(
+    flags: Option<&File>,
+    coloring: &Coloring,
+    asked: &ColorSet,
+) -> impl Fn(&mut Pages, u64) {
+    move |pages, frame| {
+        if !is_zero_page(flags, frame) {
+            pages.count(coloring, asked, frame);
+        }
+    }
+}
 
 /// Calls `count` for the frame of each present page of the mappings `maps`, with the pages of its
 /// kind. The program's own kinds are there even without pages.
@@ -255,11 +264,8 @@ mod tests {
         // The lowest bit of the frame number is the color.
         let coloring = Coloring::of_span(&Span::new([XorFunction(1 << 12)]), 12, 0);
         let asked: ColorSet = "1".parse().unwrap();
-        let found = kinds(maps, &pagemap, [0, 0, 0x9000, 0xc000], |pages, frame| {
-            if !is_zero_page(Some(&flags), frame) {
-                pages.count(&coloring, &asked, frame);
-            }
-        });
+        let count = counting(Some(&flags), &coloring, &asked);
+        let found = kinds(maps, &pagemap, [0, 0, 0x9000, 0xc000], count);
         let expected = [
             (Kind::Heap, pages(1, &[(1, 1)])),
             (Kind::Anonymous, pages(2, &[(0, 1), (1, 2)])),
