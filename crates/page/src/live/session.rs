@@ -250,13 +250,17 @@ impl Paged {
 
     /// Returns the most shared memory in DRAM that one of these processes has besides its pages in
     /// NVM: where they are mapped, the kernel counts them as shared memory as well.
-    fn shared(&self, processes: &[PageProcess]) -> io::Result<Bytes> {
-        let mapped: BTreeMap<u32, Bytes> =
-            processes.iter().map(|p| (p.process, shared_memory(p.process))).collect();
-        // Read afterwards: a page that came between both would be taken for the program's own.
+    fn shared(&self, before: &[PageProcess]) -> io::Result<Bytes> {
+        let mapped: Vec<Bytes> = before.iter().map(|p| shared_memory(p.process)).collect();
         let counters = self.counters.read()?;
-        let besides = |p: PageProcess| Some(mapped.get(&p.process)?.saturating_sub(p.nvm));
-        Ok(counters.processes().filter_map(besides).max().unwrap_or_default())
+        let after: BTreeMap<u32, Bytes> =
+            counters.processes().map(|p| (p.process, p.nvm)).collect();
+        // Pages may have come to NVM before the kernel was asked, or left it afterwards: with one
+        // reading they would be taken for the program's own.
+        let besides = |(p, mapped): (&PageProcess, Bytes)| {
+            Some(mapped.saturating_sub(p.nvm.max(*after.get(&p.process)?)))
+        };
+        Ok(before.iter().zip(mapped).filter_map(besides).max().unwrap_or_default())
     }
 
     /// Takes the last look, when the program has ended, after waiting until the processes that have
