@@ -71,8 +71,7 @@ test:
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	scripts/build-as-tested.sh
 	mkdir -p target && rm -f $(MEMWEIR_SKIPS)
-	$(CARGO) test --workspace --locked --no-fail-fast </dev/null; tested=$$?; \
-		scripts/skips.sh $(MEMWEIR_SKIPS) && exit $$tested
+	scripts/tests.sh $(CARGO); tested=$$?; scripts/skips.sh $(MEMWEIR_SKIPS) && exit $$tested
 	python/test.sh
 
 python-test:

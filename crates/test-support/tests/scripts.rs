@@ -1,4 +1,4 @@
-//! The scripts that judge: skips, costs of the kernel series, benchmarks, tables of the manual, and
+//! The scripts that judge: tests, skips, costs of the kernel series, benchmarks, tables of the manual, and
 //! kernel tests in CI.
 
 use std::path::{Path, PathBuf};
@@ -74,6 +74,51 @@ fn the_list_of_allowed_skips_is_well_formed() {
         };
         assert!(machines.contains(&machine) && reasons.contains(&reason), "{line}");
         assert!(test.contains("::"), "{line}");
+    }
+}
+
+/// `scripts/tests.sh` with a cargo whose first run fails in `failed` of the target `target`, and
+/// whose later ones fail unless the test is among `steady`.
+fn tested(target: &str, failed: &[&str], steady: &[&str]) -> (Option<i32>, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let names: String = failed.iter().map(|name| format!("    {name}\n")).collect();
+    let first = format!(
+        "test paged::a ... FAILED\n\nfailures:\n\n---- paged::a stdout ----\n    word\n\n\
+         failures:\n{names}\ntest result: FAILED. 3 passed\n\n\
+         error: 1 target failed:\n    `{target}`\n"
+    );
+    std::fs::write(directory.path().join("first"), first).unwrap();
+    std::fs::write(directory.path().join("steady"), steady.join("\n")).unwrap();
+    let cargo = "#!/bin/sh\nfor last; do :; done\n\
+                 case $* in *--exact*) grep -qx \"$last\" steady ;; *) cat first; exit 101 ;; esac\n";
+    let file = directory.path().join("cargo");
+    std::fs::write(&file, cargo).unwrap();
+    let mut command = Command::new("sh");
+    command.arg("-c").arg("chmod +x ./cargo && exec \"$0\" ./cargo");
+    command.arg(root().join("scripts/tests.sh")).current_dir(directory.path());
+    outcome(&command.output().unwrap())
+}
+
+#[test]
+fn an_end_to_end_test_that_passes_alone_is_listed_and_any_other_failure_stands() {
+    let (end_to_end, both) = ("-p memweir --test e2e", ["paged::a", "colors::b"]);
+    let (code, text) = tested(end_to_end, &both, &both);
+    assert_eq!(code, Some(0), "{text}");
+    for test in both {
+        assert!(text.contains(&format!("unsteady    {test}: failed beside")), "{text}");
+    }
+    let many = ["paged::a", "paged::b", "paged::c", "paged::d"];
+    for (target, failed, steady) in [
+        (end_to_end, &both[..], &both[..1]),
+        (end_to_end, &many, &many),
+        // The tests ended without a list.
+        (end_to_end, &[], &[]),
+        ("-p memweir-flow --lib", &both, &both),
+        ("-p memweir --test e2e`\n    `-p memweir-flow --lib", &both, &both),
+    ] {
+        let (code, text) = tested(target, failed, steady);
+        assert_eq!(code, Some(101), "{target} {failed:?}: {text}");
+        assert!(!text.contains("unsteady"), "{text}");
     }
 }
 
