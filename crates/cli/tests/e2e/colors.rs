@@ -10,6 +10,7 @@ mod shortage;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use std::sync::{PoisonError, RwLock};
 
 use memweir_abi::preload::Delivery;
 use memweir_core::names::Named;
@@ -18,6 +19,10 @@ use serde_json::Value;
 use crate::support::{World, both_of, compile, exists, refusal, wait_until};
 
 pub(crate) const MAP: &str = include_str!("../../../core/data/maps/i7-860.toml");
+
+/// Held for reading by tests whose programs must be in their colors at one moment, and for writing
+/// by the one that lets the kernel move the pages of all programs.
+static COMPACTION: RwLock<()> = RwLock::new(());
 
 /// The ways in which this kernel can deliver pages.
 fn deliveries() -> Vec<&'static str> {
@@ -51,6 +56,7 @@ fn mapped() -> World {
 /// Runs a program plainly and in colors 0 to 3, with every delivery; its output must be the same.
 fn same(world: &World, command: &[&str]) {
     if exists(command[0]) {
+        let _unmoved = COMPACTION.read().unwrap_or_else(PoisonError::into_inner);
         for way in deliveries() {
             // On a busy machine, other tests may take frames that are recycled.
             let is_colored = (0..10).any(|_| same_delivered(world, way, command));
@@ -288,6 +294,7 @@ fn a_program_chooses_colors_for_its_own_data() {
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     let expected = "colors 32\nrange: 1\nthread: 1\nbeyond: refused\n";
+    let _unmoved = COMPACTION.read().unwrap_or_else(PoisonError::into_inner);
     for way in deliveries() {
         match way {
             // A frame that came out wrong may be exchanged only after the program has looked.

@@ -3,8 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::PoisonError;
 
-use super::{deliveries, exists, inside, mapped, possible};
+use super::{COMPACTION, deliveries, exists, inside, mapped, possible};
 use crate::support::{MEMWEIR, wait_until};
 
 /// A setting of the machine, restored in the end.
@@ -77,6 +78,7 @@ fn moved_back(way: &str) {
 
     // Lets the kernel move locked pages after all, as if another program had changed memweir's
     // setting.
+    let moved = COMPACTION.write().unwrap_or_else(PoisonError::into_inner);
     let setting = Setting::set("/proc/sys/vm/compact_unevictable_allowed", "1");
     if setting.is_some() {
         std::fs::write(COMPACT, "1").expect("root may compact memory");
@@ -88,7 +90,7 @@ fn moved_back(way: &str) {
         let mappings = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("it runs");
         assert!(mappings.lines().count() < 400, "{mappings}");
     }
-    drop(setting);
+    drop((setting, moved));
     drop(fragmented.stdin.take());
     fragmented.wait().expect("it ends");
     drop(run.stdin.take());
