@@ -227,7 +227,7 @@ fn programs_that_run_uncolored_are_named() {
         int main(int count, char **words) {
             char *memory = malloc(20 << 20);
             memset(memory, count, 20 << 20);
-            sleep(2);
+            sleep(5);
             return memory[1 << 20] != count;
         }
     "#;
@@ -250,7 +250,8 @@ fn programs_that_run_uncolored_are_named() {
         uncolored.iter().any(|program| {
             program["program"].as_str().unwrap().ends_with(name)
                 && program["processes"] == 1
-                && program["dram_peak_bytes"].as_u64().unwrap() > 20 << 20
+                // The kernel's count may miss 32 pages per CPU.
+                && program["dram_peak_bytes"].as_u64().unwrap() > 18 << 20
         })
     };
     assert!(is_named("/static") && is_named("/dynamic") && uncolored.len() == 2, "{report}");
@@ -328,7 +329,7 @@ fn jobs_of_a_batch_have_colors_of_their_own() {
         return;
     }
     // A walk is half a second away; what it finds must still run then.
-    let slow = "#include <unistd.h>\nint main(void) { sleep(2); return 0; }";
+    let slow = "#include <unistd.h>\nint main(void) { sleep(5); return 0; }";
     if compile(&world, slow, "s", &["-static"]).is_none() {
         return;
     }
