@@ -129,12 +129,14 @@ fn a_suspended_emulation_stands_still_and_its_times_do_not_change() {
             // As the default action of SIGTSTP, which the kernel leaves out where no shell controls
             // the job, as in CI.
             send(&memweir, Signal::SIGSTOP);
-            // The last epoch ends.
-            std::thread::sleep(Duration::from_millis(100));
-            let before = beats();
-            assert!(before < 4000, "it has ended");
-            std::thread::sleep(Duration::from_millis(300));
-            assert_eq!(beats(), before);
+            let mut stand = || {
+                let before = beats();
+                std::thread::sleep(Duration::from_millis(300));
+                beats() == before
+            };
+            wait_until("the last epoch ends", &mut stand);
+            assert!(stand());
+            assert!(beats() < 4000, "it has ended");
             send(&memweir, Signal::SIGCONT);
         }
         assert!(memweir.wait().expect("it ends").success(), "{}", world.read("stderr"));
