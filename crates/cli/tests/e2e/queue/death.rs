@@ -78,12 +78,13 @@ fn an_orderly_end_leaves_the_jobs_running() {
 #[test]
 fn a_job_whose_supervisor_is_killed_is_lost_and_says_so() {
     let daemon = Daemon::start(&[]);
-    let job = daemon.submit(&[], "echo $PPID > supervisor; sleep 0.3");
+    let job = daemon.submit(&[], "echo $PPID > supervisor; while [ ! -e go ]; do sleep 0.01; done");
     wait_until("the job says so", || {
         daemon.world.has("supervisor") && !daemon.world.read("supervisor").is_empty()
     });
     let supervisor = daemon.world.read("supervisor").trim().parse().expect("a number");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(supervisor), Signal::SIGKILL).expect("alive");
+    daemon.world.file("go", "");
     assert_eq!(daemon.wait(job), 137);
     assert_eq!(daemon.state(job), "lost");
 }

@@ -126,8 +126,12 @@ fn jobs_for_which_there_is_no_process_wait_until_there_is_one() {
     let process = super::launched(&world, enters);
     let daemon = Daemon { world, process };
     let jobs = [4, 5].map(|code| daemon.submit(&["--hold"], &format!("exit {code}")));
-    // Until the threads of these connections are gone.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    let mut before = 0;
+    wait_until("the threads of these connections are gone", || {
+        let seen = std::mem::replace(&mut before, group.threads());
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        seen == group.threads()
+    });
     // Enough for a connection or a supervisor, and too little for a supervisor and its job.
     group.set(group.threads() + 1);
     daemon.command("release", jobs[0]);
