@@ -75,12 +75,12 @@ fn the_curve_is_in_the_json() {
 #[test]
 fn copies_are_measured_without_profile_and_calibration() {
     let world = World::new();
-    let arguments = ["fit", "--measure", "--cores", "2", "--json", "-", "--", "sleep", "0.3"];
+    let arguments = ["fit", "--measure", "--cores", "2", "--json", "-", "--", "sleep", "0.6"];
     let report = json(world.memweir().args(arguments), 0);
-    assert!(report["jobs"][0]["time_s"].as_f64().is_some_and(|time| time >= 0.3), "{report}");
+    assert!(report["jobs"][0]["time_s"].as_f64().is_some_and(|time| time >= 0.6), "{report}");
     let measured = |nth: usize| report["curve"][nth]["measured"].as_f64().expect("measured");
     assert!(measured(1) > measured(0), "sleeping copies do not contend: {report}");
-    let unlike = ["--", "sleep", "0.8", ":::", "sleep", "0.2"];
+    let unlike = ["--", "sleep", "1.6", ":::", "sleep", "0.4"];
     let arguments = ["fit", "--measure", "--cores", "4", "--json", "-"];
     let report = json(world.memweir().args(arguments).args(unlike), 0);
     // Three long sleeps get done about as often as a short one.
