@@ -264,15 +264,20 @@ fn random_deaths_leave_no_job_blocked() {
     let deaths = std::env::var("MEMWEIR_DEATHS").map_or(25, |text| text.parse().unwrap());
     for mechanism in available() {
         let mut jobs = 0;
+        // From before the guardian starts to long after the last job did, on a machine that lets
+        // the owner run; where it does not, no owner of the first rounds has any job.
+        let mut longest = 120_000;
         for round in 0..deaths {
             let counters = Counters::new();
             let mut owner = owner("switches", mechanism, &counters);
-            // From before the guardian starts to long after the last job did.
-            let micros = scatter(round, mechanism as u32) % 120_000;
+            let micros = scatter(round, mechanism as u32) % longest;
             std::thread::sleep(Duration::from_micros(u64::from(micros)));
             owner.kill().unwrap();
             assert_eq!(owner.wait().unwrap().signal(), Some(libc::SIGKILL));
             jobs += assert_all_run_and_nothing_stays(&counters, owner.id());
+            if jobs == 0 && longest < 8_000_000 {
+                longest *= 2;
+            }
         }
         eprintln!("  {mechanism}: {deaths} deaths, {jobs} jobs ran on");
         assert!(jobs > 0, "no owner lived long enough to start a job");
@@ -299,7 +304,10 @@ fn all_run_within_a_second_of_a_death() {
             eprintln!("  {mechanism}: all run after {took:?}, polls at most {lateness:?} apart");
             (took <= THAW_LIMIT || lateness <= LATENESS_LIMIT).then_some(took)
         });
-        let took = measured.expect("this machine is too busy to measure a second");
+        let Some(took) = measured else {
+            memweir_test_support::skip!(Busy, "{mechanism}: a second cannot be measured");
+            continue;
+        };
         assert!(took <= THAW_LIMIT, "{mechanism}: jobs stood for {took:?}");
     }
 }
