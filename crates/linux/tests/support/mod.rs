@@ -21,7 +21,7 @@ use memweir_linux::{blocker, guardian, leftovers};
 /// Room in a counter file.
 pub const COUNTERS: usize = 1024;
 /// Longest time that anything may take on a busy machine.
-const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Counters that jobs in other processes increase.
 pub struct Counters {
