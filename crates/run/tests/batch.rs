@@ -390,7 +390,7 @@ fn the_second_interrupt_kills_at_once() {
 #[test]
 fn released_jobs_run_on_after_the_batch() {
     let directory = tempfile::tempdir().expect("a directory");
-    let job = "echo ready; sleep 1; echo finished";
+    let job = "echo ready; while [ ! -e go ]; do sleep 0.01; done; echo finished";
     let spin = "echo ready; while [ ! -e go ]; do :; done; echo finished";
     let mut runner = support::Runner::start(directory.path(), &["--release"], &[job, spin, spin]);
     until("one is ready", || runner.said("sh.1", "ready"));

@@ -41,11 +41,19 @@ fn children_count_to_the_cpu_time() {
     assert!(run.exit.cpu_time > Nanos::from_millis(1), "{:?}", run.exit);
 }
 
+/// Runs a program that sleeps until the meter has been read.
+fn run_until_read(meter: &mut FakeMeter) -> NativeRun {
+    let dir = tempfile::tempdir().unwrap();
+    let go = dir.path().join("go");
+    let script = format!("until [ -e {} ]; do sleep 0.01; done", go.display());
+    let mut end = |_| std::fs::write(&go, "").unwrap();
+    run(shell(&script), Some(meter), Nanos::from_millis(5), &mut end).unwrap()
+}
+
 #[test]
 fn every_count_of_the_meter_is_in_a_slice_and_sleep_weighs_nothing() {
     let mut meter = meter(&[10, 20]);
-    let run =
-        run(shell("sleep 0.1"), Some(&mut meter), Nanos::from_millis(5), &mut |_| ()).unwrap();
+    let run = run_until_read(&mut meter);
     let total = run.slices.iter().fold(Counts::default(), |sum, slice| sum + slice.counts);
     assert_eq!(total.reads, Lines(30));
     assert_eq!(run.slices.iter().filter(|slice| slice.weight > 0.0).count(), 2);
@@ -58,8 +66,7 @@ fn a_meter_that_fails_on_the_way_keeps_what_it_counted_and_says_so() {
     let mut meter = meter(&[10, 20, 30])
         .failing(Failure::ReadsFrom(1))
         .capable_of(Capabilities { caveats, ..Capabilities::default() });
-    let run =
-        run(shell("sleep 0.1"), Some(&mut meter), Nanos::from_millis(5), &mut |_| ()).unwrap();
+    let run = run_until_read(&mut meter);
     assert_eq!(run.slices.len(), 1);
     assert_eq!(run.slices[0].counts.reads, Lines(10));
     assert_eq!(run.notices[0], "counts reads alone");
