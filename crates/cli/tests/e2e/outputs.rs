@@ -353,7 +353,8 @@ fn a_directory_that_is_no_text_does_not_cost_the_report() {
 #[test]
 fn a_batch_that_ends_early_says_so() {
     let world = World::new();
-    let run = ["run", "--policy", "round-robin", "--cores", "1", "--fail-fast"];
+    // A quantum in which the first job ends, however late it runs.
+    let run = ["run", "--policy", "round-robin", "--cores", "1", "--quantum", "10s", "--fail-fast"];
     let jobs = ["--json", "r.json", "--", "false", ":::", "sleep", "100", ":::", "sleep", "101"];
     let shown = stdout_of(world.memweir().args(run).args(jobs), 1);
     assert!(shown.contains("a job failed, which ended the batch"), "{shown}");
