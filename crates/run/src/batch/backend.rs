@@ -202,6 +202,7 @@ impl<'a> ProcessBackend<'a> {
     fn read_job(&mut self, job: JobId) -> Observation {
         let totals = self.slots.totals(job);
         let (observation, error) = self.mechanisms.read(job, totals, self.plan.options.quantum);
+        self.ledger.count(job, std::mem::take(&mut totals.unobserved));
         if let Some(error) = error {
             self.lose_meter(job, &error);
         }

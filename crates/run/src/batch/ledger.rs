@@ -114,6 +114,11 @@ impl Ledger {
         self.accounts[job.index()].counting_failed = true;
     }
 
+    /// Adds counts that belong to no single quantum.
+    pub(super) fn count(&mut self, job: JobId, counts: Counts) {
+        self.accounts[job.index()].counts += counts;
+    }
+
     /// Notes that the job is over, or was left running without an exit code; returns its wall time.
     pub(super) fn ended(&mut self, job: JobId, exit_code: Option<i32>, now: Nanos) -> Nanos {
         let account = &mut self.accounts[job.index()];

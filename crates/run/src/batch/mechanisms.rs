@@ -48,6 +48,11 @@ pub struct Totals {
     pub ended_after: Option<Nanos>,
     /// Counts of its meter.
     pub counts: Counts,
+    /// True if the next counts, which the meter derives from CPU time, contain those of an earlier
+    /// span.
+    pub owes_counts: bool,
+    /// Counts of more than one span, which no observation has.
+    pub unobserved: Counts,
 }
 
 impl Mechanisms {
@@ -170,8 +175,9 @@ impl Mechanisms {
     }
 
     /// Reads what a job did since its `totals` were read, for quanta of this length. Its CPU time
-    /// is part of the next reading if it cannot be read now. A job whose meter fails has no counts
-    /// from then on; returns the error.
+    /// is part of the next reading if it cannot be read now. Counts that a meter derives from it
+    /// are then no rate of that reading's span, and go to the totals alone. A job whose meter fails
+    /// has no counts from then on; returns the error.
     pub fn read(
         &mut self,
         job: JobId,
@@ -187,10 +193,14 @@ impl Mechanisms {
             None if self.counts_by_cpu_time() => (None, None),
             _ => self.read_meter(job, totals, quantum),
         };
-        let counts = reading.as_ref().map(|reading| reading.counts.since(&before.counts));
+        totals.owes_counts = known.is_none() && self.counts_by_cpu_time();
+        let mut counts = reading.as_ref().map(|reading| reading.counts.since(&before.counts));
         let reading = reading.unwrap_or_default();
         if counts.is_some() {
             totals.counts = reading.counts;
+        }
+        if before.owes_counts {
+            totals.unobserved += counts.take().unwrap_or_default();
         }
         let observation = Observation {
             job,

@@ -193,13 +193,20 @@ impl World for Machine {
 /// Counts one line per microsecond of CPU time, and fails after `fail_from` reads.
 #[derive(Debug)]
 struct Ruler {
+    kind: MeterKind,
     reads: u32,
     fail_from: u32,
 }
 
+impl Ruler {
+    fn failing_from(fail_from: u32) -> Self {
+        Self { kind: MeterKind::Perf, reads: 0, fail_from }
+    }
+}
+
 impl Meter for Ruler {
     fn kind(&self) -> MeterKind {
-        MeterKind::Perf
+        self.kind
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -254,7 +261,7 @@ impl Case {
                 quantum: QUANTUM,
                 ..RunOptions::default()
             },
-            meter: Some(Ruler { reads: 0, fail_from: u32::MAX }),
+            meter: Some(Ruler::failing_from(u32::MAX)),
             pinning: Pinning::Free,
             blocker,
             world: Machine::new(scripts, control),
@@ -528,7 +535,7 @@ fn jobs_that_are_left_running_keep_no_core() {
 #[test]
 fn a_meter_that_fails_costs_its_figures_and_nothing_else() {
     let mut case = Case::new("round-robin", 1, &[250, 250]);
-    case.meter = Some(Ruler { reads: 0, fail_from: 2 });
+    case.meter = Some(Ruler::failing_from(2));
     let (report, _, diary) = case.run();
     let report = report.expect("the batch goes on");
     assert_eq!(report.outcome, Outcome::Finished);
@@ -554,6 +561,18 @@ fn a_job_whose_cpu_time_cannot_be_read_is_not_asleep() {
     let report = report.expect("the batch goes on");
     let running: Vec<f64> = report.jobs.iter().map(|job| job.running_s).collect();
     assert_eq!(running, [0.25, 0.25], "the second reading contains the first quantum");
+}
+
+#[test]
+fn counts_of_two_quanta_by_cpu_time_are_no_rate_of_one() {
+    let mut case = Case::new("round-robin", 1, &[250, 250]);
+    case.meter = Some(Ruler { kind: MeterKind::Declared, ..Ruler::failing_from(u32::MAX) });
+    case.world.control.fail_readings(1);
+    let report = case.run().0.expect("the batch goes on");
+    for job in &report.jobs {
+        // A line per microsecond.
+        assert_eq!((job.memory_reads, job.bandwidth_peak), (Some(250_000), Some(64e6)));
+    }
 }
 
 #[test]
