@@ -12,7 +12,6 @@
 //! A claim is a hard link to a finished file, so it exists whole or not at all, and only one can
 //! be made. Claims and ends are on disk before anything follows from them.
 
-use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -141,14 +140,15 @@ impl Attempts {
         (1..=attempts).for_each(|attempt| self.of(job, attempt).remove());
     }
 
-    /// Returns the jobs that have log files.
-    pub(crate) fn logged(&self) -> BTreeSet<JobId> {
-        let number = |entry: fs::DirEntry| {
+    /// Returns all files of jobs, each with its job.
+    pub(crate) fn files(&self) -> Vec<(JobId, PathBuf)> {
+        let of_job = |entry: fs::DirEntry| {
             let name = entry.file_name();
             let (number, _) = name.to_str()?.split_once('.')?;
-            number.parse().ok().map(JobId)
+            Some((JobId(number.parse().ok()?), entry.path()))
         };
-        fs::read_dir(&self.logs).into_iter().flatten().flatten().filter_map(number).collect()
+        let entries = [&self.runs, &self.logs].into_iter().flat_map(fs::read_dir);
+        entries.flatten().flatten().filter_map(of_job).collect()
     }
 
     /// Opens both log files of a job, empty, for its user alone.

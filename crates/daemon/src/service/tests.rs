@@ -342,20 +342,27 @@ fn old_jobs_and_those_of_an_earlier_daemon_take_their_logs_with_them() {
         service.open_logs(id, Credentials::of_this_process()).unwrap();
     }
     service.over(JobId(1), End::Exited(0));
-    let logs = || service.attempts.logged().into_iter().map(|id| id.0).collect::<Vec<_>>();
+    let files = |directory: &std::path::Path| {
+        let files = service.attempts.files().into_iter();
+        let of_directory = files.filter(|(_, path)| path.parent() == Some(directory));
+        of_directory.map(|(id, _)| id.0).collect::<std::collections::BTreeSet<_>>()
+    };
+    let logs = || Vec::from_iter(files(&directory.path().join("logs")));
+    let runs = || Vec::from_iter(files(&directory.path().join("runs")));
     let retention = |jobs| Retention { jobs, age_ms: u64::MAX };
     service.prune(retention(1));
     assert_eq!(logs(), [1, 2]);
     service.prune(retention(0));
     assert_eq!((service.job(JobId(1)), logs()), (None, vec![2]));
-    let claims = std::fs::read_dir(directory.path().join("runs")).unwrap();
-    assert_eq!(claims.count(), 1, "that of the job that runs");
-    // A daemon may be killed before it has removed the logs. Job 9 is none of this queue.
+    assert_eq!(runs(), [2], "the claim of the job that runs");
+    // A daemon may be killed before it has removed the files. Job 9 is none of this queue.
     for id in [1, 9].map(JobId) {
         std::fs::write(service.attempts.stderr(id), "").unwrap();
+        service.attempts.of(id, 1).claim(&Claim::Revoked).unwrap();
     }
+    std::fs::write(directory.path().join("runs/1.1.claim-77"), "").unwrap();
     service.remove_strays();
-    assert_eq!(logs(), [2, 9]);
+    assert_eq!((logs(), runs()), (vec![2, 9], vec![2, 9]));
     assert_eq!(open(directory.path(), 0).lock().queue().jobs().len(), 1);
 }
 

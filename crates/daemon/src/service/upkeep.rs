@@ -2,9 +2,9 @@
 //!
 //! It runs in a thread of its own, in transactions that hold the lock for a short time.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fs, io};
 
 use super::events::MOST_AT_ONCE;
 use super::{Service, thread};
@@ -87,14 +87,14 @@ impl Service {
         }
     }
 
-    /// Removes the logs of jobs that an earlier daemon removed without having the time for these.
+    /// Removes the files of jobs that an earlier daemon removed without having the time for these.
     pub(super) fn remove_strays(&self) {
-        for id in self.attempts.logged() {
+        for (id, path) in self.attempts.files() {
             let stored = self.lock();
             let is_gone = stored.queue().get(id).is_none() && id < stored.queue().next_id();
             drop(stored);
             if is_gone {
-                self.attempts.remove_all(id, 0);
+                let _ = fs::remove_file(path);
             }
         }
     }
