@@ -538,7 +538,8 @@ impl Suite {
                 }
             }
             for row in &figure.rows {
-                if let Err(reason) = row.about("", Some(1.0)) {
+                // It differs from any value that effects are counted from, as the paper's must.
+                if let Err(reason) = row.about("", Some(f64::NAN)) {
                     return refuse(format!("figure {}: row `{}`: {reason}", figure.id, row.0.id));
                 }
             }
@@ -737,6 +738,8 @@ mod tests {
         );
         let scale = Scale { band: Band::Level, from: 0.0, paper: 7.0 };
         assert_eq!(statement.test, Some(Test::Ratio(scale)));
+        let effect = row.replace("'input'\nband = 'level'", "'magnitude'\nband = 'effect'");
+        assert!(read(&item, &[&format!("{FIGURE}{effect}from = 1.0\n")]).is_ok());
     }
 
     #[test]
