@@ -92,11 +92,12 @@ impl KernelColored {
     /// Refuses invalid requests, and kernels that cannot serve them.
     pub fn prepare(request: &KernelRequest) -> Result<Self, ColorError> {
         let form = request.form()?;
-        let map = Loaded::load(KernelMap::here()?, &form)?;
+        let mut map = Loaded::load(KernelMap::here()?, &form)?;
         let group = MemoryGroup::create("color")?;
         group.set("memory.colors", &request.setting()).map_err(|error| {
             machine(format!("memory.colors: {error}"), "choose colors that the group's parent has")
         })?;
+        map.confirm(&form)?;
         Ok(Self { group, _map: map })
     }
 
@@ -129,16 +130,33 @@ struct Loaded {
 
 impl Loaded {
     fn load(map: KernelMap, form: &KernelForm) -> Result<Self, ColorError> {
-        let before = map
-            .text()
-            .map_err(|error| machine(format!("the kernel's map: {error}"), "run as root"))?;
-        let serves = before.parse().is_ok_and(|loaded: KernelForm| loaded.serves(form));
-        if serves {
+        let before = in_use(&map)?;
+        if serves(&before, form) {
             return Ok(Self { map, before: None });
         }
         map.load(&form.to_string())?;
         Ok(Self { map, before: Some(before) })
     }
+
+    /// Confirms that the map is still in use, once a group is colored: from then on the kernel
+    /// keeps it. Another one, by which the kernel has taken the group's colors, stays.
+    fn confirm(&mut self, form: &KernelForm) -> Result<(), ColorError> {
+        if serves(&in_use(&self.map)?, form) {
+            return Ok(());
+        }
+        self.before = None;
+        let help = "use the same map, or start one after the other";
+        Err(machine("another program has loaded another map meanwhile", help))
+    }
+}
+
+/// Returns the map that the kernel has.
+fn in_use(map: &KernelMap) -> Result<String, ColorError> {
+    map.text().map_err(|error| machine(format!("the kernel's map: {error}"), "run as root"))
+}
+
+fn serves(text: &str, form: &KernelForm) -> bool {
+    text.parse().is_ok_and(|loaded: KernelForm| loaded.serves(form))
 }
 
 impl Drop for Loaded {
@@ -205,5 +223,20 @@ mod tests {
         assert_eq!(text(), form.to_string(), "the second found the map there");
         drop(first);
         assert_eq!(text(), "\n");
+    }
+
+    #[test]
+    fn a_map_that_another_program_has_loaded_meanwhile_is_refused_and_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("map");
+        std::fs::write(&file, "").unwrap();
+        let form = request("0").form().unwrap();
+        let mut map = Loaded::load(KernelMap::at(file.clone()).unwrap(), &form).unwrap();
+        assert!(map.confirm(&form).is_ok());
+        std::fs::write(&file, "bank 0x40\n").unwrap();
+        let refusal = map.confirm(&form).unwrap_err().to_string();
+        assert!(refusal.contains("another map meanwhile"), "{refusal}");
+        drop(map);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "bank 0x40\n");
     }
 }
