@@ -63,6 +63,14 @@ impl Journal {
         &self.path
     }
 
+    /// Removes the file, unless it is the result itself, once the result is written.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove(self) -> io::Result<()> {
+        if self.is_result { Ok(()) } else { fs::remove_file(&self.path) }
+    }
+
     /// Gives the file up after a failure. Removes it if it has no whole row behind its head;
     /// otherwise cuts half a row off and, unless it is the result itself, returns a clause that
     /// names it. Devices and pipes stay as they are.

@@ -258,7 +258,7 @@ impl Table {
             Ok(new.commit()?)
         };
         match written() {
-            Ok(()) => fs::remove_file(self.journal.path()),
+            Ok(()) => self.journal.remove(),
             Err(error) => Err(self.failed(&error)),
         }
     }
@@ -443,6 +443,17 @@ mod tests {
         assert_eq!(whole, "policy,seed,turnaround_s\nos,7,1.5\n\"a,b\",,\n");
         let (_directory, path) = finished_as_appended("t.parquet", Format::Parquet);
         assert_eq!(read_parquet(&path, |_| true).expect("a table"), (columns(), rows()));
+    }
+
+    #[test]
+    fn rows_in_their_final_order_stay_in_a_file_that_took_them_as_they_came() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("t.csv");
+        let mut table = Table::live(&path, Format::Csv, columns()).expect("a file");
+        table.append(&rows()[1..]).expect("space");
+        table.finish(&rows()).expect("space");
+        let whole = fs::read_to_string(&path).expect("the table");
+        assert_eq!(whole, "policy,seed,turnaround_s\nos,7,1.5\n\"a,b\",,\n");
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Timeline {
         if let Some(rows) = &self.rows {
             draw(rows)?;
             // The figure is there; a file too many is not worth failing for.
-            let _ = std::fs::remove_file(self.journal.path());
+            let _ = self.journal.remove();
         }
         Ok(())
     }
