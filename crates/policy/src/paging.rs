@@ -1,10 +1,11 @@
 //! Victim selection for a byte-addressable swap area (drswap section III): which page leaves DRAM
 //! next.
 //!
-//! The live pager and the page simulator drive the same code, so it uses no address space, clock or
-//! fault handler. Pages are numbers from zero. A policy allocates nothing: its [`Node`]s are passed
-//! in at construction, one for each possible page, and each operation takes a bounded number of
-//! steps without a system call or a lock. The driver evicts the pages and detects reads and writes.
+//! The helper of a paged program and the page simulator drive the same code, so it uses no address
+//! space, clock or fault handler. Pages are numbers from zero. A policy allocates nothing: its
+//! [`Node`]s are passed in at construction, one for each possible page, and each operation takes a
+//! bounded number of steps without a system call or a lock. The driver evicts the pages and detects
+//! reads and writes.
 //!
 //! With direct read, a wrong choice costs little if the page is only read, and a copy if it is
 //! written. So every policy here considers writes alone, or writes before reads.

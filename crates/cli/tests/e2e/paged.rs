@@ -558,7 +558,7 @@ fn static_variables_are_paged() {
     assert!(number(&report, "nvm_peak_bytes") > 20 << 20, "{report}");
 }
 
-/// No late helper and no other cause is named for what the pager cannot see.
+/// No late helper and no other cause is named for what the helper cannot see.
 #[test]
 fn memory_that_libc_did_not_map_is_named() {
     const SOURCE: &str = r#"

@@ -27,8 +27,8 @@ const MEDIA: &str = "lpddr2-dram,lpddr2-pcm";
 #[command(group = clap::ArgGroup::new("pager").required(true).args(["nvm", "kernel"]))]
 pub(crate) struct Args {
     /// Anonymous memory in DRAM that the program, and all that it starts, may have together. Kept
-    /// within 5 % as long as the machine lets the pager run in time, the NVM has room, and all of
-    /// the memory can be paged; a run that exceeds it says by how much and why
+    /// within 5 % as long as the machine lets the helper, which evicts pages, run in time, the NVM
+    /// has room, and all of the memory can be paged; a run that exceeds it says by how much and why
     #[arg(long, value_name = "SIZE", value_parser = size)]
     dram: Bytes,
     /// Where evicted pages live: `memfd:SIZE` (DRAM that stands in), `node:N[:SIZE]` (a NUMA node

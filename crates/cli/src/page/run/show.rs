@@ -74,7 +74,7 @@ pub(super) fn warnings(report: &Report) -> Vec<String> {
         let processes: Vec<String> =
             report.uncounted_processes.iter().map(u32::to_string).collect();
         warnings.push(format!(
-            "the pager of {} {} ended before it; memory stayed where it was, and is in no figure \
+            "the helper of {} {} ended before it; memory stayed where it was, and is in no figure \
              from then on",
             plural(processes.len() as u64, "process"),
             processes.join(", ")
@@ -132,7 +132,7 @@ fn because(cause: Cause, report: &Report) -> String {
             spent("fork_pause_ns")
         ),
         Cause::LateHelper => format!(
-            "the machine kept the pager from its processor for up to {} at a time, {} in all",
+            "the machine kept the helper from its processor for up to {} at a time, {} in all",
             spent("latest_wake_ns"),
             spent("run_delay_ns")
         ),

@@ -93,7 +93,7 @@ fn what_did_not_go_as_asked_is_told() {
     report.uncounted_processes = vec![7, 8];
     let told = warnings(&report);
     assert!(told[2].contains("at least 100 MiB of shared memory were"), "{told:?}");
-    assert!(told[3].starts_with("the pager of processes 7, 8 ended before it"), "{told:?}");
+    assert!(told[3].starts_with("the helper of processes 7, 8 ended before it"), "{told:?}");
 }
 
 #[test]
