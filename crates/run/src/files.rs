@@ -1,7 +1,7 @@
 //! Places of memweir's files, and writes that never show a reader half of one.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,24 @@ pub fn fifo(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// If it cannot be read, or is not UTF-8; the error has the line.
 pub fn text(path: &Path) -> Result<String, InputError> {
-    let bytes = fs::read(path).map_err(|error| InputError::unreadable(path, &error))?;
+    text_of(path, fs::read(path))
+}
+
+/// Name of standard input in messages. A socket behind it cannot be opened by this name.
+pub const STANDARD_INPUT: &str = "/dev/stdin";
+
+/// Reads standard input to its end.
+///
+/// # Errors
+/// As those of [`text`].
+pub fn standard_input() -> Result<String, InputError> {
+    let mut bytes = Vec::new();
+    let read = io::stdin().read_to_end(&mut bytes).map(|_| bytes);
+    text_of(Path::new(STANDARD_INPUT), read)
+}
+
+fn text_of(path: &Path, read: io::Result<Vec<u8>>) -> Result<String, InputError> {
+    let bytes = read.map_err(|error| InputError::unreadable(path, &error))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;

@@ -74,7 +74,9 @@ impl JobSource {
 
 /// The jobs of a file, or of standard input, with one command per line.
 fn from_file(path: &Path) -> Result<Batch, InputError> {
-    let path = if path == Path::new("-") { Path::new("/dev/stdin") } else { path };
+    if path == Path::new("-") {
+        return Batch::from_lines(files::STANDARD_INPUT, &files::standard_input()?);
+    }
     Batch::from_lines(&path.display().to_string(), &files::text(path)?)
 }
 

@@ -1,5 +1,9 @@
 //! Whole batches of real programs: every policy, every kind of result, failing jobs.
 
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -386,6 +390,14 @@ fn a_file_of_commands_is_a_batch() {
     assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("one\n", "two\n"));
     world.memweir().args(run).arg("-").write_stdin("echo three > three\n").assert().success();
     assert_eq!(world.read("three"), "three\n");
+    // A service manager may give a socket, which cannot be opened by a path.
+    let (mut ours, theirs) = UnixStream::pair().expect("sockets");
+    ours.write_all(b"echo four > four\n").expect("a socket");
+    drop(ours);
+    let mut command = world.plain();
+    command.args(run).arg("-").stdin(OwnedFd::from(theirs));
+    assert!(command.status().expect("it starts").success());
+    assert_eq!(world.read("four"), "four\n");
 }
 
 #[test]
