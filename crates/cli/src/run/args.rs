@@ -6,11 +6,13 @@ use memweir_abi::softpmu::Sampling;
 use memweir_core::BytesPerSec;
 use memweir_core::input::InputError;
 use memweir_core::placement::PlacementSpec;
-use memweir_run::options::{self, BatchOptions, Pinning, RunOptions, SoftwareMeterOptions};
+use memweir_linux::{MeterChoice, MeterKind};
+use memweir_run::options::{self, BatchOptions, PINNED, Pinning, RunOptions, SoftwareMeterOptions};
 
 use super::help;
 use crate::choice::{ChoiceArgs, LiveArgs, ProgramArgs};
 use crate::export::ExportArgs;
+use crate::failure::refusal_of;
 use crate::shared::batch_args::{Comparing, Ending, JobOutput, JobSource, Plan, Results};
 use crate::shared::profiling::QemuArgs;
 use crate::value::{allowed_cores, limit, parsed, policy};
@@ -58,7 +60,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", help_heading = "Measuring", default_value = "10%")]
     #[arg(requires = "profile_first")]
     pub(super) sample: Sampling,
-    /// Caches that the software meter models, instead of this machine's
+    /// Caches that the software meter models, instead of this machine's; needs --meter software or
+    /// --profile-first
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     caches: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Measuring")]
@@ -100,8 +103,33 @@ impl Args {
         };
         let options = self.choices()?.over(of_file.over(base));
         let options = self.programs.over(options, &self.choice, &self.compare)?;
+        self.check_used(&options)?;
         let compare = self.comparing.options(&self.compare, self.repeat, 3)?;
         Ok(Plan { batch, options, compare })
+    }
+
+    /// Refuses options of the software meter where it counts nothing, and `--pin` beside a binding
+    /// by hand.
+    fn check_used(&self, run: &RunOptions) -> Result<(), InputError> {
+        let software = MeterChoice::Only(MeterKind::Software);
+        let paths = self.qemu.paths();
+        let given = [
+            ("--caches", self.caches.is_some()),
+            ("--qemu", paths.emulator.is_some()),
+            ("--plugin", paths.plugin.is_some()),
+        ];
+        let given = given.into_iter().find(|(_, is_given)| *is_given);
+        if let Some((option, _)) = given.filter(|_| !self.profile_first && run.meter != software) {
+            let reason =
+                format!("the meter is {}, and the software meter alone uses it", run.meter);
+            let help = "add `--meter software` or `--profile-first`, or leave it out";
+            return Err(refusal_of(option, reason).help(help));
+        }
+        if self.pin && run.policy == PINNED && self.compare.is_empty() {
+            let refusal = refusal_of("--pin", format!("`{PINNED}` binds jobs to their `cpus`"));
+            return Err(refusal.help("leave it out, or choose another policy"));
+        }
+        Ok(())
     }
 
     fn choices(&self) -> Result<BatchOptions, InputError> {
