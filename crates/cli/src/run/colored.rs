@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 
 use memweir_abi::preload::{Counter, ORDER_VARIABLE, Shortage};
 use memweir_color::{Colored, Request, Totals};
-use memweir_core::address_map::{BASE_PAGE_BITS, ColorSet};
+use memweir_core::address_map::{AddressMap, BASE_PAGE_BITS, ColorSet};
 use memweir_core::input::{InputError, Refusal};
 use memweir_linux::meter::{MeterChoice, MeterKind};
 use memweir_linux::preload::{self, NotStarted, Unreached, UnreachedProgram};
@@ -14,7 +14,7 @@ use memweir_run::jobs::{Batch, Command, Job};
 use memweir_run::options::{self, RunOptions};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, refusal_of};
 use crate::shared;
 use crate::shared::coloring::{self, GivenPages, WALK_INTERVAL};
 
@@ -28,16 +28,20 @@ pub(super) struct ColoredJob {
     colored: Colored,
 }
 
-/// Prepares the colors of the jobs with `colors`, and adds to their environment. `source` names
-/// the file or command line of the batch.
-pub(super) fn prepare(
-    batch: &mut Batch,
+/// Checks the colors of the jobs with `colors` before anything starts, and returns the map that
+/// they are of. `source` names the file or command line of the batch.
+pub(super) fn check(
+    batch: &Batch,
     source: &str,
     map: Option<&Path>,
     choices: &RunOptions,
-) -> Result<Vec<ColoredJob>, Failure> {
-    let Some(first) = batch.jobs.iter().find(|job| job.colors.is_some()) else {
-        return Ok(Vec::new());
+) -> Result<Option<AddressMap>, Failure> {
+    let colored = || batch.jobs.iter().filter(|job| job.colors.is_some());
+    let Some(first) = colored().next() else {
+        return match map {
+            Some(_) => Err(refusal_of("--map", "no job has `colors`").help("leave it out").into()),
+            None => Ok(None),
+        };
     };
     let refuse = |reason: String, help: &str| {
         InputError::new("command line", format!("job `{}`: {reason}", first.name)).help(help)
@@ -54,13 +58,25 @@ pub(super) fn prepare(
     }
     let map = shared::map::read(map)?;
     let all = map.coloring(BASE_PAGE_BITS).colors();
+    for job in colored() {
+        check_program(job)?;
+        job.colors.iter().try_for_each(|colors| colors.within(all)).map_err(|refusal| {
+            refusal.written_in(source).key(format!("job `{}`: colors", job.name))
+        })?;
+    }
+    Ok(Some(map))
+}
+
+/// Prepares the colors of the jobs with `colors`, and adds to their environment.
+pub(super) fn prepare(
+    batch: &mut Batch,
+    map: Option<&AddressMap>,
+    choices: &RunOptions,
+) -> Result<Vec<ColoredJob>, Failure> {
+    let Some(map) = map else { return Ok(Vec::new()) };
     let mut colored = Vec::new();
     for job in &mut batch.jobs {
         let Some(colors) = job.colors.clone() else { continue };
-        check_program(job)?;
-        colors.within(all).map_err(|refusal| {
-            refusal.written_in(source).key(format!("job `{}`: colors", job.name))
-        })?;
         let request = Request {
             map: map.clone(),
             colors: colors.clone(),

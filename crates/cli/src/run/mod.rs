@@ -25,6 +25,8 @@ use crate::{interrupt, output};
 /// Runs the batch and shows the result.
 pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let mut plan = args.plan()?;
+    let (source, map) = (args.jobs.name(), args.map.as_deref());
+    let map = colored::check(&plan.batch, &source, map, &plan.options)?;
     args.results.check(&args.comparing, &args.jobs)?;
     let mut notes = match args.profile_first {
         true => first::profile(&plan.batch, &plan.options, args.sample)?,
@@ -34,8 +36,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
         // They stand above the tables otherwise, and not in the JSON.
         notes.drain(..).for_each(|note| tell!("{note}"));
     }
-    let (source, map) = (args.jobs.name(), args.map.as_deref());
-    let colored = colored::prepare(&mut plan.batch, &source, map, &plan.options)?;
+    let colored = colored::prepare(&mut plan.batch, map.as_ref(), &plan.options)?;
     interrupt::block()?;
     let metrics = Metrics::default();
     let export = args.export.start(&metrics)?;
