@@ -323,6 +323,11 @@ fn meter(
     told: &mut Vec<String>,
 ) -> Result<Option<Box<dyn Meter>>, RunError> {
     let found = native(run.meter, &native_options(run, policy))?;
+    // Limits count by them.
+    if run.mechanism != Some(Mechanism::SchedExt) {
+        let kind = found.meter.as_ref().map(|opened| opened.meter.kind());
+        told.extend(options::unused_events(run.perf_events.as_deref(), kind));
+    }
     if let Some(OpenedMeter { meter, description }) = found.meter {
         told.push(format!("meter {}: {description}", meter.kind()));
         return Ok(Some(meter));

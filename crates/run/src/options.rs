@@ -394,6 +394,28 @@ pub fn counts_events(meter: MeterKind) -> Result<(), Refusal> {
     }
 }
 
+/// Returns the notice about a file of perf events that the chosen meter, if there is one, does not
+/// count.
+#[must_use]
+pub fn unused_events(file: Option<&Path>, meter: Option<MeterKind>) -> Option<String> {
+    let why = match meter {
+        Some(MeterKind::Perf) => return None,
+        Some(kind) => format!("the meter is {kind}"),
+        None => "no meter counts".to_owned(),
+    };
+    let file = file?.display();
+    Some(format!("the perf events of {file} are not counted: {why}; `--meter perf` says why"))
+}
+
+/// Returns the notice about a placement of pages, which a meter that counts real traffic does not
+/// use.
+#[must_use]
+pub fn unused_placement(meter: MeterKind) -> Option<String> {
+    let counts = matches!(meter, MeterKind::Perf | MeterKind::Resctrl);
+    let why = "counts what the pages' real places are: the placement is not used";
+    counts.then(|| format!("{meter} {why}"))
+}
+
 /// Checks a number of cores against those that this process may use.
 pub fn cores(cores: i64, available: u32) -> Result<u32, Refusal> {
     match u32::try_from(cores) {
@@ -415,3 +437,25 @@ memweir_core::named! {
 memweir_core::named! { pub OnExit, "on_exit": Kill = "kill", Release = "release" }
 
 memweir_core::named! { pub OnFailure, "on_failure": Continue = "continue", FailFast = "fail-fast" }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_are_not_counted_are_told() {
+        let told = |meter| unused_events(Some(Path::new("e.toml")), meter);
+        let declared = told(Some(MeterKind::Declared)).unwrap();
+        assert!(declared.contains("e.toml are not counted: the meter is declared"), "{declared}");
+        assert!(told(None).unwrap().contains("no meter counts"));
+        assert_eq!(told(Some(MeterKind::Perf)), None);
+        assert_eq!(unused_events(None, Some(MeterKind::Resctrl)), None);
+    }
+
+    #[test]
+    fn a_placement_is_for_meters_that_pretend() {
+        assert!(unused_placement(MeterKind::Perf).unwrap().starts_with("perf counts what"));
+        assert_eq!(unused_placement(MeterKind::Software), None);
+        assert_eq!(unused_placement(MeterKind::Declared), None);
+    }
+}

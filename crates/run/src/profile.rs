@@ -30,7 +30,7 @@ use memweir_linux::meter::{Choice, NativeOptions, native as native_meter};
 use memweir_linux::qemu::Qemu;
 use memweir_linux::{Launch, Meter, MeterChoice, MeterKind, OsError};
 
-use crate::options::counts_events;
+use crate::options::{counts_events, unused_events, unused_placement};
 use crate::store::{InputFile, Invocation, inputs, not_written};
 use native::NativeRun;
 
@@ -74,12 +74,16 @@ pub fn profile(
             .into());
     }
     let meter = choose_meter(options)?;
-    match meter {
+    let kind = meter.as_ref().map_or(MeterKind::Software, |meter| meter.kind());
+    let mut profiled = match meter {
         Some(mut meter) => {
-            with_native_meter(invocation, options, meter.as_mut(), signals, progress)
+            with_native_meter(invocation, options, meter.as_mut(), signals, progress)?
         }
-        None => Timed::run(invocation, options, signals, progress)?.count(signals, progress),
-    }
+        None => Timed::run(invocation, options, signals, progress)?.count(signals, progress)?,
+    };
+    let unused = unused_events(options.perf_events.as_deref(), Some(kind));
+    profiled.report.notices.extend(unused);
+    Ok(profiled)
 }
 
 fn with_native_meter(
@@ -98,10 +102,7 @@ fn with_native_meter(
             .push(format!("{} cannot tell media apart here; `--meter software` can", meter.kind()));
     }
     if options.placement.is_some() {
-        run.notices.push(format!(
-            "{} counts what the pages' real places are: the placement is not used",
-            meter.kind()
-        ));
+        run.notices.extend(unused_placement(meter.kind()));
     }
     let counted = report::Counted {
         meter: meter.kind(),

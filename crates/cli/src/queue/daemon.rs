@@ -10,7 +10,7 @@ use memweir_daemon::queue::Retention;
 use memweir_daemon::uptime::DAY_MS;
 use memweir_daemon::{places, supervisor};
 use memweir_linux::peer::UserGroup;
-use memweir_linux::{MeterChoice, MeterKind, tell};
+use memweir_linux::{Mechanism, MeterChoice, MeterKind, tell};
 use memweir_run::observer::{Observer, Silent};
 use memweir_run::options::{self, RunOptions};
 use memweir_watch::Metrics;
@@ -93,6 +93,14 @@ impl Args {
             let reason = format!("`{kind}` does not count jobs of a queue");
             let refusal = InputError::new("daemon", reason).key("meter");
             return Err(refusal.help("choose auto, perf or resctrl").into());
+        }
+        // Limits of bandwidth count by perf events, too.
+        if let MeterChoice::Only(kind) = run.meter
+            && run.perf_events.is_some()
+            && run.mechanism != Some(Mechanism::SchedExt)
+        {
+            options::counts_events(kind)
+                .map_err(|refusal| refusal.written_in("daemon").key("events"))?;
         }
         Ok(DaemonOptions {
             socket: socket.map_err(no_place("--socket"))?,

@@ -230,6 +230,12 @@ fn options_that_would_have_no_effect_are_refused() {
     let paging = ["page", "run", "--dram", "1M", "--nvm", "memfd:1G", "--swap", "x", "--", "true"];
     for (arguments, option) in [
         (&paging[..], "--swap"),
+        (&["run", "--caches", "x", "--", "true"], "--caches"),
+        (&["run", "--plugin", "x", "--", "true"], "--plugin"),
+        (&["run", "--policy", "pinned", "--pin", "--", "true"], "--pin"),
+        (&["run", "--map", "x", "--", "true"], "--map: no job has `colors`"),
+        (&["daemon", "--events", "x", "--meter", "resctrl"], "events: resctrl counts without"),
+        (&["run", "--caches", "x", "--meter", "perf", "--", "true"], "--caches"),
         (&["replay", "x", "--policy", "os", "--policy-timeout", "1s"], "--policy-timeout"),
         (&["hogsim", "x", "--seed", "3"], "--seed"),
         (&["hogsim", "x", "--burstiness", "0.1"], "--burstiness"),

@@ -15,9 +15,11 @@ use memweir_policy::PredictorKind;
 use memweir_policy::predictor::DEFAULT_THRESHOLD;
 
 use super::RunError;
-use super::plan::Plan;
+use super::plan::{Plan, has_limits};
 use crate::declared::DeclaredMeter;
-use crate::options::{self, RunOptions, needs_bandwidth, needs_media};
+use crate::options::{
+    self, RunOptions, needs_bandwidth, needs_media, unused_events, unused_placement,
+};
 
 /// A meter and the reason for its choice.
 pub(super) struct Chosen {
@@ -32,6 +34,18 @@ pub(super) struct Chosen {
 /// Opens the meter that the options ask for. If there are several media and the policy decides by
 /// them, the meter must tell them apart.
 pub(super) fn choose(plan: &Plan<'_>) -> Result<Chosen, RunError> {
+    let mut chosen = first_that_serves(plan)?;
+    let kind = chosen.meter.as_ref().map(|meter| meter.kind());
+    if plan.placements.iter().any(Option::is_some) {
+        chosen.notices.extend(kind.and_then(unused_placement));
+    }
+    if !has_limits(plan.batch) {
+        chosen.notices.extend(unused_events(plan.options.perf_events.as_deref(), kind));
+    }
+    Ok(chosen)
+}
+
+fn first_that_serves(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     let options = plan.options;
     if options.meter == MeterChoice::Only(MeterKind::Software) {
         return software(plan);

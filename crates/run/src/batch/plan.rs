@@ -133,7 +133,7 @@ impl<'a> Plan<'a> {
             let reason = "jobs cannot be bound to CPUs of another machine";
             return Err(refuse("pinning", reason).into());
         }
-        if batch.jobs.iter().any(|job| job.bandwidth_limit.is_some()) {
+        if has_limits(batch) {
             let reason = "the bandwidth of jobs on another machine cannot be limited";
             return Err(refuse("bandwidth_limit", reason).into());
         }
@@ -267,13 +267,17 @@ fn check_limits(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
 
 /// Checks that perf events of a file are used: by the meter, or by limits of bandwidth.
 fn check_events(batch: &Batch, options: &RunOptions) -> Result<(), InputError> {
-    let limited = batch.jobs.iter().any(|job| job.bandwidth_limit.is_some());
     match options.meter {
-        MeterChoice::Only(kind) if options.perf_events.is_some() && !limited => {
+        MeterChoice::Only(kind) if options.perf_events.is_some() && !has_limits(batch) => {
             options::counts_events(kind).map_err(|refusal| refusal.written_in("run").key("events"))
         }
         _ => Ok(()),
     }
+}
+
+/// Returns true if the bandwidth of a job is limited, for which perf events are counted.
+pub(super) fn has_limits(batch: &Batch) -> bool {
+    batch.jobs.iter().any(|job| job.bandwidth_limit.is_some())
 }
 
 /// Returns the CPUs that this process may use.
