@@ -88,6 +88,11 @@ pub fn check(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
     Ok(())
 }
 
+/// Refuses a batch that [`run_batch`] would refuse whatever its jobs' profiles and the meters are.
+pub fn check_input(batch: &Batch, options: &RunOptions) -> Result<(), RunError> {
+    Plan::new(batch, options).map(drop)
+}
+
 /// Runs the jobs of `batch` until all are over or a signal ends the batch.
 ///
 /// SIGINT, SIGTERM and SIGHUP are blocked in the calling thread for the duration: the first ends

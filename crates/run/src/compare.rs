@@ -58,6 +58,17 @@ pub fn compare(
     )
 }
 
+/// Refuses what [`compare`] would refuse whatever the jobs' profiles and the meters are.
+pub fn check_input(
+    batch: &Batch,
+    options: &RunOptions,
+    compare: &CompareOptions,
+) -> Result<(), RunError> {
+    compare.check()?;
+    let check = |variant: &String| batch::check_input(batch, &of_run(options, variant, 0));
+    compare.variants.iter().try_for_each(check)
+}
+
 /// Compares the results of `run`, which gets the options and the round of each run and may run it
 /// anywhere; `check` refuses options before anything runs.
 ///

@@ -10,18 +10,19 @@ use memweir_abi::softpmu::Sampling;
 use memweir_core::Nanos;
 use memweir_linux::MeterKind;
 use memweir_linux::launch::Signals;
-use memweir_run::batch::{RunError, invocation, placement_of, unknown_jobs};
-use memweir_run::files;
+use memweir_run::batch::{self, RunError, invocation, placement_of, unknown_jobs};
 use memweir_run::jobs::{Batch, Job};
 use memweir_run::options::{self, RunOptions};
 use memweir_run::profile::{Isolation, ProfileOptions, ProfileProgress, ProfileReport, Timed};
 use memweir_run::store::{Invocation, ProgramKey};
+use memweir_run::{compare, files};
 use memweir_study::parallel::for_each;
 
 use crate::failure::Failure;
 use crate::render::profile::isolation;
 use crate::render::progress::bar;
 use crate::render::text::counted;
+use crate::shared::batch_args::Plan;
 use crate::shared::profiling::{keep, not_kept, open, show, signals, spinner};
 use crate::value::available_cores;
 
@@ -39,12 +40,14 @@ struct Program<'a> {
 ///
 /// The native runs come first, one by one, since they tell times. The emulated runs only count, so
 /// that as many as there are processors take place at once.
-pub(super) fn profile(
-    batch: &Batch,
-    options: &RunOptions,
-    sampling: Sampling,
-) -> Result<Vec<String>, Failure> {
+pub(super) fn profile(plan: &Plan<RunOptions>, sampling: Sampling) -> Result<Vec<String>, Failure> {
+    let Plan { batch, options, compare } = plan;
     let programs = unknown_programs(batch, options, sampling)?;
+    // Profiles take long, and a store that was named is there by now.
+    match compare {
+        None => batch::check_input(batch, options)?,
+        Some(compare) => compare::check_input(batch, options, compare)?,
+    }
     let signals = signals()?;
     let mut timed = Vec::new();
     for program in &programs {

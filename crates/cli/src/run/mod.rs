@@ -29,7 +29,7 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     let map = colored::check(&plan.batch, &source, map, &plan.options)?;
     args.results.check(&args.comparing, &args.jobs)?;
     let mut notes = match args.profile_first {
-        true => first::profile(&plan.batch, &plan.options, args.sample)?,
+        true => first::profile(&plan, args.sample)?,
         false => Vec::new(),
     };
     if output::is_stdout(args.results.json.as_deref()) {

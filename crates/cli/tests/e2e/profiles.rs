@@ -118,6 +118,9 @@ fn runs_that_end_differently_or_are_killed_are_told_and_not_stored() {
         let text = profile("none", as_nobody);
         assert!(text.contains("not stored: a program that it started was not counted"), "{text}");
     }
+    // A batch that is refused in any case is not profiled before.
+    let limited = ["run", "--profile-first", "--limit", "true=1GB/s", "--", "true"];
+    assert!(refusal(world.memweir().args(limited), 2).contains("bandwidth_limit"));
     let list = json(world.memweir().args(["store", "list", "--json", "-"]), 0);
     assert_eq!(list["profiles"], Value::Array(Vec::new()));
     assert_eq!(list["memweir"]["arguments"][0], "store");
