@@ -57,7 +57,7 @@ fn several(
     let mut watcher = Watcher::new(args.results.plot.as_deref());
     let emulated = emulate_each(&plan.batch, &plan.options, options, &mut watcher);
     let (notes, timelines) = watcher.finish();
-    let emulated = emulated?;
+    let (emulated, failure) = emulated?;
     let comparison = &emulated.report;
     let shown = output::report(args.results.json.as_deref(), &emulated, || {
         let text = machine(&emulated.machine) + &render_comparison::report(comparison);
@@ -66,7 +66,7 @@ fn several(
     let plot = args.results.plot.as_ref();
     let plot = plot.map_or(Ok(()), |path| plot_comparison(comparison, timelines, options, path));
     let whole = whole(comparison.runs.iter().map(|run| &run.report));
-    ended(worst(comparison), output::each([shown, plot, whole]))
+    ended(worst(comparison, failure), output::each([shown, plot, whole]))
 }
 
 /// Emulates the batch once more and compares.

@@ -12,7 +12,7 @@ use memweir_linux::meter::software::SoftwareMeter;
 use memweir_linux::{OsError, leftovers};
 use memweir_policy::Bus;
 use memweir_run::batch::{Frame, Mechanisms, Plan, RunError};
-use memweir_run::compare::{CompareOptions, Comparison, compare_with};
+use memweir_run::compare::{CompareOptions, Compared, Comparison, compare_with};
 use memweir_run::jobs::Batch;
 use memweir_run::observer::Observer;
 use memweir_run::options::RunOptions;
@@ -196,7 +196,8 @@ pub fn emulate(
     Ok(Emulated::new(options, run(batch, options, observer)?))
 }
 
-/// Runs the batch under each of several policies. Rounds differ in their seeds.
+/// Runs the batch under each of several policies. Rounds differ in their seeds. Returns the failure
+/// of a run after the first one, which ends the comparison, beside the conclusions until then.
 ///
 /// # Errors
 /// As [`emulate`].
@@ -205,9 +206,9 @@ pub fn emulate_each(
     options: &EmulateOptions,
     compare: &CompareOptions,
     observer: &mut dyn Observer,
-) -> Result<Emulated<Comparison>, RunError> {
+) -> Result<(Emulated<Comparison>, Option<RunError>), RunError> {
     let of_run = |run: &RunOptions| EmulateOptions { run: run.clone(), ..options.clone() };
-    let comparison = compare_with(
+    let Compared { comparison, failure } = compare_with(
         &options.run,
         compare,
         |run| check(batch, &of_run(run)),
@@ -217,7 +218,7 @@ pub fn emulate_each(
         },
         observer,
     )?;
-    Ok(Emulated::new(options, comparison))
+    Ok((Emulated::new(options, comparison), failure))
 }
 
 /// Returns a listener that reports a stall in words.

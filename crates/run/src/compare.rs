@@ -41,14 +41,14 @@ impl Default for CompareOptions {
 ///
 /// Every round starts with another variant, so that a drift of the machine affects all alike. Each
 /// run has its own directory of logs (`round-1/os`) and its own timeline (`FILE.os-1.csv`). A
-/// signal or a failed policy ends the comparison; the conclusions from the rounds before are
-/// returned.
+/// signal or a failed policy ends the comparison, and so does a run that fails after the first one;
+/// the conclusions from the rounds before are returned.
 pub fn compare(
     batch: &Batch,
     options: &RunOptions,
     compare: &CompareOptions,
     observer: &mut dyn Observer,
-) -> Result<Comparison, RunError> {
+) -> Result<Compared, RunError> {
     compare_with(
         options,
         compare,
@@ -73,24 +73,31 @@ pub fn check_input(
 /// anywhere; `check` refuses options before anything runs.
 ///
 /// # Errors
-/// Those of `check` and `run`, and for options that compare nothing.
+/// Those of `check` and of the first `run`, and for options that compare nothing.
 pub fn compare_with(
     options: &RunOptions,
     compare: &CompareOptions,
     check: impl Fn(&RunOptions) -> Result<(), RunError>,
     mut run: impl FnMut(&RunOptions, u32, &mut dyn Observer) -> Result<BatchReport, RunError>,
     observer: &mut dyn Observer,
-) -> Result<Comparison, RunError> {
+) -> Result<Compared, RunError> {
     compare.check()?;
     for variant in &compare.variants {
         check(&of_run(options, variant, 0))?;
     }
-    let mut runs = Vec::new();
+    let (mut runs, mut failure) = (Vec::new(), None);
     'rounds: for round in 0..compare.rounds {
         for variant in compare.order(round) {
             let rounds = compare.rounds;
             observer.event(Event::RunStarted { variant, round, rounds });
-            let report = run(&of_run(options, variant, round), round, observer)?;
+            let report = match run(&of_run(options, variant, round), round, observer) {
+                Ok(report) => report,
+                Err(error) if runs.is_empty() => return Err(error),
+                Err(error) => {
+                    failure = Some(error);
+                    break 'rounds;
+                }
+            };
             let stopped = report.outcome.is_cut_short();
             let mut run = ComparedRun { round, variant: variant.clone(), report };
             if let Err((path, error)) = compare.keep(&run) {
@@ -104,7 +111,7 @@ pub fn compare_with(
             }
         }
     }
-    Ok(Comparison::conclude(compare, runs))
+    Ok(Compared { comparison: Comparison::conclude(compare, runs), failure })
 }
 
 /// The options of one run of a comparison.
@@ -264,6 +271,15 @@ fn constant_failures(runs: &[&ComparedRun]) -> Vec<ConstantFailure> {
     failures
 }
 
+/// A comparison, and the failure of the run that ended it early.
+#[derive(Debug)]
+pub struct Compared {
+    /// The conclusions from the runs before.
+    pub comparison: Comparison,
+    /// The failure, if there was one.
+    pub failure: Option<RunError>,
+}
+
 /// Result of a comparison.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
@@ -330,6 +346,7 @@ pub struct VariantSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observer::Silent;
     use crate::report::JobReport;
 
     fn options(variants: &[&str], rounds: u32) -> CompareOptions {
@@ -368,6 +385,30 @@ mod tests {
         let options = options(&["a", "b", "c"], 4);
         let order = |round| options.order(round).cloned().collect::<String>();
         assert_eq!([0, 1, 2, 3].map(order), ["abc", "bca", "cab", "abc"]);
+    }
+
+    #[test]
+    fn a_run_that_fails_leaves_the_conclusions_from_those_before() {
+        let fails_at = |nth: u32| {
+            let mut runs = 0;
+            compare_with(
+                &RunOptions::default(),
+                &options(&["a", "b"], 3),
+                |_| Ok(()),
+                |options, round, _| {
+                    runs += 1;
+                    match runs {
+                        runs if runs == nth => Err(InputError::new("run", "planted").into()),
+                        _ => Ok(run(round, &options.policy, 1.5).report),
+                    }
+                },
+                &mut Silent,
+            )
+        };
+        assert!(matches!(fails_at(1), Err(RunError::Input(_))));
+        let Compared { comparison, failure } = fails_at(4).expect("a round was complete");
+        assert_eq!((comparison.rounds, comparison.runs.len()), (1, 3));
+        assert!(failure.is_some_and(|error| error.to_string().contains("planted")));
     }
 
     #[test]

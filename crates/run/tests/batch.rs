@@ -324,6 +324,8 @@ fn a_comparison_runs_every_variant_in_every_round() {
     };
     let batch = shell(&[SPIN, SPIN]);
     let found = compare(&batch, &options(directory.path()), &wanted, &mut Silent).expect("runs");
+    assert!(found.failure.is_none());
+    let found = found.comparison;
     assert_eq!((found.rounds, found.runs.len()), (2, 4));
     let order: Vec<&str> = found.runs.iter().map(|run| run.variant.as_str()).collect();
     assert_eq!(order, ["os", "round-robin", "round-robin", "os"]);

@@ -7,7 +7,7 @@ mod help;
 
 use memweir_linux::tell;
 use memweir_run::batch::run_batch;
-use memweir_run::compare::{CompareOptions, compare};
+use memweir_run::compare::{CompareOptions, Compared, compare};
 use memweir_run::options::RunOptions;
 use memweir_watch::Metrics;
 
@@ -92,10 +92,10 @@ fn several(
     mut notes: Vec<String>,
     colors: Option<Watch>,
 ) -> Result<Outcome, Failure> {
-    let comparison = compare(&plan.batch, &plan.options, options, &mut watcher);
+    let compared = compare(&plan.batch, &plan.options, options, &mut watcher);
     let coloring = colors.map(Watch::finish);
     let (told, timelines) = watcher.finish();
-    let comparison = comparison?;
+    let Compared { comparison, failure } = compared?;
     notes.extend(told);
     let colored = WithColoring { report: &comparison, coloring: coloring.as_ref() };
     let shown = output::report(args.results.json.as_deref(), &colored, || {
@@ -105,7 +105,7 @@ fn several(
     let plot = args.results.plot.as_ref();
     let plot = plot.map_or(Ok(()), |path| plot_comparison(&comparison, timelines, options, path));
     let whole = whole(comparison.runs.iter().map(|run| &run.report));
-    ended(worst(&comparison), output::each([shown, plot, whole]))
+    ended(worst(&comparison, failure), output::each([shown, plot, whole]))
 }
 
 fn tell_colors(coloring: Option<&Coloring>) {

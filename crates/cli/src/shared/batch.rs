@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use memweir_linux::tell;
+use memweir_run::batch::RunError;
 use memweir_run::compare::{CompareOptions, Comparison};
 use memweir_run::report::{self, BatchReport, LostOutput};
 use memweir_run::timeline::Row;
@@ -111,8 +112,14 @@ pub(crate) fn outcome(report: &BatchReport) -> Result<failure::Outcome, Failure>
     })
 }
 
-/// Outcome of a command with this comparison.
-pub(crate) fn worst(comparison: &Comparison) -> Result<failure::Outcome, Failure> {
+/// Outcome of a command with this comparison, which a failure may have ended early.
+pub(crate) fn worst(
+    comparison: &Comparison,
+    failure: Option<RunError>,
+) -> Result<failure::Outcome, Failure> {
+    if let Some(failure) = failure {
+        return Err(failure.into());
+    }
     let outcomes: Vec<failure::Outcome> =
         comparison.runs.iter().map(|run| outcome(&run.report)).collect::<Result<_, _>>()?;
     let bad = [failure::Outcome::Interrupted, failure::Outcome::JobFailed];

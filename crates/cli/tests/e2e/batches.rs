@@ -382,6 +382,16 @@ fn a_full_disk_under_the_report_is_told() {
 }
 
 #[test]
+fn a_comparison_that_cannot_go_on_tells_what_it_has_found() {
+    let world = World::new();
+    let compare = ["run", "--compare", "os,round-robin", "--repeat", "2", "--"];
+    let in_the_way = ["sh", "-c", "touch memweir-logs/round-2"];
+    let (shown, said) = both_of(world.memweir().args(compare).args(in_the_way), 4);
+    assert!(shown.contains("1 round, interleaved"), "{shown}");
+    assert!(said.contains("cannot write") && said.contains("round-2"), "{said}");
+}
+
+#[test]
 fn a_file_of_commands_is_a_batch() {
     let world = World::new();
     let list = world.file("list", "# two jobs\n\necho one > one\necho two > two\n");
