@@ -134,10 +134,10 @@ impl Known {
     }
 }
 
-/// Returns a fixed set of lines, spread over the reach.
+/// Returns a fixed set of lines, one of each of as many equal parts of the reach.
 fn sample(reach: &Reach) -> impl Iterator<Item = PhysAddr> {
     const LINES: u64 = 256;
-    let number = |i: u64| scramble(i) % reach.lines();
+    let number = |i: u64| (i * reach.lines() + scramble(i) % reach.lines()) / LINES;
     (0..LINES).filter(|_| reach.lines() > 0).map(move |i| reach.line(number(i)))
 }
 

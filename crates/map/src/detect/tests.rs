@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::*;
 use crate::hash::scramble;
-use crate::oracle::{Latency, OracleError};
+use crate::oracle::{Latency, OracleError, Region};
 use crate::published;
 use crate::synthetic::tests::map;
 use crate::synthetic::{Machine, Noise, Synthetic};
@@ -234,5 +234,50 @@ impl LatencyOracle for Scattered {
 
     fn elapsed(&self) -> Duration {
         self.0.elapsed()
+    }
+}
+
+/// A machine of whose memory only a part can be measured.
+struct Partial(Synthetic, Reach);
+
+impl LatencyOracle for Partial {
+    fn reach(&self) -> &Reach {
+        &self.1
+    }
+
+    fn measure(&mut self, a: PhysAddr, b: PhysAddr, rounds: u32) -> Result<Latency, OracleError> {
+        self.0.measure(a, b, rounds)
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Detects `map` where only these MiB of memory, from start to end, can be measured.
+fn run_within(map: &AddressMap, noise: Noise, parts: &[(u64, u64)]) -> Detection {
+    let region = |(start, end): &(u64, u64)| Region {
+        start: PhysAddr(start << 20),
+        length: Bytes((end - start) << 20),
+    };
+    let reach = Reach::new(parts.iter().map(region).collect());
+    let mut oracle = Partial(Synthetic::new(map, noise, 1), reach);
+    detect(&mut oracle, "found", &options(1), &mut |_| {})
+}
+
+#[test]
+fn memory_with_a_hole_has_the_map_of_its_parts() {
+    let cases = [
+        ("dramapp-xps13-6200u", &[(0, 256), (1024, 1280)][..], 28),
+        // The few addresses beyond 1 GiB, three of 200, do not count.
+        ("dramapp-xps13-6200u", &[(0, 1024), (1024, 1040)][..], 30),
+    ];
+    for (id, parts, bits) in cases {
+        let truth = published(id);
+        let found = run_within(&truth, Noise::QUIET, parts).verdict;
+        let found = found.unwrap_or_else(|refusal| panic!("{id} {parts:?}: {refusal}"));
+        let low = |function: &XorFunction| XorFunction(function.0 & ((1 << bits) - 1));
+        let banks: Span = truth.span().basis().iter().map(low).collect();
+        assert_eq!((found.map.span(), found.map.bits), (banks, bits), "{id} {parts:?}");
     }
 }
