@@ -16,7 +16,7 @@ use super::probe::Probe;
 use super::shape::{Known, Shape};
 use super::solve::{functions, nullity};
 use super::verify::{Tally, Trial, try_model};
-use super::{Refused, Step};
+use super::{Refused, Step, rows};
 
 /// Largest share of errors among conflicts on fresh trials: two addresses of a bank may share a
 /// row, and rows are not yet known.
@@ -179,9 +179,15 @@ impl<'a> Search<'a> {
             if !of(model).agrees(PLAUSIBLE.0, PLAUSIBLE.1) {
                 break;
             }
-            let fresh = try_model(probe, model, &self.conflicts.threshold)?;
-            if Tally::of(model, &fresh).agrees(AGREE, 0.0) {
-                return Ok(Some(model.clone()));
+            let (mut model, threshold) = (model.clone(), &self.conflicts.threshold);
+            let fresh = try_model(probe, &model, threshold)?;
+            let agrees = |model: &Model, share| Tally::of(model, &fresh).agrees(share, 0.0);
+            if !agrees(&model, AGREE) && agrees(&model, PLAUSIBLE.0) {
+                // In a small memory many pairs of a bank share a row.
+                model.rows = rows::find(probe, &model, threshold)?;
+            }
+            if agrees(&model, AGREE) {
+                return Ok(Some(model));
             }
             self.refuted.push(model.shape);
             self.trials.extend(fresh);
