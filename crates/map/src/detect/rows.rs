@@ -4,7 +4,8 @@
 //! practically never is: all bits of the row would have to agree. So the search tries the basis
 //! with the lowest possible highest bits one by one, then sums of two and of three: rows consist of
 //! higher bits than columns on every known machine, and sums find the columns that do not deviate
-//! far from that.
+//! far from that. Larger sums would take thousands of readings: a reading tells of one difference
+//! alone if it is a column, so that no algebra saves trying each.
 
 use memweir_core::PhysAddr;
 use memweir_core::address_map::{Span, XorFunction};

@@ -284,3 +284,56 @@ fn memory_with_a_hole_has_the_map_of_its_parts() {
         assert_eq!((found.map.span(), found.map.bits), (banks, bits), "{id} {parts:?}");
     }
 }
+
+#[test]
+fn too_little_memory_is_told() {
+    let truth = published("bpm-i7-860");
+    let refusal = |lines: u64| {
+        let region = Region { start: PhysAddr(0), length: Bytes(lines * LINE_BYTES) };
+        let reach = Reach::new(vec![region]);
+        let mut oracle = Partial(Synthetic::new(&truth, Noise::QUIET, 1), reach);
+        let detection = detect(&mut oracle, "found", &options(1), &mut |_| {});
+        (detection.verdict.unwrap_err().reason, detection.measurements)
+    };
+    let too_little = "only 262080 bytes of contiguous memory can be measured".to_owned();
+    assert_eq!(refusal(4095), (too_little, 0));
+    assert!(refusal(4096).1 > 0);
+}
+
+#[test]
+fn of_offsets_that_explain_the_same_pairs_the_right_one_is_found() {
+    let rows: Vec<u8> = (20..35).collect();
+    let cases: [(u64, &[&[u8]]); 3] = [
+        // No offset is off by 16 MiB, which shows near edges alone.
+        (0x0100_0000, &[&[7, 8], &[13, 34], &[14, 33]]),
+        // So are others that come later, as odd multiples of 16 MiB.
+        (0x3400_0000, &[&[7, 8], &[13, 31], &[14, 30]]),
+        // More than a hundred others come first, but explain less.
+        (0xc100_0000, &[&[7, 8], &[13, 24], &[14, 28], &[15, 33]]),
+    ];
+    for (seed, (offset, functions)) in cases.into_iter().enumerate() {
+        let truth = AddressMap { offset, ..map(functions, &rows, 35) };
+        let found = check(&truth, &run(&truth, Noise::QUIET, seed as u64));
+        found.unwrap_or_else(|why| panic!("{functions:?}: {why}"));
+    }
+}
+
+#[test]
+fn the_noise_of_a_machine_is_told() {
+    let of = |noise| {
+        // The steps of the clock are no noise.
+        let noise = Noise { quantum: 1.0, ..noise };
+        run(&published("bpm-i7-860"), noise, 1).verdict.unwrap().conflict
+    };
+    let (quiet, noisy) = (of(Noise::QUIET), of(Noise::VM));
+    assert!((quiet.0 - 91.0).abs() < 5.0 && (noisy.0 - 91.0).abs() < 12.0, "{quiet:?} {noisy:?}");
+    assert!(noisy.1 > 2.0 * quiet.1, "{quiet:?} {noisy:?}");
+}
+
+#[test]
+fn conflicts_of_which_many_do_not_show_make_no_cliques() {
+    let noise = Noise { missed: 0.42, ..Noise::QUIET };
+    let refusal = run(&published("bpm-i7-860"), noise, 1).verdict.unwrap_err();
+    assert_eq!(refusal.step, Step::Sets, "{refusal}");
+    assert!(refusal.reason.contains("the sets are no cliques"), "{refusal}");
+}
