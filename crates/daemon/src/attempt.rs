@@ -354,6 +354,35 @@ mod tests {
     }
 
     #[test]
+    fn a_job_takes_the_files_of_all_its_attempts_with_it() {
+        let (directory, attempts) = attempts();
+        attempts.open_logs(JobId(3), Credentials::of_this_process()).unwrap();
+        for number in 1..=3 {
+            attempts.of(JobId(3), number).claim(&Claim::Revoked).unwrap();
+        }
+        attempts.remove_all(JobId(3), 3);
+        for files in ["runs", "logs"] {
+            assert_eq!(fs::read_dir(directory.path().join(files)).unwrap().count(), 0, "{files}");
+        }
+    }
+
+    #[test]
+    fn logs_are_those_of_the_user_of_the_job_alone() {
+        use std::os::unix::fs::MetadataExt;
+
+        let (_directory, attempts) = attempts();
+        let me = Credentials::of_this_process();
+        let ann = Credentials { user: 4_000_001, group: 4_000_002 };
+        let user = if me.is_root() { ann } else { me };
+        let (stdout, stderr) = attempts.open_logs(JobId(1), user).unwrap();
+        for log in [stdout, stderr] {
+            let found = log.metadata().unwrap();
+            let owner = Credentials { user: found.uid(), group: found.gid() };
+            assert_eq!((owner, found.mode() & 0o777), (user, 0o600));
+        }
+    }
+
+    #[test]
     fn logs_start_empty_and_leave_links_alone() {
         let (directory, attempts) = attempts();
         let me = Credentials::of_this_process();

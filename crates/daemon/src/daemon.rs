@@ -349,6 +349,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_lock_is_waited_for_until_another_process_has_noticed_its_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = lock(directory.path()).unwrap();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| lock(directory.path()));
+            // So that it has begun to wait, most of the time.
+            std::thread::sleep(5 * LOCK_POLL);
+            drop(first);
+            assert!(second.join().unwrap().is_ok());
+        });
+    }
+
+    #[test]
     fn no_core_is_left_without_a_job_that_could_start_and_a_notice_says_so() {
         let mut told = Vec::new();
         assert_eq!(admit(None, 2, 1, &mut told), 2);

@@ -44,3 +44,49 @@ fn work(begun: &Begun) -> Work {
     }
     work
 }
+
+#[cfg(test)]
+mod tests {
+    use memweir_core::JobId;
+    use memweir_linux::peer::Credentials;
+
+    use super::*;
+    use crate::attempt::{Attempts, Order};
+    use crate::protocol::{Array, Request, Submission, Text};
+    use crate::service::tests::{open, submission};
+
+    /// Returns the order of the only job of a submission by `user` to a daemon of `owner`.
+    fn order(owner: u32, user: Credentials, array: Option<Array>, watch: Option<&Watch>) -> Order {
+        let directory = tempfile::tempdir().unwrap();
+        Attempts::new(directory.path()).create().unwrap();
+        let service = open(directory.path(), owner);
+        let submission = Submission { array, ..submission() };
+        service.handle(&user.into(), Request::Submit(Box::new(submission)));
+        service.admit();
+        let begun = service.begin(JobId(1)).unwrap();
+        launch(&service, &begun, watch).unwrap();
+        begun.attempt.read_order().unwrap()
+    }
+
+    #[test]
+    fn an_order_tells_work_user_and_place_of_a_job() {
+        let me = Credentials::of_this_process();
+        let ann = Credentials { user: 4_000_001, group: 4_000_001 };
+        // Only root can give the logs away.
+        let user = if me.is_root() { ann } else { me };
+        let work = |more: &[(&str, &str)]| {
+            let mut work = submission().work;
+            let variable = |(name, value): &(&str, &str)| (Text::from(*name), Text::from(*value));
+            work.environment.extend(more.iter().map(variable));
+            work
+        };
+        let job = ("MEMWEIR_JOB_ID", "1");
+        let alone = Order { work: work(&[job]), user: Some(user), is_first_run: false };
+        assert_eq!(order(0, user, None, None), alone);
+        let of_user = Order { user: None, is_first_run: true, ..alone.clone() };
+        assert_eq!(order(user.user, user, None, Some(&Watch::default())), of_user);
+        let places = [job, ("MEMWEIR_ARRAY_ID", "1"), ("MEMWEIR_ARRAY_INDEX", "5")];
+        let array = Some(Array { first: 5, last: 5, limit: None });
+        assert_eq!(order(0, user, array, None), Order { work: work(&places), ..alone });
+    }
+}

@@ -143,12 +143,19 @@ mod tests {
         // Another one than the process that has its number now.
         let mut dead = serde_json::to_value(living).unwrap();
         dead["start"] = 1.into();
-        let dead = Claim::Begun(serde_json::from_value(dead).unwrap());
+        let mut earlier = dead.clone();
+        earlier["boot"] = "that of yesterday".into();
+        let [dead, earlier] =
+            [dead, earlier].map(|name| Claim::Begun(serde_json::from_value(name).unwrap()));
         let mut exit = Exit { code: 3, short_of_memory: false, refused: false };
         attempt.end(exit).unwrap();
         assert!(matches!(find(&attempt).unwrap(), Found::Running(_)));
-        attempt.remove();
-        attempt.claim(&dead).unwrap();
+        for (claim, loss) in [(earlier, Loss::Restart), (dead, Loss::Supervisor)] {
+            attempt.remove();
+            attempt.claim(&claim).unwrap();
+            let found = find(&attempt).unwrap();
+            assert!(matches!(found, Found::Ended(End::Lost(found)) if found == loss), "{loss:?}");
+        }
         attempt.end(exit).unwrap();
         assert!(matches!(find(&attempt).unwrap(), Found::Ended(End::Exited(3))));
         exit.refused = true;

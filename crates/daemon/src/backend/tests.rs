@@ -85,7 +85,7 @@ struct Daemon {
     backend: QueueBackend<'static>,
     control: FakeControl,
     machine: Machine,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Daemon {
@@ -107,7 +107,7 @@ impl Daemon {
         let observer = Box::leak(Box::new(Silent));
         let backend =
             QueueBackend::new(Arc::clone(&service), mechanisms, Nanos::MILLI, None, observer);
-        let daemon = Self { service, backend, control, machine, _directory: directory };
+        let daemon = Self { service, backend, control, machine, directory };
         (0..jobs).for_each(|_| daemon.ask(Request::Submit(Box::new(submission()))));
         daemon
     }
@@ -149,6 +149,10 @@ impl Daemon {
         exit.into_iter().for_each(|exit| attempt.end(exit).unwrap());
         let exited = Occurrence::Exited { job: FIRST, code: 0, cpu_time: None };
         self.machine.with(|script| script.occurrences.push(exited));
+    }
+
+    fn files_of_attempts(&self) -> usize {
+        std::fs::read_dir(self.directory.path().join("runs")).unwrap().count()
     }
 
     fn state(&self) -> State {
@@ -194,6 +198,7 @@ fn a_job_ends_with_its_last_process_and_the_code_that_its_supervisor_left() {
     for (code, expected) in [(0, Ending::Completed), (3, Ending::Unfinished)] {
         let mut daemon = Daemon::running();
         assert_eq!(daemon.state(), State::Running);
+        assert!(daemon.wait(0).is_empty() && daemon.signals().is_empty());
         daemon.supervisor_ends(Some(exit(code)));
         assert!(daemon.wait(1_000).is_empty(), "a process in the background goes on");
         assert!(daemon.wait(1_000).is_empty());
@@ -203,6 +208,7 @@ fn a_job_ends_with_its_last_process_and_the_code_that_its_supervisor_left() {
         assert_eq!(ending(&daemon.wait(1_000)), expected);
         assert_eq!(daemon.state(), State::Ended(End::Exited(code)));
         assert!(daemon.control.known().is_empty() && daemon.wait(1_000).is_empty());
+        assert_eq!(daemon.files_of_attempts(), 0);
     }
 }
 
@@ -242,6 +248,7 @@ fn a_canceled_job_is_asked_to_end_once_and_then_killed_until_it_is_gone() {
 fn jobs_that_are_withdrawn_before_their_first_quantum_leave_the_loop() {
     let mut daemon = Daemon::of(1);
     assert_eq!(daemon.wait(0).len(), 1);
+    assert!(daemon.wait(0).is_empty(), "it stays until it is withdrawn");
     daemon.ask(Request::Hold { ids: vec![(FIRST, FIRST)] });
     assert_eq!(ending(&daemon.wait(0)), Ending::Unfinished);
     daemon.ask(Request::Release { ids: vec![(FIRST, FIRST)] });
@@ -263,12 +270,24 @@ fn a_job_for_which_the_machine_has_no_room_waits_and_starts_later() {
     daemon.wait(0);
     daemon.machine.with(|script| script.refuses = true);
     assert_eq!(daemon.resume(&[FIRST]), [(FIRST, Start::Failed)]);
+    assert_eq!(daemon.files_of_attempts(), 0);
     daemon.is_held_until_it_starts(1);
     // Its supervisor may be the first to find no room.
     daemon.supervisor_ends(Some(Exit { refused: true, ..exit(126) }));
     daemon.control.empty(FIRST);
     assert_eq!(ending(&daemon.wait(0)), Ending::Unfinished);
     daemon.is_held_until_it_starts(2);
+}
+
+#[test]
+fn a_job_whose_files_cannot_be_made_waits_and_starts_later() {
+    let mut daemon = Daemon::of(1);
+    daemon.wait(0);
+    let runs = daemon.directory.path().join("runs");
+    std::fs::remove_dir(&runs).unwrap();
+    assert_eq!(daemon.resume(&[FIRST]), [(FIRST, Start::Failed)]);
+    std::fs::create_dir(&runs).unwrap();
+    daemon.is_held_until_it_starts(1);
 }
 
 #[test]

@@ -51,8 +51,10 @@ fn a_wide_job_is_not_starved_by_narrow_ones() {
     end(&mut queue, 1, End::Exited(0));
     assert_eq!(admitted(&mut queue), [2]);
     assert_eq!(reason(&queue, 3), "no free core: 2 of 2 busy");
+    queue.insert(Job { cores: 2, priority: 1, ..job(5) });
+    assert_eq!(reason(&queue, 3), "no free core: 2 of 2 busy", "the front waits for one as well");
     // A job of the time when there were more cores runs alone.
-    queue.insert(Job { cores: 9, priority: 1, ..job(4) });
+    queue.insert(Job { cores: 9, priority: 2, ..job(4) });
     end(&mut queue, 2, End::Exited(0));
     assert_eq!(admitted(&mut queue), [4]);
 }
@@ -195,8 +197,14 @@ fn requests_must_fit_the_state() {
 fn each_end_has_an_exit_code_that_tells_success() {
     assert_eq!(End::Exited(0).exit_code(), 0);
     assert_eq!(End::Exited(3).exit_code(), 3);
-    for end in [End::Canceled(None), End::Canceled(Some(0)), End::Lost(Loss::Files)] {
-        assert_ne!(end.exit_code(), 0);
+    assert_eq!(End::Canceled(Some(3)).exit_code(), 3);
+    for (end, code) in [
+        (End::Canceled(None), 143),
+        (End::Canceled(Some(0)), 143),
+        (End::OutOfMemory, 137),
+        (End::Lost(Loss::Files), 137),
+    ] {
+        assert_eq!(end.exit_code(), code, "{end:?}");
     }
 }
 

@@ -4,7 +4,7 @@ use memweir_core::{Counts, Nanos};
 use super::stored::PAUSE;
 use super::*;
 use crate::attempt::{Claim, Exit};
-use crate::protocol::{Array, Initial, Submission, ViewedState, Work};
+use crate::protocol::{Array, Initial, MAX_ARRAY, MAX_NAME, Submission, ViewedState, Work};
 use crate::queue::End;
 
 /// Users of the tests. The daemon is root's.
@@ -12,7 +12,7 @@ const ROOT: Credentials = Credentials { user: 0, group: 0 };
 const ANN: Credentials = Credentials { user: 4_000_001, group: 4_000_001 };
 const BOB: Credentials = Credentials { user: 4_000_002, group: 4_000_002 };
 
-fn open(directory: &std::path::Path, owner: u32) -> Service {
+pub(crate) fn open(directory: &std::path::Path, owner: u32) -> Service {
     let facts = Facts { state: directory.to_owned(), ..Facts::default() };
     let store = Store::open(&directory.join("queue.sqlite")).unwrap();
     let capacity = Capacity { cores: 2, admit: 2 };
@@ -57,6 +57,13 @@ fn one(id: u32) -> Ids {
     vec![(JobId(id), JobId(id))]
 }
 
+fn notices(service: &Service) -> Vec<String> {
+    match ask(service, ANN, Request::Status {}) {
+        Reply::Status(status) => status.notices,
+        other => panic!("no status: {other:?}"),
+    }
+}
+
 fn refused(reply: Reply) -> (RefusalKind, String) {
     match reply {
         Reply::Refused(Refusal { kind, message }) => (kind, message),
@@ -84,6 +91,7 @@ fn only_the_owner_and_root_command_a_job() {
     let drain = Request::Drain { drain: Drain::Begin };
     assert_eq!(refused(ask(&service, ANN, drain.clone())).0, RefusalKind::NotYours);
     assert_eq!(ask(&service, ROOT, drain), Reply::Done {});
+    assert_eq!(service.admit(), [], "the queue drains");
 }
 
 #[test]
@@ -170,6 +178,8 @@ fn values_out_of_range_are_refused() {
         (Submission { bandwidth_limit: Some(f64::INFINITY), ..submission() }, "from 0 to 1e14"),
         (Submission { array: array(2, 1, None), ..submission() }, "an array has"),
         (Submission { array: array(0, u32::MAX, None), ..submission() }, "an array has"),
+        (Submission { array: array(0, MAX_ARRAY, None), ..submission() }, "an array has"),
+        (Submission { name: Some("a".repeat(MAX_NAME + 1)), ..submission() }, "from 1 to 200"),
         (Submission { array: array(1, 2, Some(0)), ..submission() }, "at least 1"),
         (work(|work| work.argv.clear()), "needs a command"),
         (work(|work| work.program = "true".into()), "absolute"),
@@ -184,6 +194,23 @@ fn values_out_of_range_are_refused() {
         assert!(message.contains(reason), "{reason}: {message}");
     }
     assert_eq!(ask(&service, ANN, Request::Queue { which: Listing::All }), Reply::Jobs(vec![]));
+    let last = u32::MAX;
+    for submission in [
+        Submission { name: Some("a".repeat(MAX_NAME)), ..submission() },
+        Submission { array: array(last, last, Some(1)), ..submission() },
+    ] {
+        assert!(matches!(submit(&service, ANN, submission), Reply::Submitted { .. }));
+    }
+}
+
+#[test]
+fn an_estimate_of_either_kind_comes_from_the_submission() {
+    let (_directory, service) = service();
+    submit(&service, ANN, submission());
+    submit(&service, ANN, Submission { expected_time_ns: Some(5), ..submission() });
+    submit(&service, ANN, Submission { expected_bandwidth: Some(5.0), ..submission() });
+    let from = [1, 2, 3].map(|id| service.job(JobId(id)).unwrap().expected_from);
+    assert_eq!(from, [None, Some(Source::Submission), Some(Source::Submission)]);
 }
 
 #[test]
@@ -273,6 +300,74 @@ fn a_refused_start_holds_the_job_and_the_others_are_tried_one_by_one() {
     service.begin(JobId(1)).unwrap();
     service.runs(JobId(1));
     assert_eq!(tried(), [2], "the machine has room");
+    (1..=PAUSE).for_each(|_| service.catch_up());
+    assert!(!is_held(3), "the last one is released although nothing else is left to try");
+    assert_eq!(notices(&service), [""; 0], "all was on disk");
+}
+
+#[test]
+fn a_trial_that_a_client_withdraws_is_followed_by_another() {
+    let (_directory, service) = service();
+    (0..2).for_each(|_| drop(submit(&service, ANN, submission())));
+    let tried = || service.admit().iter().map(|job| job.id.0).collect::<Vec<_>>();
+    assert_eq!(tried(), [1, 2]);
+    service.begin(JobId(1)).unwrap();
+    service.hold_unstarted(JobId(1));
+    ask(&service, ANN, Request::Hold { ids: one(2) });
+    (1..=PAUSE).for_each(|_| service.catch_up());
+    assert_eq!(tried(), [1]);
+    ask(&service, ANN, Request::Cancel { ids: one(1) });
+    ask(&service, ANN, Request::Release { ids: one(2) });
+    assert_eq!(tried(), [0; 0]);
+    service.catch_up();
+    assert_eq!(tried(), [2]);
+}
+
+#[test]
+fn a_job_that_is_held_in_the_moment_of_its_start_does_not_start() {
+    let (_directory, service) = service();
+    submit(&service, ANN, submission());
+    service.admit();
+    ask(&service, ANN, Request::Hold { ids: one(1) });
+    assert!(service.begin(JobId(1)).is_none());
+    let job = service.job(JobId(1)).unwrap();
+    assert_eq!((job.state, job.attempt), (State::Pending, 0));
+}
+
+#[test]
+fn jobs_of_the_last_daemon_ended_before_the_clock_of_the_next() {
+    let (directory, service) = service();
+    (0..2).for_each(|_| drop(submit(&service, ANN, submission())));
+    drop(service);
+    let mut store = Store::open(&directory.path().join("queue.sqlite")).unwrap();
+    let ended = |(mut job, uptime_ms): (Job, u64)| {
+        job = job.ended(End::Exited(0), Moment { wall_ms: 0, uptime_ms });
+        job
+    };
+    let jobs = store.load().unwrap().jobs.into_iter().zip([8_000_000, 3_000_000]);
+    store.update(&jobs.map(ended).collect::<Vec<Job>>()).unwrap();
+    drop(store);
+    assert!(open(directory.path(), 0).uptime().total_ms >= 8_000_000);
+}
+
+#[test]
+fn an_end_alone_that_a_full_disk_refuses_is_written_later() {
+    let (directory, service) = service();
+    let rename = |from: &str, to: &str| {
+        let store = rusqlite::Connection::open(directory.path().join("queue.sqlite")).unwrap();
+        store.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
+    };
+    submit(&service, ANN, submission());
+    service.catch_up();
+    assert_eq!(notices(&service), [""; 0], "nothing is behind");
+    service.admit();
+    service.begin(JobId(1)).unwrap();
+    rename("jobs", "lost");
+    service.over(JobId(1), End::Exited(3));
+    rename("lost", "jobs");
+    service.catch_up();
+    assert!(!service.lock().is_behind());
+    assert_eq!(open(directory.path(), 0).job(JobId(1)), service.job(JobId(1)));
 }
 
 #[test]
@@ -430,10 +525,14 @@ fn a_user_has_so_many_unfinished_jobs() {
     assert_eq!(message, why);
     assert!(matches!(submit(ANN, 3), Reply::Submitted { .. }));
     assert_eq!(refused(submit(ANN, 1)).0, RefusalKind::Busy);
+    for request in [Request::Hold { ids: one(1) }, Request::Release { ids: one(1) }] {
+        assert_eq!(ask(&service, ANN, request), Reply::Done {}, "it is no further job");
+    }
     assert!(matches!(submit(BOB, 3), Reply::Submitted { .. }));
     assert!(matches!(submit(ROOT, 4), Reply::Submitted { .. }));
     ask(&service, ANN, Request::Cancel { ids: one(2) });
-    assert!(matches!(submit(ANN, 1), Reply::Submitted { .. }));
+    let single = Request::Submit(Box::new(submission()));
+    assert!(matches!(ask(&service, ANN, single), Reply::Submitted { .. }));
     let requeue = Request::Requeue { ids: one(2) };
     assert_eq!(refused(ask(&service, ANN, requeue.clone())).0, RefusalKind::Busy);
     ask(&service, ANN, Request::Cancel { ids: one(1) });
@@ -471,6 +570,8 @@ fn a_wait_ends_with_the_job_or_with_its_time() {
     assert_eq!(views[0].state, ViewedState::Pending);
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| ask(&service, ANN, wait(MAX_WAIT_MS)));
+        // So that it has begun to wait, most of the time.
+        std::thread::sleep(Duration::from_millis(20));
         ask(&service, ANN, Request::Cancel { ids: one(1) });
         let Reply::Jobs(views) = waiter.join().unwrap() else { panic!("no jobs") };
         assert_eq!((views[0].state, views[0].exit_code), (ViewedState::Canceled, Some(143)));
