@@ -18,7 +18,7 @@ use memweir_run::observer::Silent;
 
 use super::*;
 use crate::attempt::{Attempts, Claim, Exit};
-use crate::protocol::{Reply, Request};
+use crate::protocol::{Listing, Reply, Request};
 use crate::queue::{Capacity, End, Loss, State};
 use crate::service::Facts;
 use crate::service::tests::submission;
@@ -298,6 +298,10 @@ fn a_daemon_that_stops_leaves_every_job_running() {
     assert_eq!(daemon.resume(&both).len(), 2);
     daemon.resume(&[FIRST]);
     assert_eq!(daemon.control.running(), BTreeSet::from([FIRST]));
+    let list = Request::Queue { which: Listing::Unfinished };
+    let reply = daemon.service.handle(&Credentials::of_this_process().into(), list);
+    let Reply::Jobs(views) = reply else { panic!("no list: {reply:?}") };
+    assert_eq!(views.iter().map(|view| view.blocked).collect::<Vec<_>>(), [false, true]);
     assert!(daemon.backend.stop().unwrap().is_empty());
     assert_eq!(daemon.control.running(), BTreeSet::from(both));
 }

@@ -122,6 +122,7 @@ fn an_array_runs_as_many_jobs_as_its_limit() {
     (1..=4).for_each(|id| queue.insert(Job { array: array(id), ..job(id) }));
     queue.insert(job(5));
     assert_eq!(admitted(&mut queue), [1, 2, 5]);
+    assert_eq!(reason(&queue, 2), "starts in one of the next quanta");
     assert_eq!(reason(&queue, 3), "array limit: 2 of 2 run");
     end(&mut queue, 2, End::Exited(1));
     assert_eq!(admitted(&mut queue), [3]);

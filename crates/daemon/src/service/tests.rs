@@ -545,6 +545,14 @@ fn a_user_has_so_many_unfinished_jobs() {
 }
 
 #[test]
+fn the_status_tells_which_jobs_are_kept() {
+    let (_directory, mut service) = service();
+    service.facts.retention = Retention { jobs: 7, age_ms: 3 * DAY_MS };
+    let status = service.status();
+    assert_eq!((status.keep_jobs, status.keep_days), (7, 3));
+}
+
+#[test]
 fn a_request_names_each_job_once() {
     let (_directory, service) = service();
     for _ in 0..3 {
