@@ -20,6 +20,7 @@ use super::*;
 use crate::attempt::{Attempts, Claim, Exit};
 use crate::protocol::{Listing, Reply, Request};
 use crate::queue::{Capacity, End, Loss, State};
+use crate::recovery::recover;
 use crate::service::Facts;
 use crate::service::tests::submission;
 use crate::store::Store;
@@ -288,6 +289,18 @@ fn a_job_whose_files_cannot_be_made_waits_and_starts_later() {
     assert_eq!(daemon.resume(&[FIRST]), [(FIRST, Start::Failed)]);
     std::fs::create_dir(&runs).unwrap();
     daemon.is_held_until_it_starts(1);
+}
+
+#[test]
+fn a_successor_loses_a_job_with_damaged_files_and_starts_one_that_never_began() {
+    let mut daemon = Daemon::running();
+    recover(&daemon.service, &mut daemon.backend).unwrap();
+    assert_eq!(daemon.state(), State::Pending);
+    let mut daemon = Daemon::running();
+    let end = daemon.directory.path().join("runs/1.1.exit");
+    std::fs::write(end, "damaged").unwrap();
+    recover(&daemon.service, &mut daemon.backend).unwrap();
+    assert_eq!(daemon.state(), State::Ended(End::Lost(Loss::Files)));
 }
 
 #[test]
