@@ -4,6 +4,7 @@
 //! speedup, segments).
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{Advice, MmapMut};
 use memweir_core::{Bytes, LINE_BYTES, Lines};
@@ -66,10 +67,11 @@ pub struct Hog {
 impl Hog {
     /// Allocates two arrays of `array` bytes each, every page touched. For every access to reach
     /// memory, an array must be about twice as large as the last-level cache (iabw section 2.2).
+    /// Setting `stop` leaves the other pages untouched, so that nothing may be measured then.
     ///
     /// # Errors
     /// The system's, and `InvalidInput` for an array of less than one line.
-    pub fn new(kernel: Kernel, array: Bytes) -> io::Result<Self> {
+    pub fn new(kernel: Kernel, array: Bytes, stop: &AtomicBool) -> io::Result<Self> {
         let lines = array.0 / LINE_BYTES;
         if lines == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "an array of no line"));
@@ -80,7 +82,7 @@ impl Hog {
             let what = format!("no memory for two arrays of {array}: {error}");
             io::Error::new(error.kind(), what)
         };
-        let array = || resident(length).map_err(lacking);
+        let array = || resident(length, stop).map_err(lacking);
         Ok(Self { kernel, source: array()?, target: array()?, lines, position: 0 })
     }
 
@@ -114,11 +116,13 @@ impl Hog {
 
 /// Maps memory with a page of its own behind every address: untouched anonymous pages all map to
 /// the one zero page, which fits into any cache.
-fn resident(length: usize) -> io::Result<MmapMut> {
+fn resident(length: usize, stop: &AtomicBool) -> io::Result<MmapMut> {
     let mut memory = MmapMut::map_anon(length)?;
     // Huge pages keep address translation from being the bottleneck. Kernels without them refuse.
     let _ = memory.advise(Advice::HugePage);
-    memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);
+    let untouched = memory.iter_mut().step_by(4096);
+    // The kernel may take a second for a gigabyte, and far more on a busy machine.
+    untouched.take_while(|_| !stop.load(Ordering::Relaxed)).for_each(|byte| *byte = 1);
     Ok(memory)
 }
 
@@ -239,10 +243,11 @@ mod tests {
     use super::*;
 
     const LINES: u64 = 100;
+    static GO_ON: AtomicBool = AtomicBool::new(false);
 
     /// A hog whose source holds the number of its line in every byte.
     fn numbered(kernel: Kernel) -> Hog {
-        let mut hog = Hog::new(kernel, Bytes(LINES * LINE_BYTES)).unwrap();
+        let mut hog = Hog::new(kernel, Bytes(LINES * LINE_BYTES), &GO_ON).unwrap();
         for (number, line) in hog.source.chunks_mut(LINE_BYTES as usize).enumerate() {
             line.fill(number as u8 + 1);
         }
@@ -292,6 +297,15 @@ mod tests {
     }
 
     #[test]
+    fn arrays_are_touched_until_a_stop() {
+        let touched = |stop: bool| {
+            let hog = Hog::new(Kernel::Copy, Bytes(1 << 20), &AtomicBool::new(stop)).unwrap();
+            hog.source.iter().chain(&hog.target[..]).filter(|byte| **byte == 1).count()
+        };
+        assert_eq!((touched(false), touched(true)), (2 * 256, 0));
+    }
+
+    #[test]
     fn no_steps_are_no_work() {
         for &kernel in Kernel::ALL {
             let mut hog = numbered(kernel);
@@ -302,7 +316,7 @@ mod tests {
 
     #[test]
     fn lines_count_the_read_for_ownership_and_the_write_back() {
-        let moved = |kernel| Hog::new(kernel, Bytes(64)).unwrap().lines_moved(10);
+        let moved = |kernel| Hog::new(kernel, Bytes(64), &GO_ON).unwrap().lines_moved(10);
         assert_eq!(moved(Kernel::Copy), Lines(30));
         assert_eq!(moved(Kernel::Read), Lines(10));
         assert_eq!(moved(Kernel::Stream), Lines(30));
@@ -310,7 +324,7 @@ mod tests {
 
     #[test]
     fn an_array_of_no_line_is_refused() {
-        assert!(Hog::new(Kernel::Copy, Bytes(63)).is_err());
+        assert!(Hog::new(Kernel::Copy, Bytes(63), &GO_ON).is_err());
     }
 
     #[test]

@@ -184,16 +184,17 @@ pub fn calibrate(
     progress: &mut dyn FnMut(CalibrateProgress),
     stop: &AtomicBool,
 ) -> Result<Platform, CalibrateError> {
-    measure(options, machine, &mut team(options)?, progress, stop)
+    measure(options, machine, &mut team(options, stop)?, progress, stop)
 }
 
 /// Starts a hog on each CPU.
-fn team(options: &CalibrateOptions) -> Result<Team, CalibrateError> {
+fn team(options: &CalibrateOptions, stop: &AtomicBool) -> Result<Team, CalibrateError> {
     if options.cpus.is_empty() {
         return Err(CalibrateError::NoCpu);
     }
     let cpus: Vec<_> = options.cpus.iter().copied().map(Some).collect();
-    Team::new(Kernel::Copy, options.array, &cpus).map_err(|source| hogs_error(options, source))
+    let made = Team::new(Kernel::Copy, options.array, &cpus, stop);
+    made.map_err(|source| hogs_error(options, source))
 }
 
 fn measure(

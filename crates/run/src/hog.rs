@@ -119,7 +119,7 @@ fn run(
         [] => vec![None],
         cpus => cpus.iter().copied().map(Some).collect(),
     };
-    let mut team = Team::new(kernel, options.array, &cpus)?;
+    let mut team = Team::new(kernel, options.array, &cpus, stop)?;
     let loads: Vec<_> = (0..cpus.len()).map(|member| (member, load)).collect();
     let measured = team.run(&loads, options.limit, Afterwards::Stop, stop)?;
     let instances: Vec<_> = cpus

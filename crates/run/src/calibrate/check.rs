@@ -53,7 +53,7 @@ pub fn check(
     progress: &mut dyn FnMut(CalibrateProgress),
     stop: &AtomicBool,
 ) -> Result<CalibrationCheck, CalibrateError> {
-    compare(options, platform, &mut team(options)?, progress, stop)
+    compare(options, platform, &mut team(options, stop)?, progress, stop)
 }
 
 pub(super) fn compare(

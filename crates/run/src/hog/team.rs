@@ -93,18 +93,24 @@ struct Member {
 
 impl Team {
     /// One hog for each entry of `cpus`, bound to that CPU if one is named, with two arrays of
-    /// `array` bytes.
+    /// `array` bytes. Once `stop` is set, they can only end.
     ///
     /// # Errors
     /// If memory cannot be allocated or a CPU cannot be used.
-    pub fn new(kernel: Kernel, array: Bytes, cpus: &[Option<usize>]) -> io::Result<Self> {
+    pub fn new(
+        kernel: Kernel,
+        array: Bytes,
+        cpus: &[Option<usize>],
+        stop: &AtomicBool,
+    ) -> io::Result<Self> {
+        let make = |cpu: Option<usize>| -> io::Result<Member> {
+            cpu.map_or(Ok(()), pin_thread)?;
+            Ok(Member { hog: Hog::new(kernel, array, stop)?, cpu })
+        };
         let member = |cpu: Option<usize>| {
             // The pages of the arrays come from the memory node of the CPU that touches them.
-            let made = thread::spawn(move || -> io::Result<Member> {
-                cpu.map_or(Ok(()), pin_thread)?;
-                Ok(Member { hog: Hog::new(kernel, array)?, cpu })
-            });
-            made.join().unwrap_or_else(|payload| panic::resume_unwind(payload))
+            let made = thread::scope(|scope| scope.spawn(|| make(cpu)).join());
+            made.unwrap_or_else(|payload| panic::resume_unwind(payload))
         };
         Ok(Self { members: cpus.iter().copied().map(member).collect::<Result<_, _>>()? })
     }
@@ -264,7 +270,8 @@ mod tests {
 
     #[test]
     fn members_are_reported_in_the_order_of_their_loads() {
-        let mut team = Team::new(Kernel::Read, Bytes(1 << 20), &[None, None, None]).unwrap();
+        let mut team =
+            Team::new(Kernel::Read, Bytes(1 << 20), &[None, None, None], &GO_ON).unwrap();
         let (light, heavy) = (Load::Steady { idle: 100 }, Load::Steady { idle: 0 });
         let work = Limit::Work(Bytes(1 << 20));
         let measured =
@@ -278,7 +285,7 @@ mod tests {
 
     #[test]
     fn rounds_are_whole_rounds_of_the_plan() {
-        let mut team = Team::new(Kernel::Copy, Bytes(1 << 20), &[None]).unwrap();
+        let mut team = Team::new(Kernel::Copy, Bytes(1 << 20), &[None], &GO_ON).unwrap();
         let groups = vec![Group { steps: 40, idle: 0 }, Group { steps: 2, idle: 100 }];
         let replay = Load::Replay(HogPlan::new(Kernel::Copy, groups).unwrap());
         let mut steps = |load| {
@@ -291,7 +298,7 @@ mod tests {
 
     #[test]
     fn members_end_early_when_they_are_stopped() {
-        let mut team = Team::new(Kernel::Read, Bytes(1 << 20), &[None, None]).unwrap();
+        let mut team = Team::new(Kernel::Read, Bytes(1 << 20), &[None, None], &GO_ON).unwrap();
         let load = Load::Steady { idle: 0 };
         let stop = AtomicBool::new(false);
         let measured = thread::scope(|scope| {
