@@ -1,5 +1,5 @@
-//! The scripts that judge: tests, skips, costs of the kernel series, benchmarks, tables of the manual, and
-//! kernel tests in CI.
+//! The scripts that judge: tests, skips, costs of the kernel series, benchmarks, tables of the
+//! manual, and kernel tests in CI.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
