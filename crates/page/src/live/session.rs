@@ -234,7 +234,7 @@ impl Paged {
         if !processes.is_empty() {
             self.seen.last = Some(row);
         }
-        self.seen.shared = self.seen.shared.max(self.shared(&processes)?);
+        self.seen.shared = self.seen.shared.max(self.shared(&counters)?);
         self.seen.nvm_seconds += Bytes(counters.relieved()).as_f64() * (at.0 - self.seen.at.0);
         self.seen.at = at;
         let ended = match self.order.when_full {
@@ -248,17 +248,16 @@ impl Paged {
         Ok(Look { row, counters, ended })
     }
 
-    /// Returns the most shared memory in DRAM that one of these processes has besides its pages in
-    /// NVM: where they are mapped, the kernel counts them as shared memory as well.
-    fn shared(&self, before: &[PageProcess]) -> io::Result<Bytes> {
-        let mapped: Vec<Bytes> = before.iter().map(|p| shared_memory(p.process)).collect();
-        let counters = self.counters.read()?;
-        let after: BTreeMap<u32, Bytes> =
-            counters.processes().map(|p| (p.process, p.nvm)).collect();
+    /// Returns the most shared memory in DRAM that one process has besides its pages in NVM: where
+    /// they are mapped, the kernel counts them as shared memory as well.
+    fn shared(&self, counters: &PageCounters) -> io::Result<Bytes> {
+        let before = nvm(counters);
+        let mapped: Vec<Bytes> = before.keys().map(|process| shared_memory(*process)).collect();
+        let after = nvm(&self.counters.read()?);
         // Pages may have come to NVM before the kernel was asked, or left it afterwards: with one
         // reading they would be taken for the program's own.
-        let besides = |(p, mapped): (&PageProcess, Bytes)| {
-            Some(mapped.saturating_sub(p.nvm.max(*after.get(&p.process)?)))
+        let besides = |((process, before), mapped): ((&u32, &Bytes), Bytes)| {
+            Some(mapped.saturating_sub(*before.max(after.get(process)?)))
         };
         Ok(before.iter().zip(mapped).filter_map(besides).max().unwrap_or_default())
     }
@@ -300,6 +299,15 @@ impl Paged {
     }
 }
 
+/// Returns the bytes in NVM of each process. One that has just started another program has two
+/// entries, until the helper of the former program is gone.
+fn nvm(counters: &PageCounters) -> BTreeMap<u32, Bytes> {
+    counters.processes().fold(BTreeMap::new(), |mut all, entry| {
+        *all.entry(entry.process).or_default() += entry.nvm;
+        all
+    })
+}
+
 fn row(t_s: Seconds, counters: &PageCounters, dram_unpaged_bytes: Bytes) -> Row {
     let bytes = |counter| Bytes(counters.get(counter));
     Row {
@@ -316,6 +324,8 @@ fn row(t_s: Seconds, counters: &PageCounters, dram_unpaged_bytes: Bytes) -> Row 
 
 #[cfg(test)]
 mod tests {
+    use memweir_abi::preload::page::{PAGE_COUNTERS_BYTES, process_word};
+
     use super::*;
 
     #[test]
@@ -335,5 +345,16 @@ mod tests {
             dram_unpaged_bytes: Bytes(7),
         };
         assert_eq!(row, expected);
+    }
+    #[test]
+    fn a_process_of_two_programs_has_the_nvm_of_both() {
+        let mut words = vec![0u64; PAGE_COUNTERS_BYTES / 8];
+        for (entry, (process, nvm)) in [(7, 4), (8, 2), (7, 1)].into_iter().enumerate() {
+            words[process_word(entry)] = process;
+            words[process_word(entry) + 2] = nvm;
+        }
+        let content: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let expected = BTreeMap::from([(7, Bytes(5)), (8, Bytes(2))]);
+        assert_eq!(nvm(&PageCounters::of(&content)), expected);
     }
 }
