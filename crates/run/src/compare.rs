@@ -64,9 +64,17 @@ pub fn check_input(
     options: &RunOptions,
     compare: &CompareOptions,
 ) -> Result<(), RunError> {
+    check_each(options, compare, |options| batch::check_input(batch, options))
+}
+
+/// Checks the comparison, and the options of each variant by `check`.
+fn check_each(
+    options: &RunOptions,
+    compare: &CompareOptions,
+    check: impl Fn(&RunOptions) -> Result<(), RunError>,
+) -> Result<(), RunError> {
     compare.check()?;
-    let check = |variant: &String| batch::check_input(batch, &of_run(options, variant, 0));
-    compare.variants.iter().try_for_each(check)
+    compare.variants.iter().try_for_each(|variant| check(&of_run(options, variant, 0)))
 }
 
 /// Compares the results of `run`, which gets the options and the round of each run and may run it
@@ -81,10 +89,7 @@ pub fn compare_with(
     mut run: impl FnMut(&RunOptions, u32, &mut dyn Observer) -> Result<BatchReport, RunError>,
     observer: &mut dyn Observer,
 ) -> Result<Compared, RunError> {
-    compare.check()?;
-    for variant in &compare.variants {
-        check(&of_run(options, variant, 0))?;
-    }
+    check_each(options, compare, check)?;
     let (mut runs, mut failure) = (Vec::new(), None);
     'rounds: for round in 0..compare.rounds {
         for variant in compare.order(round) {
