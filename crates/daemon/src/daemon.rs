@@ -194,9 +194,15 @@ fn open_blocker(run: &RunOptions) -> Result<(Opened, Option<String>), RunError> 
     }
 }
 
+/// Returns true if the bandwidth of jobs can be limited, for which perf events are counted.
+#[must_use]
+pub fn can_limit(run: &RunOptions) -> bool {
+    run.mechanism == Some(Mechanism::SchedExt)
+}
+
 /// Opens the limits of the jobs' bandwidth, or returns the reason for which there can be none.
 fn limits(run: &RunOptions) -> Result<Result<BandwidthLimits, String>, RunError> {
-    if run.mechanism != Some(Mechanism::SchedExt) {
+    if !can_limit(run) {
         let reason = "that needs `memweir daemon --mechanism sched-ext`";
         return Ok(Err(reason.to_owned()));
     }
@@ -323,8 +329,7 @@ fn meter(
     told: &mut Vec<String>,
 ) -> Result<Option<Box<dyn Meter>>, RunError> {
     let found = native(run.meter, &native_options(run, policy))?;
-    // Limits count by them.
-    if run.mechanism != Some(Mechanism::SchedExt) {
+    if !can_limit(run) {
         let kind = found.meter.as_ref().map(|opened| opened.meter.kind());
         told.extend(options::unused_events(run.perf_events.as_deref(), kind));
     }

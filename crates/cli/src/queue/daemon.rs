@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use memweir_core::Media;
 use memweir_core::input::InputError;
-use memweir_daemon::daemon::{self, DaemonError, DaemonOptions};
+use memweir_daemon::daemon::{self, DaemonError, DaemonOptions, can_limit};
 use memweir_daemon::queue::Retention;
 use memweir_daemon::uptime::DAY_MS;
 use memweir_daemon::{places, supervisor};
 use memweir_linux::peer::UserGroup;
-use memweir_linux::{Mechanism, MeterChoice, MeterKind, tell};
+use memweir_linux::{MeterChoice, MeterKind, tell};
 use memweir_run::observer::{Observer, Silent};
 use memweir_run::options::{self, RunOptions};
 use memweir_watch::Metrics;
@@ -94,10 +94,9 @@ impl Args {
             let refusal = InputError::new("daemon", reason).key("meter");
             return Err(refusal.help("choose auto, perf or resctrl").into());
         }
-        // Limits of bandwidth count by perf events, too.
         if let MeterChoice::Only(kind) = run.meter
             && run.perf_events.is_some()
-            && run.mechanism != Some(Mechanism::SchedExt)
+            && !can_limit(&run)
         {
             options::counts_events(kind)
                 .map_err(|refusal| refusal.written_in("daemon").key("events"))?;
