@@ -89,8 +89,9 @@ fn tested(target: &str, failed: &[&str], steady: &[&str]) -> (Option<i32>, Strin
     );
     std::fs::write(directory.path().join("first"), first).unwrap();
     std::fs::write(directory.path().join("steady"), steady.join("\n")).unwrap();
-    let cargo = "#!/bin/sh\nfor last; do :; done\n\
-                 case $* in *--exact*) grep -qx \"$last\" steady ;; *) cat first; exit 101 ;; esac\n";
+    let cargo = "#!/bin/sh\nfor last; do :; done\ncase $* in\n\
+                 *--exact*) grep -qx \"$last\" steady ;;\n\
+                 *) cat first; exit 101 ;;\nesac\n";
     let file = directory.path().join("cargo");
     std::fs::write(&file, cargo).unwrap();
     let mut command = Command::new("sh");

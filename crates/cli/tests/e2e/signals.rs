@@ -147,6 +147,7 @@ fn a_suspended_profile_stands_still() {
         ends.push(began.elapsed());
     }
     assert_eq!(code(memweir.wait().expect("it ends")), Some(0), "{}", world.read("stderr"));
+    assert_eq!(lines(&world, "runs"), 2);
     let report = world.json("profile.json");
     let wall = Duration::from_secs_f64(report["wall_s"].as_f64().expect("seconds"));
     assert!(wall + SUSPENDED <= ends[0], "{wall:?}: {ends:?}");
