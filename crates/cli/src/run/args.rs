@@ -120,8 +120,7 @@ impl Args {
         ];
         let given = given.into_iter().find(|(_, is_given)| *is_given);
         if let Some((option, _)) = given.filter(|_| !self.profile_first && run.meter != software) {
-            let reason =
-                format!("the meter is {}, and the software meter alone uses it", run.meter);
+            let reason = format!("only the software meter uses it, and the meter is {}", run.meter);
             let help = "add `--meter software` or `--profile-first`, or leave it out";
             return Err(refusal_of(option, reason).help(help));
         }
