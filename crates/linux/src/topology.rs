@@ -27,7 +27,13 @@ pub struct Caches {
     pub hierarchy: CacheHierarchy,
     /// Message for the user: the part that is not the machine's own.
     pub notice: Option<String>,
+    /// Message for the user where the last level is that of a host with other virtual machines.
+    pub shared: Option<String>,
 }
+
+/// Largest last level per CPU that no processor exceeds: those with stacked caches have 16 MiB per
+/// core. A hypervisor that passes on the caches of its processor reports more.
+const LLC_PER_CPU: Bytes = Bytes(32 << 20);
 
 /// Returns the CPUs that are online and allowed to this process, in ascending order.
 ///
@@ -55,7 +61,23 @@ pub(crate) fn online_cpus() -> io::Result<Vec<usize>> {
 #[must_use]
 pub fn caches() -> Caches {
     let cpu = allowed_cpus().ok().and_then(|cpus| cpus.first().copied()).unwrap_or(0);
-    caches_of(Path::new("/sys/devices/system/cpu"), cpu)
+    let mut caches = caches_of(Path::new("/sys/devices/system/cpu"), cpu);
+    if is_virtual() {
+        let cpus = online_cpus().map_or(1, |cpus| cpus.len());
+        caches.shared = shared_with_others(caches.hierarchy.llc.size, cpus);
+    }
+    caches
+}
+
+/// Returns the notice about the last level of a virtual machine with `cpus` CPUs, if they are too
+/// few for a processor with such a cache.
+fn shared_with_others(llc: Bytes, cpus: usize) -> Option<String> {
+    (llc.0 / cpus.max(1) as u64 > LLC_PER_CPU.0).then(|| {
+        format!(
+            "the last-level cache of {llc} is that of the host, which other virtual machines share \
+             with this one; `--caches` names the part that programs get here"
+        )
+    })
 }
 
 /// Returns the memory that this process may use: that of the machine, or less where a control group
@@ -113,8 +135,11 @@ struct Level {
 fn caches_of(cpus: &Path, cpu: usize) -> Caches {
     let mut levels = read_levels(&cpus.join(format!("cpu{cpu}/cache")));
     levels.sort_by_key(|level| level.level);
-    let typical =
-        |notice: &str| Caches { hierarchy: TYPICAL_CACHES, notice: Some(notice.to_owned()) };
+    let typical = |notice: &str| Caches {
+        hierarchy: TYPICAL_CACHES,
+        notice: Some(notice.to_owned()),
+        shared: None,
+    };
     let (Some(first), Some(last)) = (levels.first(), levels.last()) else {
         return typical(
             "this machine does not tell its caches; a last-level cache of 32 MiB is assumed",
@@ -135,7 +160,7 @@ fn caches_of(cpus: &Path, cpu: usize) -> Caches {
         l2: second.map_or(first.geometry, |level| level.geometry),
         llc: last.geometry,
     };
-    Caches { hierarchy, notice }
+    Caches { hierarchy, notice, shared: None }
 }
 
 /// Returns the caches below `directory` that hold data and make sense.
@@ -272,6 +297,14 @@ mod tests {
             assert_eq!(found.hierarchy, TYPICAL_CACHES, "{caches:?}");
             assert!(found.notice.unwrap().contains("32 MiB is assumed"));
         }
+    }
+
+    #[test]
+    fn a_last_level_that_is_too_large_for_the_cpus_is_that_of_the_host() {
+        let notice = |mib: u64, cpus| shared_with_others(Bytes(mib << 20), cpus);
+        assert!(notice(480, 2).unwrap().contains("480 MiB"));
+        assert!(notice(65, 2).is_some() && notice(65, 0).is_some());
+        assert_eq!([notice(64, 2), notice(32, 1), notice(480, 128)], [None, None, None]);
     }
 
     #[test]

@@ -139,7 +139,7 @@ pub fn native_options(options: &RunOptions, policy: &str) -> NativeOptions {
 fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     let options = plan.options;
     plan.check_emulation()?;
-    let (caches, assumed) = simulated(options.software.caches.as_deref(), topology::caches())?;
+    let (caches, told) = simulated(options.software.caches.as_deref(), topology::caches())?;
     let placements = plan.placements();
     let unplaced = options.media.len() > 1 && placements.values().all(Placement::is_local);
     let meter = SoftwareMeter::new(caches, &options.software.qemu)?.with_placements(placements);
@@ -149,19 +149,19 @@ fn software(plan: &Plan<'_>) -> Result<Chosen, RunError> {
     Ok(Chosen {
         meter: Some(Box::new(meter)),
         reason: "it was asked for".to_owned(),
-        notices: assumed.into_iter().chain(unplaced).collect(),
+        notices: told.into_iter().chain(unplaced).collect(),
     })
 }
 
-/// Returns the caches to simulate: those of a file, or those found `here` with the notice about
-/// what is assumed of them.
+/// Returns the caches to simulate: those of a file, or those found `here` with the notices about
+/// them.
 fn simulated(
     file: Option<&Path>,
     here: topology::Caches,
-) -> Result<(CacheHierarchy, Option<String>), InputError> {
+) -> Result<(CacheHierarchy, Vec<String>), InputError> {
     match file {
-        Some(path) => Ok((options::caches(path)?, None)),
-        None => Ok((here.hierarchy, here.notice)),
+        Some(path) => Ok((options::caches(path)?, Vec::new())),
+        None => Ok((here.hierarchy, here.notice.into_iter().chain(here.shared).collect())),
     }
 }
 
@@ -230,13 +230,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn caches_that_are_assumed_are_told_unless_a_file_describes_them() {
-        let here = || topology::Caches { notice: Some("assumed".into()), ..topology::caches() };
-        assert_eq!(simulated(None, here()).unwrap().1.as_deref(), Some("assumed"));
+    fn caches_that_are_assumed_or_shared_are_told_unless_a_file_describes_them() {
+        let here = || topology::Caches {
+            notice: Some("assumed".into()),
+            shared: Some("shared".into()),
+            ..topology::caches()
+        };
+        assert_eq!(simulated(None, here()).unwrap().1, ["assumed", "shared"]);
         let file = tempfile::NamedTempFile::new().unwrap();
         let table = |name, size| format!("[{name}]\nsize = {size}\nways = 8\nline = 64\n");
         let text = table("l1d", 32 << 10) + &table("l2", 256 << 10) + &table("llc", 2 << 20);
         std::fs::write(file.path(), text).unwrap();
-        assert_eq!(simulated(Some(file.path()), here()).unwrap().1, None);
+        assert!(simulated(Some(file.path()), here()).unwrap().1.is_empty());
     }
 }

@@ -61,7 +61,7 @@ impl<'a> Timed<'a> {
         let workspace = Workspace::choose(invocation, options.isolation, Counting::Inside)?;
         let (mut run, inputs) = natively(invocation, options, &workspace, None, signals, progress)?;
         if options.caches.is_none() {
-            run.notices.extend(here.notice);
+            run.notices.extend(here.notice.into_iter().chain(here.shared));
         }
         let chunk = if run.exit.cpu_time < LONG { 250_000 } else { 1_000_000 };
         let plan = CountingPlan {
