@@ -129,6 +129,7 @@ pub(crate) fn program() {
     dropping();
     dropping_without_libc();
     moving();
+    failing_to_move();
     moving_while_memory_leaves();
     moving_again_and_again();
     locking();
@@ -217,6 +218,34 @@ pub(crate) fn moving() {
         array.push(value);
     }
     assert!(array.iter().enumerate().all(|(i, value)| i as u64 == *value));
+}
+
+/// A part that cannot be read makes a move fail half way. The block is as it was, and the next
+/// memory at the new address is empty.
+fn failing_to_move() {
+    let (block, target) = (evicted(25), Block::new(PAGES));
+    let protect = |protection: i32| {
+        // SAFETY: the memory is the test's.
+        unsafe { libc::mprotect(block.address(PAGES / 2), PAGES / 2 * PAGE, protection) }
+    };
+    assert_eq!(protect(libc::PROT_NONE), 0);
+    let (flags, length) = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, PAGES * PAGE);
+    // SAFETY: both are the test's.
+    let moved = unsafe { libc::mremap(block.address(0), length, length, flags, target.address(0)) };
+    assert_eq!(moved, libc::MAP_FAILED);
+    assert_eq!(protect(BOTH), 0);
+    assert!(block.has(0..PAGES, 25));
+    let fixed = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    // SAFETY: as above.
+    let start = unsafe { libc::mmap(target.address(0), length, BOTH, fixed, -1, 0) };
+    assert_eq!(start, target.address(0));
+    // The pages in between leave together with these.
+    (0..PAGES).step_by(8).for_each(|page| target.at(page).store(1, Ordering::Relaxed));
+    target.evict();
+    let rest = (0..PAGES).filter(|page| page % 8 != 0);
+    assert_eq!(rest.filter(|page| target.at(*page).load(Ordering::Relaxed) != 0).count(), 0);
+    block.unmap();
+    target.unmap();
 }
 
 /// Does the work, which must succeed, while another thread writes all the time, so that other

@@ -283,6 +283,8 @@ impl Memory {
             Ok(()) => self.tally.add(PageCounter::MovedBytes, piece.length()),
             Err(_) => {
                 self.monitor.unprotect(piece);
+                // Otherwise the next memory at the new address would have this content.
+                self.clear(target);
                 self.monitor.ranges(|ranges| ranges.converted.remove(target));
             }
         }
