@@ -754,6 +754,15 @@ fn refusing() {
     let moved = unsafe { libc::mremap(block.address(0), size, size, fixed, block.address(1)) };
     assert_eq!((moved, errno()), (libc::MAP_FAILED, libc::EINVAL), "onto itself");
     assert!(block.has(0..PAGES, 75));
+    // SAFETY: nothing is written, and the kernel makes no socket.
+    let (written, socket) = unsafe {
+        let nothing = std::ptr::null::<libc::iovec>();
+        let written = libc::process_vm_writev(libc::getpid(), nothing, 0, nothing, 0, 0);
+        let written = (written, errno());
+        (written, (libc::socket(libc::AF_ALG, libc::SOCK_SEQPACKET, 0), errno()))
+    };
+    assert_eq!(written, (-1, libc::ENOSYS));
+    assert_eq!(socket, (-1, libc::EAFNOSUPPORT));
     // SAFETY: there is no such ring.
     let ring = unsafe { libc::syscall(libc::SYS_io_uring_register, -1, 0, 0, 0) };
     assert_eq!((ring, errno()), (-1, libc::ENOMEM));
