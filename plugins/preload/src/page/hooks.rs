@@ -62,6 +62,10 @@ fn in_file(range: Span) -> bool {
     with_ranges(|ranges| ranges.converted.touches(range))
 }
 
+fn is_known(range: Span) -> bool {
+    with_ranges(|ranges| ranges.known.at(range.start).is_some_and(|known| range.end <= known.end))
+}
+
 fn forget(range: Span) {
     with_ranges(|ranges| ranges.forget(range));
 }
@@ -317,9 +321,9 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
         libc::MADV_DONTNEED | libc::MADV_FREE | sys::MADV_DONTNEED_LOCKED => {
             // The helper must not copy pages that vanish; pages that it has copied are in the file.
             let (filed, mut result) = changing(|| {
-                let filed = in_file(range);
-                let free = filed && advice == libc::MADV_FREE;
-                (filed, call(if free { libc::MADV_DONTNEED } else { advice }))
+                // Pages that are merely marked as free count as used, and would go to the file.
+                let free = advice == libc::MADV_FREE && is_known(range);
+                (in_file(range), call(if free { libc::MADV_DONTNEED } else { advice }))
             });
             // Otherwise the next read would find the evicted content.
             if filed && !matches!(result, Err(Errno(libc::EINVAL))) {

@@ -152,6 +152,11 @@ pub(crate) fn program() {
 }
 
 fn dropping() {
+    let plain = Block::new(PAGES);
+    plain.write(6);
+    assert_eq!(plain.advise(4..20, libc::MADV_FREE), 0);
+    assert!(plain.is_zero(4..20) && plain.has(0..4, 6) && plain.has(20..PAGES, 6));
+    plain.unmap();
     for advice in [libc::MADV_DONTNEED, libc::MADV_FREE] {
         let block = evicted(7);
         assert!(block.has(0..8, 7), "read in place");
