@@ -52,6 +52,7 @@ const WORKS: &[(&str, fn())] = &[
     ("fill-and-fork", forks::fill_while_forking),
     ("allocate-and-fork", forks::fork_while_allocating),
     ("blind-child", forks::blind_child),
+    ("child-without-room", forks::child_without_room),
     ("no-children", forks::no_children),
     ("children-at-once", forks::children_at_once),
     ("limited", forks::start_with_limits),
@@ -305,6 +306,11 @@ fn children_see_what_was_there() {
 #[test]
 fn a_child_that_can_open_no_file_sees_zeros_where_it_drops_memory() {
     evicted("blind-child", order(12));
+}
+
+#[test]
+fn a_child_that_gets_no_memory_is_told_so_where_it_drops_some() {
+    evicted("child-without-room", order(12));
 }
 
 #[test]

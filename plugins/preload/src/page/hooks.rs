@@ -329,7 +329,7 @@ extern "C" fn madvise(address: usize, length: usize, advice: c_int) -> c_int {
             if filed && !matches!(result, Err(Errno(libc::EINVAL))) {
                 match ask(Ask::Discard, range, [0; 3]) {
                     Some(answer) => result = result.and(result_of(answer)),
-                    None => discard_alone(range),
+                    None => result = result.and(discard_alone(range)),
                 }
             }
             done(result)
@@ -378,18 +378,19 @@ fn advise_about_forks(range: Span, advice: c_int) -> Result<usize, Errno> {
     })
 }
 
-/// Without a helper: maps new memory over the parts that are in the file.
-fn discard_alone(range: Span) {
+/// Without a helper: maps new memory over the parts that are in the file. If the kernel refuses
+/// that, the rest has its evicted content.
+fn discard_alone(range: Span) -> Result<usize, Errno> {
     let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let mut rest = range;
     loop {
         let part = with_ranges(|ranges| ranges.converted.first_in(rest));
         if part.is_empty() {
-            return;
+            return Ok(0);
         }
         let (start, length) = (part.start, part.length());
         // SAFETY: the program has dropped the content.
-        let _ = unsafe { sys!(libc::SYS_mmap, start, length, sys::READ_WRITE, how, usize::MAX, 0) };
+        unsafe { sys!(libc::SYS_mmap, start, length, sys::READ_WRITE, how, usize::MAX, 0) }?;
         let unforked = with_ranges(|ranges| {
             ranges.converted.remove(part);
             ranges.unforked.first_in(part)

@@ -103,6 +103,23 @@ pub(crate) fn blind_child() {
     assert!(has(&memory, 1));
 }
 
+/// The kernel gives a child no memory to replace what it drops. The child is told, rather than
+/// given what was evicted.
+pub(crate) fn child_without_room() {
+    let mut memory = vec![0u64; PAGES * WORDS];
+    // The second time, all that is not in the file yet goes there.
+    [0, 1].into_iter().for_each(|round| write(&mut memory, round));
+    let least = libc::rlimit { rlim_cur: PAGE as u64, rlim_max: PAGE as u64 };
+    let start = (memory.as_ptr() as usize).next_multiple_of(PAGE) as *mut libc::c_void;
+    // SAFETY: limits the child, and drops memory of the child.
+    let child = fork(true, || unsafe {
+        let limited = libc::setrlimit(libc::RLIMIT_DATA, &raw const least) == 0;
+        limited && libc::madvise(start, 300 * PAGE, libc::MADV_DONTNEED) == -1
+    });
+    assert_eq!(wait_for(child), 0);
+    assert!(has(&memory, 1));
+}
+
 /// Waits for children of any kind, and finds none; then traces a program, which starts none.
 pub(crate) fn no_children() {
     // SAFETY: waits for nothing.
