@@ -58,12 +58,12 @@ impl Evictor {
     pub(super) fn evict(&mut self, pages: usize, pressure: &mut Pressure, memory: &mut Memory) {
         let mut left = pages.min(MOST_AT_ONCE);
         let mut vain = 0;
-        let started = sys::micros();
+        let started = sys::cpu_micros();
         while left > 0 && !memory.monitor.children().any() {
             if pressure.nvm_is_full() && !self.free_kept(pressure, memory) {
                 memory.tally.add(PageCounter::NvmFull, 1);
                 // Futile attempts take no more of the time than scans.
-                return pressure.rest((sys::micros() - started) * SHARE);
+                return pressure.rest((sys::cpu_micros() - started) * SHARE);
             }
             let begun = sys::nanos();
             let done = match self.converter.convert_next(pressure, memory) {

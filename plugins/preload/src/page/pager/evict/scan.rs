@@ -14,7 +14,8 @@ use crate::pagemap::{Found, Pagemap};
 use crate::sys;
 use crate::uffd::PAGE;
 
-/// A scan takes at most one part in this many of the time, unless pages are needed.
+/// Scans take at most one part in this many of the time, unless pages are needed. Their time is CPU
+/// time: a helper that is stopped in a scan does no work meanwhile, and has no reason to rest.
 pub(super) const SHARE: u64 = 50;
 /// Ranges per step between measurements of memory: the slots of each range may have to be removed
 /// from the file, which takes 7 us.
@@ -27,18 +28,18 @@ impl Evictor {
         pressure: &mut Pressure,
         memory: &mut Memory,
     ) {
-        let begun = sys::micros();
-        if begun < self.scan_due || memory.monitor.children().any() {
+        if sys::micros() < self.scan_due || memory.monitor.children().any() {
             return;
         }
+        let begun = sys::cpu_micros();
         self.scan(pressure, memory);
         let excluded = memory.monitor.ranges(|ranges| ranges.excluded.length());
         memory.tally.most(PageCounter::UnpageableBytes, excluded as u64);
         if pressure.is_exceeded() {
             memory.tally.most(PageCounter::UnseenBytes, memory.present_unseen() as u64);
         }
-        let now = sys::micros();
-        self.scan_due = now + ((now - begun) * SHARE).max(50_000);
+        let worked = sys::cpu_micros() - begun;
+        self.scan_due = sys::micros() + (worked * SHARE).max(50_000);
     }
 
     /// Checks all pages that are in the file, or were before they were written.
