@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use memweir_abi::kernel::PAGE_BYTES;
 use memweir_abi::kernel::pagemap::{ENTRY_BYTES, Entry, entry_offset};
-use memweir_abi::preload::page::PAGE_ORDER_VARIABLE;
+use memweir_abi::preload::page::{PAGE_ORDER_VARIABLE, PageCounter, PageCounters, PageOrder};
 
 pub(crate) const PAGE: usize = PAGE_BYTES;
 const PAGES: usize = 64;
@@ -417,6 +417,31 @@ pub(crate) fn locking_all() {
     assert!(plain.has(0..PAGES, 82));
     locks_of_all_outlive_moves();
     dropping_what_is_locked();
+    locked_memory_is_counted();
+}
+
+/// Waits until the helper has counted all memory as locked.
+fn locked_memory_is_counted() {
+    let block = Block::new(4000);
+    block.write(87);
+    let order = std::env::var(PAGE_ORDER_VARIABLE).expect("an order");
+    let path = order.parse::<PageOrder>().expect("an order").counters;
+    let counted = || {
+        let counters = PageCounters::of(&std::fs::read(&path).expect("counters"));
+        counters.get(PageCounter::UnpageableBytes) >= (block.1 * PAGE) as u64
+    };
+    if !locks_all() {
+        return;
+    }
+    for _ in 0..1000 {
+        if counted() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert!(counted());
+    // SAFETY: unlocks this program's memory.
+    unsafe { libc::munlockall() };
 }
 
 /// Locks all memory; returns false, and reports a skip, if that is not permitted.

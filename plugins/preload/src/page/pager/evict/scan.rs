@@ -33,8 +33,12 @@ impl Evictor {
         }
         let begun = sys::cpu_micros();
         self.scan(pressure, memory);
-        let excluded = memory.monitor.ranges(|ranges| ranges.excluded.length());
-        memory.tally.most(PageCounter::UnpageableBytes, excluded as u64);
+        let locked = memory.monitor.space.is_locked();
+        let stays = memory.monitor.ranges(|ranges| match locked {
+            true => ranges.known.length(),
+            false => ranges.excluded.length(),
+        });
+        memory.tally.most(PageCounter::UnpageableBytes, stays as u64);
         if pressure.is_exceeded() {
             memory.tally.most(PageCounter::UnseenBytes, memory.present_unseen() as u64);
         }
