@@ -35,8 +35,7 @@ pub(crate) extern "C" fn execve(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: the program passes a null-terminated array of strings, or none.
-    let inherits = unsafe { inherits_order(environment) };
-    if (!inherits || !loads_library(path))
+    if unsafe { starts_unpaged(path, environment) }
         && let Some((tally, unpaged)) = RULE.get()
     {
         match unpaged {
@@ -49,6 +48,15 @@ pub(crate) extern "C" fn execve(
     }
     // SAFETY: the program's own call.
     done(unsafe { sys!(libc::SYS_execve, path, arguments, environment) })
+}
+
+/// Returns true if a program will be started and not be paged.
+///
+/// # Safety
+/// As for [`inherits_order`].
+unsafe fn starts_unpaged(path: *const c_char, environment: *const *const c_char) -> bool {
+    // SAFETY: as the caller says.
+    loads_library(path).is_some_and(|loads| !loads || unsafe { !inherits_order(environment) })
 }
 
 /// Returns true if the environment has the order and names a library to preload.
@@ -80,29 +88,32 @@ unsafe fn is_variable(entry: *const c_char, name: &str) -> bool {
     expected.enumerate().all(|(at, byte)| unsafe { *entry.add(at) } as u8 == byte)
 }
 
-/// Returns true if the loader loads the library into the program at `path`, or if the kernel will
-/// not start it anyway.
-fn loads_library(path: *const c_char) -> bool {
+/// Returns true if the loader loads the library into the program at `path`; `None` if the kernel
+/// will not start it, such as in all but one of the directories in which a shell looks for it.
+fn loads_library(path: *const c_char) -> Option<bool> {
     let mut name = [0u8; HEAD];
     let mut at = path;
     for _ in 0..SCRIPT_DEPTH {
         // A pipe, which cannot be started, must not block either.
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: the kernel checks the program's pointer; the others end with a zero byte.
-        let Ok(file) = (unsafe { sys!(libc::SYS_openat, libc::AT_FDCWD, at, flags) }) else {
-            return true;
+        let file = match unsafe { sys!(libc::SYS_openat, libc::AT_FDCWD, at, flags) } {
+            Ok(file) => file as i32,
+            Err(Errno(libc::ENOENT | libc::ENOTDIR)) => return None,
+            // It may be executable nevertheless.
+            Err(_) => return Some(true),
         };
         let mut head = [0u8; HEAD];
-        let length = sys::read_at(file as i32, &mut head, 0).unwrap_or(0);
+        let length = sys::read_at(file, &mut head, 0).unwrap_or(0);
         let start = StartMode::of(&head[..length], |buffer, offset| {
-            sys::read_at(file as i32, buffer, offset).unwrap_or(0)
+            sys::read_at(file, buffer, offset).unwrap_or(0)
         });
-        let changes_user = changes_user(file as i32);
-        sys::close(file as i32);
+        let changes_user = changes_user(file);
+        sys::close(file);
         match start {
-            StartMode::Loads => return !changes_user,
-            StartMode::Unknown => return true,
-            StartMode::Misses => return false,
+            StartMode::Loads => return Some(!changes_user),
+            StartMode::Unknown => return None,
+            StartMode::Misses => return Some(false),
             StartMode::Script(interpreter) => {
                 name.fill(0);
                 name[..interpreter.len()].copy_from_slice(interpreter);
@@ -110,7 +121,7 @@ fn loads_library(path: *const c_char) -> bool {
             }
         }
     }
-    true
+    None
 }
 
 /// The way in which a file is started.
@@ -218,5 +229,16 @@ mod tests {
         assert!(!inherits(&[c""]) && !inherits(&[]));
         // SAFETY: there may be no array.
         assert!(!unsafe { inherits_order(std::ptr::null()) });
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_not_counted() {
+        let unpaged = |path: &std::ffi::CStr| {
+            // SAFETY: there may be no array.
+            unsafe { starts_unpaged(path.as_ptr(), std::ptr::null()) }
+        };
+        let own = std::env::current_exe().unwrap().into_os_string().into_encoded_bytes();
+        assert!(unpaged(&std::ffi::CString::new(own).unwrap()));
+        assert!(!unpaged(c"/nowhere/at/all") && !unpaged(c"/proc/self/maps") && !unpaged(c"/"));
     }
 }
