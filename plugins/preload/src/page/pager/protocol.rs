@@ -124,9 +124,9 @@ impl<'b> Protected<'b> {
         self.0.used == 0
     }
 
-    /// Keeps all pages in DRAM.
+    /// Keeps all pages in DRAM, because of a fork.
     pub(super) fn give_up(self, steps: &mut impl Steps) {
-        self.0.runs().iter().for_each(|run| note(steps, *run, Residency::stays));
+        self.0.runs().iter().for_each(|run| note(steps, *run, Residency::returns));
         self.0.used = 0;
     }
 

@@ -191,9 +191,14 @@ impl Residency {
     }
 
     /// Returns a victim to the policy.
+    pub(super) fn returns(&mut self, slot: u32) {
+        self.victims.enter(slot, Entry::Kept);
+    }
+
+    /// Does the same for a victim that cannot leave.
     pub(super) fn stays(&mut self, slot: u32) {
         self.tally.add(PageCounter::Skipped, 1);
-        self.victims.enter(slot, Entry::Kept);
+        self.returns(slot);
     }
 
     /// Does the same for a victim whose slot may be in the file, with any content.
@@ -236,10 +241,15 @@ pub(super) mod tests {
 
     /// The residency of that many pages.
     pub(in crate::page::pager) fn of_pages(pages: usize) -> Residency {
+        counted(pages, Tally::NONE)
+    }
+
+    /// The same, with counters.
+    pub(in crate::page::pager) fn counted(pages: usize, tally: Tally) -> Residency {
         let nodes = Box::leak(vec![Node::default(); pages].into_boxed_slice());
         let states = Box::leak(vec![State::Unknown; pages].into_boxed_slice());
         let fifo = memweir_policy::paging::find("fifo").expect("it exists");
-        Residency::new(states, fifo.build(nodes), Tally::NONE)
+        Residency::new(states, fifo.build(nodes), tally)
     }
 
     #[test]

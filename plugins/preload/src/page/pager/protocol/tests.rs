@@ -1,8 +1,14 @@
 //! The protocol on a model of the kernel: threads read, write and have page faults in progress
 //! between any two steps, and steps fail.
 
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+
+use memweir_abi::preload::page::{PAGE_COUNTERS_BYTES, PageCounter, PageCounters};
+
 use super::*;
-use crate::page::pager::residency::{State, tests::of_pages};
+use crate::page::pager::residency::{State, tests::counted, tests::of_pages};
+use crate::page::tally::Tally;
 
 const PAGES: usize = 4;
 /// Page faults that can be in progress.
@@ -346,6 +352,30 @@ fn without_any_step_writes_are_lost() {
         let lost = (0..100).any(|seed| Model::new(seed, keeps_slots, flaw).loses_write());
         assert!(lost, "{flaw:?}");
     }
+}
+
+/// Only pages that cannot leave explain an exceeded budget.
+#[test]
+fn pages_that_a_fork_keeps_are_not_counted_as_pinned() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(PAGE_COUNTERS_BYTES as u64).unwrap();
+    let tally = Tally::open(&CString::new(file.path().as_os_str().as_bytes()).unwrap());
+    let skipped =
+        || PageCounters::of(&std::fs::read(file.path()).unwrap()).get(PageCounter::Skipped);
+    let flaw = Flaw::Protects;
+    let mut model = Model { residency: counted(PAGES, tally), ..Model::new(0, true, flaw) };
+    model.table[0].0 = Entry::Private(0);
+    model.residency.came(0);
+    assert_eq!(model.residency.victim(), Some(0));
+    let mut batch = Batch::EMPTY;
+    let mut protected = Protected::begin(&mut batch);
+    protected.add(&[0], page_at(0), &mut model);
+    assert!(!protected.is_empty());
+    protected.give_up(&mut model);
+    assert_eq!((model.residency.candidates(), skipped()), (1, 0));
+    assert_eq!(model.residency.victim(), Some(0));
+    model.residency.stays(0);
+    assert_eq!(skipped(), 1);
 }
 
 #[test]
