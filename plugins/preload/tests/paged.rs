@@ -45,6 +45,7 @@ const WORKS: &[(&str, fn())] = &[
     ("calls", calls::program),
     ("moves", calls::moving),
     ("lock-all", calls::locking_all),
+    ("touch-again", calls::touching_again),
     ("map-in-handler", calls::mapping_in_a_handler),
     ("forks", forks::snapshots),
     ("vforks", forks::vforks),
@@ -248,6 +249,20 @@ fn pages_lie_in_files_of_a_tmpfs_and_on_nodes() {
     for nvm in places {
         evicted("fill", PageOrder { nvm, ..order(24) });
     }
+}
+
+/// The kernel fills the slot of a page that the program touches first, on the node of its thread.
+#[test]
+fn evicted_pages_come_to_lie_on_the_node_alone() {
+    let kept = |nvm| {
+        let counters = evicted("touch-again", PageOrder { nvm, ..order(80) })?;
+        Some(counters.get(PageCounter::NvmKeptBytes))
+    };
+    let touched = (calls::TOUCHED_AGAIN * calls::PAGE) as u64;
+    let Some(anywhere) = kept(NvmPlace::Memfd) else { return };
+    assert!(anywhere >= touched, "{anywhere} bytes");
+    let on_node = kept(NvmPlace::Node { node: 0 });
+    assert!(on_node.is_some_and(|bytes| bytes < touched / 4), "{on_node:?}");
 }
 
 #[test]

@@ -123,6 +123,26 @@ fn evicted(salt: u64) -> Block {
     block
 }
 
+/// Pages that are touched again, at the end of the program.
+pub(crate) const TOUCHED_AGAIN: usize = 4000;
+
+/// Touches memory again that was evicted, in a budget of 80 MiB, and dropped.
+pub(crate) fn touching_again() {
+    let block = Block::new(TOUCHED_AGAIN);
+    block.write(1);
+    for round in 0..100 {
+        if block.in_dram() == 0 {
+            break;
+        }
+        let ballast = Block::new(24_000);
+        ballast.write(round);
+        ballast.unmap();
+    }
+    assert_eq!(block.in_dram(), 0);
+    assert_eq!(block.advise(0..TOUCHED_AGAIN, libc::MADV_DONTNEED), 0);
+    block.write(2);
+}
+
 /// All tests, in one program.
 pub(crate) fn program() {
     assert!(std::env::var_os(PAGE_ORDER_VARIABLE).is_some());

@@ -174,6 +174,11 @@ impl Store {
         self.tables.unwatched.set(chunk_of(slot), huge);
     }
 
+    /// Returns true if evicted pages belong on a node of their own.
+    pub(super) const fn is_on_node(&self) -> bool {
+        matches!(self.place, Place::Node(_))
+    }
+
     /// Returns true if writes to the chunk of `address` cannot be made to wait yet. Then the kernel
     /// maps neighbors along with a page that is read.
     pub(super) fn is_unwatched(&self, address: usize) -> bool {

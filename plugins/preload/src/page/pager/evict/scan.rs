@@ -7,7 +7,7 @@ use super::Evictor;
 use crate::page::pager::memory::Memory;
 use crate::page::pager::pressure::Pressure;
 use crate::page::pager::protocol::Steps;
-use crate::page::pager::residency::State;
+use crate::page::pager::residency::{Arrival, State};
 use crate::page::pager::store::CHUNK;
 use crate::page::spans::Span;
 use crate::pagemap::{Found, Pagemap};
@@ -94,19 +94,29 @@ fn saw(found: Found, pressure: &Pressure, memory: &mut Memory) {
     if found.is_file() {
         return saw_mapped(range, memory);
     }
-    // From the first to the last page whose slot is in the file: the pages in between are in DRAM,
-    // too, so their slots are not needed either.
-    let mut kept = Span::default();
+    // From the first to the last page whose slot is in the file, and of those that were touched
+    // first: the pages in between are in DRAM, too, so their slots are not needed either.
+    let (mut kept, mut touched) = (Span::default(), Span::default());
+    let extend = |span: &mut Span, page: usize| {
+        let start = if span.is_empty() { page } else { span.start };
+        *span = Span::new(start, page + PAGE);
+    };
     for page in range.pages() {
         let Some(slot) = memory.store.slot(page) else { continue };
         if let Some(arrival) = memory.residency.came(slot) {
             memory.count_arrival(arrival);
             memory.monitor.arrived(page);
+            if arrival == Arrival::FirstTouch {
+                extend(&mut touched, page);
+            }
         }
         if memory.residency.is_kept(slot) {
-            let start = if kept.is_empty() { page } else { kept.start };
-            kept = Span::new(start, page + PAGE);
+            extend(&mut kept, page);
         }
+    }
+    if memory.store.is_on_node() {
+        // The kernel has put them on the node of the program's thread, where they would stay.
+        by_chunk(touched).for_each(|part| remove_slots(part, memory));
     }
     free_slots(kept, pressure, memory);
 }
@@ -129,22 +139,28 @@ fn saw_mapped(range: Span, memory: &mut Memory) {
     memory.tally.add(PageCounter::MappedAround, around);
 }
 
-/// Removes the slots of resident pages from the file, unless they stay. The first slot of a huge
-/// page stays; otherwise the next page that leaves would bring back all of it.
+/// Removes the slots of resident pages from the file, unless they stay.
 pub(in crate::page::pager) fn free_slots(range: Span, pressure: &Pressure, memory: &mut Memory) {
-    let mut rest = range;
-    while !rest.is_empty() {
-        let chunk = rest.start / CHUNK * CHUNK;
-        let part = Span::new(rest.start, rest.end.min(chunk + CHUNK));
-        rest.start = part.end;
-        if !pressure.nvm_is_short() && memory.keeps_slots(part) {
-            continue;
+    for part in by_chunk(range) {
+        if pressure.nvm_is_short() || !memory.keeps_slots(part) {
+            remove_slots(part, memory);
         }
-        let first = usize::from(part.start == chunk && memory.store.is_huge(chunk)) * PAGE;
-        let part = Span::new(part.start + first, part.end);
-        if !part.is_empty() && memory.store.punch(part) {
-            let slots = memory.store.slots_in(part);
-            slots.for_each(|slot| memory.residency.slot_removed(slot));
-        }
+    }
+}
+
+/// Iterates over the parts of a range that lie in one chunk each.
+fn by_chunk(range: Span) -> impl Iterator<Item = Span> {
+    let chunks = (range.start / CHUNK * CHUNK..range.end).step_by(CHUNK);
+    chunks.map(move |chunk| Span::of(chunk, CHUNK).and(range))
+}
+
+/// Removes the slots of resident pages, of one chunk, from the file. The first slot of a huge page
+/// stays; otherwise the next page that leaves would bring back all of it.
+fn remove_slots(part: Span, memory: &mut Memory) {
+    let is_first = part.start.is_multiple_of(CHUNK) && memory.store.is_huge(part.start);
+    let part = Span::new(part.start + usize::from(is_first) * PAGE, part.end);
+    if !part.is_empty() && memory.store.punch(part) {
+        let slots = memory.store.slots_in(part);
+        slots.for_each(|slot| memory.residency.slot_removed(slot));
     }
 }
