@@ -3,7 +3,7 @@
 //! | owner | state | invariant |
 //! |---|---|---|
 //! | [`Monitor`] | page faults, forks, where writes wait | no writer waits forever |
-//! | [`Store`] | slots and their files | a page never changes its slot |
+//! | [`Store`] | slots and their files | a page in a file never changes its slot |
 //! | [`Residency`] | states of pages, order of victims | the policy has the pages in DRAM |
 //! | [`protocol`] | pages on their way out | no write is lost |
 //! | [`Memory`] | slot mappings, the owners above | each mapping of a file is a converted range |

@@ -267,7 +267,7 @@ impl Memory {
         let mapping = mapping.ok_or(Errno(libc::EFAULT))?;
         let target = Span::of(piece.start.wrapping_add(by), piece.length());
         // The target lies in one mapping of one file.
-        let within = self.store.make_slots(target.start) && self.store.slots_of(target).0 == target;
+        let within = self.make_slots(target.start) && self.store.slots_of(target).0 == target;
         let clean = self.monitor.ranges(|ranges| ranges.given_back.is_empty());
         let room = nvm_room >= piece.length();
         let readable = mapping.readable && !self.copies;

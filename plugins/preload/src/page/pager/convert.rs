@@ -192,6 +192,9 @@ impl Converter {
         memory: &mut Memory,
     ) -> Option<usize> {
         let chunk = Span::of(range.start / CHUNK * CHUNK, CHUNK);
+        if !memory.make_slots(chunk.start) {
+            return None;
+        }
         if !memory.monitor.ranges(|ranges| ranges.converted.touches(chunk)) {
             let full = populated.count() == CLUSTER && memory.store.takes_huge(range);
             let huge = full && self.pace.prefers_huge(pressure.budget());

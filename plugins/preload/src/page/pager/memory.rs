@@ -182,6 +182,16 @@ impl Memory {
         }
     }
 
+    /// Assigns slots to the window of `address`, if necessary those of a window of which nothing is
+    /// in the file; returns false if there are none.
+    pub(super) fn make_slots(&mut self, address: usize) -> bool {
+        let Self { monitor, store, .. } = self;
+        monitor.ranges(|ranges| {
+            let clean = ranges.given_back.is_empty();
+            store.make_slots(address, |window| clean && !ranges.converted.touches(window))
+        })
+    }
+
     /// Maps the slots of the range in place of its memory. The range is among the converted ones.
     pub(super) fn map_file(&mut self, range: Span, like: Mapping) -> Result<(), Errno> {
         let how = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;

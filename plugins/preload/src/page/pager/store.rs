@@ -58,10 +58,10 @@ pub(super) enum Source {
 
 /// The store.
 ///
-/// - A page has the same slot for as long as the process lives, so a fault that is late finds the
-///   slot that it looked at.
-/// - The slots of a chunk lie in one file from the time when the chunk is given slots by
-///   [`choose_file`](Self::choose_file) until nothing of it is mapped.
+/// - A page has the same slot for as long as anything of its window is mapped, so a fault that is
+///   late finds the slot that it looked at.
+/// - The slots of a chunk lie in one file from [`choose_file`](Self::choose_file) until nothing of
+///   it is mapped.
 /// - Only chunks of the file of huge pages are unwatched.
 pub(super) struct Store {
     tables: &'static mut StoreTables,
@@ -104,9 +104,10 @@ impl Store {
         self.tables.slots.address(slot)
     }
 
-    /// Assigns slots to the window of `address`; returns false if none are left.
-    pub(super) fn make_slots(&mut self, address: usize) -> bool {
-        self.tables.slots.make(address).is_some()
+    /// Assigns slots to the window of `address`, if necessary those of a window for which
+    /// `is_unused` is true; returns false if there are none.
+    pub(super) fn make_slots(&mut self, address: usize, is_unused: impl Fn(Span) -> bool) -> bool {
+        self.tables.slots.make(address, is_unused).is_some()
     }
 
     /// Iterates over the files.
@@ -162,10 +163,10 @@ impl Store {
         self.files.may_be_large || self.is_huge(range.start) || self.is_huge(range.end - PAGE)
     }
 
-    /// Gives slots to the chunk of `address`, of which nothing is mapped there yet, in the file of
+    /// Puts the slots of the chunk of `address`, of which nothing is mapped yet, into the file of
     /// huge pages or that of single ones. A huge chunk is not watched at first.
     pub(super) fn choose_file(&mut self, address: usize, huge: bool) {
-        let Some(slot) = self.tables.slots.make(address / CHUNK * CHUNK) else { return };
+        let Some(slot) = self.tables.slots.slot(address / CHUNK * CHUNK) else { return };
         if self.is_huge(address) && !huge {
             // Removes pages that could not be removed one by one.
             self.punch(Span::of(address / CHUNK * CHUNK, CHUNK));
@@ -313,7 +314,7 @@ mod tests {
             let memory = Span::of(content.0.as_ptr() as usize, 2 * PAGE);
             let place = 5 * CHUNK;
             assert!(!store.write_out(memory, place), "there are no slots yet");
-            assert!(store.make_slots(place) && store.write_out(memory, place));
+            assert!(store.make_slots(place, |_| false) && store.write_out(memory, place));
             assert_eq!(store.used(), 2 * PAGE);
             let slot = store.slot(place + PAGE).unwrap();
             assert_eq!(store.address(slot), place + PAGE);
@@ -331,6 +332,7 @@ mod tests {
         with_store(|store| {
             let both = Span::of(CHUNK, 2 * CHUNK);
             assert_eq!(store.slots_of(both).1, None);
+            assert!(store.make_slots(CHUNK, |_| false));
             store.choose_file(CHUNK, false);
             assert_eq!(store.slots_of(both).0, both);
             if !store.takes_huge(Span::of(2 * CHUNK, CHUNK)) {
