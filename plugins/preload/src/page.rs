@@ -97,7 +97,7 @@ use std::ffi::CString;
 use memweir_abi::preload::page::{PageCounter, PageOrder};
 
 use crate::control::{self, READY};
-use crate::{launch, maps, sys};
+use crate::{launch, maps, patch, sys};
 use pager::{Begin, Start};
 use space::Space;
 use tally::Tally;
@@ -121,7 +121,8 @@ fn is_numbered_as_elsewhere() -> bool {
 }
 
 fn start_paging(order: &PageOrder, tally: Tally) -> Option<()> {
-    if !is_numbered_as_elsewhere() {
+    // Without the hooks, memory that the program drops would keep its evicted content.
+    if !is_numbered_as_elsewhere() || !patch::can_install() {
         return None;
     }
     let control = control::create().ok()?;

@@ -72,6 +72,25 @@ pub(crate) fn set_heap_end(address: usize) -> (usize, usize, c_int) {
     (before, now, 0)
 }
 
+/// Returns true if functions can be replaced: if libc is loaded, and the kernel lets its code be
+/// written (`proc_mem.force_override`, of Linux 6.12, may forbid that).
+pub(crate) fn can_install() -> bool {
+    let memory = sys::open(c"/proc/self/mem", libc::O_RDWR);
+    memory.is_ok_and(|memory| {
+        let can = symbol(c"__curbrk").is_some() && can_write_code(memory);
+        sys::close(memory);
+        can
+    })
+}
+
+fn can_write_code(memory: c_int) -> bool {
+    symbol(c"mmap").is_some_and(|function| {
+        // SAFETY: writes a byte of code over itself.
+        let written = unsafe { sys!(libc::SYS_pwrite64, memory, function, 1, function) };
+        written == Ok(1)
+    })
+}
+
 /// Replaces the functions. To be called once, before the program has threads. Functions that cannot
 /// be replaced are left alone.
 pub(crate) fn install(hooks: &[(&CStr, usize)]) {
@@ -140,5 +159,22 @@ fn size_of_function(function: usize) -> Option<usize> {
         let found = dladdr1(function as *const c_void, &mut info, &mut entry, RTLD_DL_SYMENT);
         let entry = entry as *const libc::Elf64_Sym;
         (found != 0 && !entry.is_null()).then(|| (*entry).st_size as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_that_cannot_be_written_is_found_out() {
+        let writes = |flags| {
+            let memory = sys::open(c"/proc/self/mem", flags).unwrap();
+            let can = can_write_code(memory);
+            sys::close(memory);
+            can
+        };
+        assert!(!writes(libc::O_RDONLY));
+        assert_eq!(writes(libc::O_RDWR), can_install());
     }
 }
