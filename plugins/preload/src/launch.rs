@@ -117,7 +117,12 @@ pub(crate) fn leave_mark() -> Option<()> {
     sys::advise(start.ok()?, PAGE, libc::MADV_DONTFORK).ok()
 }
 
-/// Leaves the program's files, session, name, and limits of files.
+/// Limits under which the helper would end before the program, or get no memory to work on the
+/// program's.
+const LIFTED: [libc::__rlimit_resource_t; 5] =
+    [libc::RLIMIT_FSIZE, libc::RLIMIT_CPU, libc::RLIMIT_RTTIME, libc::RLIMIT_AS, libc::RLIMIT_DATA];
+
+/// Leaves the program's files, session, name, and limits.
 pub(crate) fn detach(name: &std::ffi::CStr) {
     // SAFETY: the descriptors are copies that only this process has; the rest changes this process
     // alone.
@@ -127,7 +132,7 @@ pub(crate) fn detach(name: &std::ffi::CStr) {
         let _ = sys!(libc::SYS_setsid);
     }
     lift_limit(libc::RLIMIT_NOFILE, FILES);
-    lift_limit(libc::RLIMIT_FSIZE, libc::RLIM_INFINITY);
+    LIFTED.iter().for_each(|resource| lift_limit(*resource, libc::RLIM_INFINITY));
 }
 
 /// Returns the number of files that this process can have open.

@@ -158,14 +158,34 @@ pub(crate) fn start_with_limits() {
         program.pre_exec(move || {
             limit(libc::RLIMIT_NOFILE, 32, 32);
             limit(libc::RLIMIT_FSIZE, 1 << 20, libc::RLIM_INFINITY);
+            limit(libc::RLIMIT_CPU, 1000, libc::RLIM_INFINITY);
             Ok(())
         });
     }
     assert!(program.status().expect("this program").success());
 }
 
+/// Returns the limits of this program's helper, in the words of the kernel.
+fn limits_of_helper() -> String {
+    let read = |process: &str, file| std::fs::read(format!("/proc/{process}/{file}"));
+    // It has this program's memory, where its environment is.
+    let own = read("self", "environ").expect("an environment");
+    let is_helper = |process: &String| {
+        read(process, "comm").is_ok_and(|name| name == b"memweir-page\n")
+            && read(process, "environ").is_ok_and(|environment| environment == own)
+    };
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let mut names = processes.filter_map(|entry| entry.file_name().into_string().ok());
+    let helper = names.find(is_helper).expect("a helper");
+    String::from_utf8(read(&helper, "limits").expect("limits")).expect("text")
+}
+
 /// Forks children that all live until the last one does.
 pub(crate) fn children_at_once() {
+    let limits = limits_of_helper();
+    let of_time = limits.lines().find(|line| line.starts_with("Max cpu time"));
+    let of_time: Vec<&str> = of_time.expect("a limit").split_whitespace().skip(3).collect();
+    assert_eq!(of_time[..2], ["unlimited"; 2]);
     let mut memory = vec![0u64; PAGES * WORDS];
     write(&mut memory, 1);
     let mut ends = [0; 2];
