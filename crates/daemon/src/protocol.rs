@@ -19,6 +19,10 @@ pub const MAX_LINE: usize = 1 << 20;
 /// Most jobs in one array.
 pub const MAX_ARRAY: u32 = 100_000;
 
+/// Most pairs of a job of a submission and a job that it waits for. Each is kept, on disk and in
+/// memory, and the front of the queue is found by looking at them.
+pub const MAX_WAITS: usize = 1_000_000;
+
 /// Longest time for which the daemon holds back the reply to a [`Request::Wait`].
 pub const MAX_WAIT_MS: u64 = 10_000;
 
@@ -115,7 +119,8 @@ pub struct Submission {
     pub cores: u32,
     /// Higher ones start first.
     pub priority: i32,
-    /// Jobs that must have succeeded before.
+    /// Jobs that must have succeeded before; of an array, before each of its jobs, and the two
+    /// numbers multiplied are at most [`MAX_WAITS`].
     pub after: Ids,
     /// State in which it is added.
     pub initial: Initial,

@@ -237,7 +237,18 @@ impl Queue {
     #[must_use]
     pub fn front(&self) -> Option<&Job> {
         let mut waiting = self.waiting.iter().filter_map(|(_, id)| self.jobs.get(id));
-        waiting.find(|job| self.obstacle(job).is_none())
+        // The jobs of an array wait for the same ones, at which one look is enough.
+        let mut unmet: &[JobId] = &[];
+        waiting.find(|job| {
+            if !unmet.is_empty() && job.after == unmet {
+                return false;
+            }
+            let obstacle = self.obstacle(job);
+            if let Some(Reason::After { .. } | Reason::AfterFailed { .. }) = obstacle {
+                unmet = &job.after;
+            }
+            obstacle.is_none()
+        })
     }
 
     /// Returns the reason for which a job waits, given the [`front`](Self::front) of the queue,

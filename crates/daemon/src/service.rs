@@ -188,7 +188,9 @@ impl Service {
         let known = submit::known(self.profiles.as_ref(), &submission);
         let holder = (submission.initial == Initial::Held).then(|| user_name(peer.user));
         let mut stored = self.lock();
-        let after = find(stored.queue(), &submission.after)?.iter().map(|job| job.id).collect();
+        let after = find(stored.queue(), &submission.after)?;
+        submit::check_waits(&submission, after.len())?;
+        let after = after.iter().map(|job| job.id).collect();
         self.check_number(stored.queue(), peer, submit::number(submission.array))?;
         let first = stored.queue().next_id();
         let jobs = submit::jobs(peer, &submission, first, after, known, holder)?;

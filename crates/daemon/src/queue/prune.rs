@@ -34,14 +34,17 @@ impl Queue {
         let newest = self.jobs.last_key_value().map(|(id, _)| *id);
         let mut needed: BTreeSet<JobId> = BTreeSet::new();
         let mut prunable = Vec::new();
+        let mut last: &[JobId] = &[];
         // A job waits for older ones alone.
         for job in self.jobs.values().rev() {
             let goes =
                 candidates.contains(&job.id) && Some(job.id) != newest && !needed.contains(&job.id);
             if goes {
                 prunable.push(job.id);
-            } else {
-                needed.extend(&job.after);
+            } else if job.after != last {
+                // Those of the next job of an array are the same.
+                last = &job.after;
+                needed.extend(last);
             }
         }
         prunable.reverse();

@@ -7,7 +7,9 @@ use memweir_run::options;
 use super::access::Access;
 use super::wall_ms;
 use crate::profiles::{Foreknowledge, Profiles};
-use crate::protocol::{Array, MAX_ARRAY, MAX_NAME, Refusal, RefusalKind, Submission, Text, Work};
+use crate::protocol::{
+    Array, MAX_ARRAY, MAX_NAME, MAX_WAITS, Refusal, RefusalKind, Submission, Text, Work,
+};
 use crate::queue::{Job, Membership, Source};
 
 /// Most characters of a command that a listing shows.
@@ -85,6 +87,18 @@ pub(super) fn check_limit(submission: &Submission, no_limits: Option<&str>) -> R
         Some(_) => Ok(()),
         None => Err(wrong("a limit of bandwidth is a number above 0")),
     }
+}
+
+/// Refuses a submission whose jobs wait for `after` others each, if these are too many in all.
+pub(super) fn check_waits(submission: &Submission, after: usize) -> Result<(), Refusal> {
+    let jobs = number(submission.array) as usize;
+    if jobs.saturating_mul(after) <= MAX_WAITS {
+        return Ok(());
+    }
+    Err(wrong(format!(
+        "{jobs} jobs cannot wait for {after} others each, only {MAX_WAITS} times in all: let one \
+         job (`true`) wait for the others, and these for that job"
+    )))
 }
 
 /// Returns the number of jobs of an array that was checked, or of one job where there is none.

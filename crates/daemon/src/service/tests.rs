@@ -204,6 +204,21 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
+fn an_array_waits_for_another_one_up_to_a_number_of_pairs() {
+    let (_directory, service) = service();
+    let array =
+        |last| Submission { array: Some(Array { first: 1, last, limit: None }), ..submission() };
+    submit(&service, ANN, array(2_001));
+    let after = |array| Submission { after: vec![(JobId(1), JobId(2_001))], ..array };
+    let (kind, message) = refused(submit(&service, ANN, after(array(500))));
+    assert_eq!(kind, RefusalKind::Value);
+    assert!(message.contains("500 jobs cannot wait for 2001 others each"), "{message}");
+    for array in [submission(), array(499)] {
+        assert!(matches!(submit(&service, ANN, after(array)), Reply::Submitted { .. }));
+    }
+}
+
+#[test]
 fn an_estimate_of_either_kind_comes_from_the_submission() {
     let (_directory, service) = service();
     submit(&service, ANN, submission());
