@@ -218,14 +218,17 @@ impl Service {
     pub(crate) fn wait(&self, ids: &Ids, timeout_ms: u64) {
         let deadline = Instant::now() + Duration::from_millis(timeout_ms.min(MAX_WAIT_MS));
         let mut stored = self.lock();
-        while find(stored.queue(), ids).is_ok_and(|jobs| jobs.iter().any(|job| job.end().is_none()))
-        {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
+        // A change of any job wakes this, and a look at all jobs each time would keep the queue
+        // from others.
+        while let Some(last) = last_unfinished(stored.queue(), ids) {
+            while stored.queue().get(last).is_some_and(|job| job.end().is_none()) {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return;
+                }
+                let waited = self.ended.wait_timeout(stored, left);
+                stored = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
-            let waited = self.ended.wait_timeout(stored, left);
-            stored = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -374,6 +377,12 @@ fn find<'a>(queue: &'a Queue, ids: &Ids) -> Result<Vec<&'a Job>, Refusal> {
         }
     }
     Ok(found)
+}
+
+/// Returns the job of some ranges that has not ended and is likely to end last; `None` if all have
+/// ended, or one is unknown.
+fn last_unfinished(queue: &Queue, ids: &Ids) -> Option<JobId> {
+    find(queue, ids).ok()?.into_iter().rfind(|job| job.end().is_none()).map(|job| job.id)
 }
 
 fn no_such_job(id: JobId) -> Refusal {

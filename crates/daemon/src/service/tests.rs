@@ -585,6 +585,19 @@ fn a_request_names_each_job_once() {
 }
 
 #[test]
+fn a_wait_looks_at_the_job_that_is_likely_to_end_last() {
+    let (_directory, service) = service();
+    (0..3).for_each(|_| drop(submit(&service, ANN, submission())));
+    let all = vec![(JobId(1), JobId(3))];
+    let looks_at = |ids: &Ids| last_unfinished(service.lock().queue(), ids);
+    for (canceled, next) in [(1, Some(3)), (3, Some(2)), (2, None)] {
+        ask(&service, ANN, Request::Cancel { ids: one(canceled) });
+        assert_eq!(looks_at(&all), next.map(JobId));
+    }
+    assert_eq!(looks_at(&one(4)), None, "it is unknown");
+}
+
+#[test]
 fn a_wait_ends_with_the_job_or_with_its_time() {
     let (_directory, service) = service();
     submit(&service, ANN, submission());
