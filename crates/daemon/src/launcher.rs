@@ -6,7 +6,7 @@ use memweir_linux::Launch;
 
 use crate::attempt::Order;
 use crate::profiles::Watch;
-use crate::protocol::Work;
+use crate::protocol::{Text, Work};
 use crate::service::{Begun, Service};
 use crate::supervisor;
 
@@ -31,17 +31,19 @@ pub(crate) fn launch(
     Ok(Launch { directory: Some("/".into()), stdout, stderr, ..silent })
 }
 
-/// Returns the work of a start, with the variables that tell the job its place.
+/// Returns the work of a start, with the variables that tell the job its place. A job that was
+/// submitted by another one has none of that one's.
 fn work(begun: &Begun) -> Work {
+    let array = begun.job.array;
+    let place = [
+        ("MEMWEIR_JOB_ID", Some(begun.job.id.0)),
+        ("MEMWEIR_ARRAY_ID", array.map(|array| array.array.0)),
+        ("MEMWEIR_ARRAY_INDEX", array.map(|array| array.index)),
+    ];
     let mut work = begun.work.clone();
-    let mut set = |name: &str, value: String| {
-        work.environment.push((name.into(), value.as_str().into()));
-    };
-    set("MEMWEIR_JOB_ID", begun.job.id.to_string());
-    if let Some(array) = begun.job.array {
-        set("MEMWEIR_ARRAY_ID", array.array.to_string());
-        set("MEMWEIR_ARRAY_INDEX", array.index.to_string());
-    }
+    work.environment.retain(|(name, _)| place.iter().all(|(set, _)| *name != Text::from(*set)));
+    let told = place.into_iter().filter_map(|(name, value)| Some((name, value?.to_string())));
+    work.environment.extend(told.map(|(name, value)| (Text::from(name), Text::from(value))));
     work
 }
 
@@ -52,15 +54,19 @@ mod tests {
 
     use super::*;
     use crate::attempt::{Attempts, Order};
-    use crate::protocol::{Array, Request, Submission, Text};
+    use crate::protocol::{Array, Request, Submission};
     use crate::service::tests::{open, submission};
 
-    /// Returns the order of the only job of a submission by `user` to a daemon of `owner`.
+    /// Returns the order of the only job of a submission by `user`, in the environment of another
+    /// job, to a daemon of `owner`.
     fn order(owner: u32, user: Credentials, array: Option<Array>, watch: Option<&Watch>) -> Order {
         let directory = tempfile::tempdir().unwrap();
         Attempts::new(directory.path()).create().unwrap();
         let service = open(directory.path(), owner);
-        let submission = Submission { array, ..submission() };
+        let mut submission = Submission { array, ..submission() };
+        let of_another = ["MEMWEIR_JOB_ID", "MEMWEIR_ARRAY_ID", "MEMWEIR_ARRAY_INDEX"];
+        let variables = of_another.map(|name| (Text::from(name), Text::from("99")));
+        submission.work.environment.extend(variables);
         service.handle(&user.into(), Request::Submit(Box::new(submission)));
         service.admit();
         let begun = service.begin(JobId(1)).unwrap();
