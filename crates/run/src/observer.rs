@@ -86,7 +86,8 @@ pub enum Event<'a> {
         job: JobId,
         /// Its name.
         name: &'a str,
-        /// Exit code; 128 + signal if a signal ended it; absent if it was left running.
+        /// Exit code; 128 + signal if a signal ended it; absent if it was left running, or waits
+        /// again because the machine had no room for it.
         exit_code: Option<i32>,
         /// From its exec to its end.
         wall: Nanos,

@@ -124,7 +124,10 @@ impl QueueBackend<'_> {
             events.push(quantum_loop::Event::Ended { observation, at, ending });
             match end {
                 Some(end) => self.over(job, end),
-                None => drop(self.failed(job, &"its supervisor had no room, or was killed")),
+                None => {
+                    self.tell_end(job, None);
+                    self.failed(job, &"its supervisor had no room, or was killed");
+                }
             }
         }
         events
@@ -141,10 +144,7 @@ impl QueueBackend<'_> {
     /// Releases what a job held, and records its end.
     fn over(&mut self, job: JobId, end: End) {
         self.keep_first_run(job, end);
-        let (name, exit_code) = (self.service.name_of(job), Some(end.exit_code()));
-        let started = self.slots.get(&job).and_then(|slot| slot.started);
-        let wall = started.map_or(Nanos::ZERO, |at| self.mechanisms.world.now().saturating_sub(at));
-        self.recorder.event(observer::Event::JobEnded { job, name: &name, exit_code, wall });
+        self.tell_end(job, Some(end.exit_code()));
         if let Some(meter) = &mut self.mechanisms.meter {
             for notice in meter.notices(job) {
                 self.service.notice(format!("job {job}: {notice}"));
@@ -152,6 +152,15 @@ impl QueueBackend<'_> {
         }
         self.release(job);
         self.service.over(job, end);
+    }
+
+    /// Tells the observer of the end of a job that it was told had started; without an exit code,
+    /// the job never began.
+    fn tell_end(&mut self, job: JobId, exit_code: Option<i32>) {
+        let name = self.service.name_of(job);
+        let started = self.slots.get(&job).and_then(|slot| slot.started);
+        let wall = started.map_or(Nanos::ZERO, |at| self.mechanisms.world.now().saturating_sub(at));
+        self.recorder.event(observer::Event::JobEnded { job, name: &name, exit_code, wall });
     }
 
     /// Gives back what a job has of meter, blocker and cores.

@@ -14,7 +14,6 @@ use memweir_linux::signals::Signal;
 use memweir_linux::waker::Waker;
 use memweir_linux::world::{Occurrence, World};
 use memweir_policy::{Ending, Running};
-use memweir_run::observer::Silent;
 
 use super::*;
 use crate::attempt::{Attempts, Claim, Exit};
@@ -81,11 +80,24 @@ impl World for Machine {
     fn forget(&mut self, _: JobId) {}
 }
 
+/// Exit codes of the jobs whose ends an observer was told of.
+#[derive(Clone, Default)]
+struct Ends(Arc<Mutex<Vec<Option<i32>>>>);
+
+impl Observer for Ends {
+    fn event(&mut self, event: observer::Event<'_>) {
+        if let observer::Event::JobEnded { exit_code, .. } = event {
+            self.0.lock().unwrap().push(exit_code);
+        }
+    }
+}
+
 struct Daemon {
     service: Arc<Service>,
     backend: QueueBackend<'static>,
     control: FakeControl,
     machine: Machine,
+    ends: Ends,
     directory: tempfile::TempDir,
 }
 
@@ -105,10 +117,11 @@ impl Daemon {
         let world = Box::new(machine.clone());
         let mechanisms =
             Mechanisms::new(Box::new(blocker), None, world, "fake".to_owned(), Vec::new());
-        let observer = Box::leak(Box::new(Silent));
+        let ends = Ends::default();
+        let observer = Box::leak(Box::new(ends.clone()));
         let backend =
             QueueBackend::new(Arc::clone(&service), mechanisms, Nanos::MILLI, None, observer);
-        let daemon = Self { service, backend, control, machine, directory };
+        let daemon = Self { service, backend, control, machine, ends, directory };
         (0..jobs).for_each(|_| daemon.ask(Request::Submit(Box::new(submission()))));
         daemon
     }
@@ -277,6 +290,7 @@ fn a_job_for_which_the_machine_has_no_room_waits_and_starts_later() {
     daemon.supervisor_ends(Some(Exit { refused: true, ..exit(126) }));
     daemon.control.empty(FIRST);
     assert_eq!(ending(&daemon.wait(0)), Ending::Unfinished);
+    assert_eq!(*daemon.ends.0.lock().unwrap(), [None], "it no longer counts as one that runs");
     daemon.is_held_until_it_starts(2);
 }
 
