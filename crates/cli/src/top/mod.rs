@@ -19,7 +19,7 @@ use memweir_core::Nanos;
 use memweir_core::input::InputError;
 use memweir_linux::terminal::{Input, wait_for_input};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::failure::{Failure, Outcome};
 use crate::interrupt;
@@ -124,23 +124,32 @@ fn show(
 /// Obeys the keys that were pressed.
 fn obey(top: &mut Top) -> io::Result<Flow> {
     while event::poll(Duration::ZERO)? {
-        if let Some(key) = key(&event::read()?)
-            && top.key(key) == Flow::Quit
-        {
+        if keys(&event::read()?).any(|key| top.key(key) == Flow::Quit) {
             return Ok(Flow::Quit);
         }
     }
     Ok(Flow::GoOn)
 }
 
-/// Returns the key of an event of the terminal.
-fn key(event: &Event) -> Option<Key> {
-    let Event::Key(key) = event else { return None };
-    if key.kind == KeyEventKind::Release {
-        return None;
-    }
-    Some(match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Key::Interrupt,
+/// Returns the keys of an event of the terminal. Escape and a key behind it that are read together
+/// look like Alt and that key.
+fn keys(event: &Event) -> impl Iterator<Item = Key> {
+    let pressed = match event {
+        Event::Key(key) if key.kind != KeyEventKind::Release => Some(key),
+        _ => None,
+    };
+    let has_escape = |key: &&KeyEvent| {
+        key.modifiers.contains(KeyModifiers::ALT)
+            && !matches!(key.code, KeyCode::Up | KeyCode::Down)
+    };
+    let escape = pressed.filter(has_escape).map(|_| Key::Escape);
+    escape.into_iter().chain(pressed.and_then(key))
+}
+
+/// Returns the key of an event; `None` for one that means nothing here.
+fn key(event: &KeyEvent) -> Option<Key> {
+    Some(match event.code {
+        KeyCode::Char('c') if event.modifiers.contains(KeyModifiers::CONTROL) => Key::Interrupt,
         KeyCode::Char(letter) => Key::Letter(letter),
         KeyCode::Up => Key::Up,
         KeyCode::Down => Key::Down,
@@ -149,4 +158,22 @@ fn key(event: &Event) -> Option<Key> {
         KeyCode::Backspace => Key::Backspace,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_is_a_key_though_another_one_comes_right_behind_it() {
+        let of =
+            |code, modifiers| keys(&Event::Key(KeyEvent::new(code, modifiers))).collect::<Vec<_>>();
+        let (none, alt) = (KeyModifiers::NONE, KeyModifiers::ALT);
+        assert_eq!(of(KeyCode::Char('q'), alt), [Key::Escape, Key::Letter('q')]);
+        assert_eq!(of(KeyCode::Enter, alt), [Key::Escape, Key::Enter]);
+        assert_eq!(of(KeyCode::Up, alt), [Key::Up], "its sequence names Alt");
+        assert_eq!(of(KeyCode::Char('q'), none), [Key::Letter('q')]);
+        assert_eq!(of(KeyCode::Char('c'), KeyModifiers::CONTROL), [Key::Interrupt]);
+        assert_eq!(of(KeyCode::Home, none), []);
+    }
 }
