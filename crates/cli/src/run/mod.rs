@@ -6,7 +6,7 @@ mod first;
 mod help;
 
 use memweir_linux::tell;
-use memweir_run::batch::run_batch;
+use memweir_run::batch::{RunError, run_batch};
 use memweir_run::compare::{CompareOptions, Compared, compare};
 use memweir_run::options::RunOptions;
 use memweir_watch::Metrics;
@@ -38,23 +38,22 @@ pub(crate) fn execute(args: Args) -> Result<Outcome, Failure> {
     }
     let colored = colored::prepare(&mut plan.batch, map.as_ref(), &plan.options)?;
     interrupt::block()?;
+    let colors = Watch::start(colored)?;
     let metrics = Metrics::default();
     let export = args.export.start(&metrics)?;
     let metrics = args.export.is_wanted().then(|| batch_metrics(metrics, &plan));
     let watcher = Watcher::new(args.results.plot.as_deref()).with_metrics(metrics);
-    let colors = Watch::start(colored)?;
     let outcome = match &plan.compare {
         None => once(&args, &plan, watcher, notes, colors),
         Some(compare) => several(&args, &plan, compare, watcher, notes, colors),
     };
-    let exported = match &outcome {
-        Err(Failure::Input(_) | Failure::Machine(_)) => {
+    match outcome {
+        Ok(outcome) => ended(outcome, export.finish()),
+        Err(refused) => {
             export.withdraw();
-            Ok(())
+            Err(refused.into())
         }
-        _ => export.finish(),
-    };
-    ended(outcome, exported)
+    }
 }
 
 fn batch_metrics(metrics: Metrics, plan: &Plan<RunOptions>) -> BatchMetrics {
@@ -62,13 +61,14 @@ fn batch_metrics(metrics: Metrics, plan: &Plan<RunOptions>) -> BatchMetrics {
     BatchMetrics::new(metrics, jobs, &plan.options.media)
 }
 
+/// Runs one batch and shows the result. The outer error is one for which there is no result.
 fn once(
     args: &Args,
     plan: &Plan<RunOptions>,
     mut watcher: Watcher,
     mut notes: Vec<String>,
     colors: Option<Watch>,
-) -> Result<Outcome, Failure> {
+) -> Result<Result<Outcome, Failure>, RunError> {
     let report = run_batch(&plan.batch, &plan.options, &mut watcher);
     let coloring = colors.map(Watch::finish);
     let (told, mut timelines) = watcher.finish();
@@ -81,9 +81,10 @@ fn once(
     tell_colors(coloring.as_ref());
     let plot = args.results.plot.as_ref().zip(timelines.pop());
     let plot = plot.map_or(Ok(()), |(path, rows)| plot_run(&report, rows, path));
-    ended(outcome(&report), output::each([shown, plot, whole([&report])]))
+    Ok(ended(outcome(&report), output::each([shown, plot, whole([&report])])))
 }
 
+/// Runs a comparison and shows the result, as [`once`] does.
 fn several(
     args: &Args,
     plan: &Plan<RunOptions>,
@@ -91,7 +92,7 @@ fn several(
     mut watcher: Watcher,
     mut notes: Vec<String>,
     colors: Option<Watch>,
-) -> Result<Outcome, Failure> {
+) -> Result<Result<Outcome, Failure>, RunError> {
     let compared = compare(&plan.batch, &plan.options, options, &mut watcher);
     let coloring = colors.map(Watch::finish);
     let (told, timelines) = watcher.finish();
@@ -105,7 +106,7 @@ fn several(
     let plot = args.results.plot.as_ref();
     let plot = plot.map_or(Ok(()), |path| plot_comparison(&comparison, timelines, options, path));
     let whole = whole(comparison.runs.iter().map(|run| &run.report));
-    ended(worst(&comparison, failure), output::each([shown, plot, whole]))
+    Ok(ended(worst(&comparison, failure), output::each([shown, plot, whole])))
 }
 
 fn tell_colors(coloring: Option<&Coloring>) {

@@ -242,3 +242,13 @@ fn a_batch_that_is_refused_leaves_no_metrics() {
     refusal(world.memweir().args(arguments), 2);
     assert!(!world.has("x.prom"));
 }
+
+#[test]
+fn a_comparison_that_cannot_go_on_leaves_the_metrics_of_its_runs() {
+    let world = World::new();
+    world.calibrated(PLATFORM);
+    let compare = ["run", "--compare", "os,round-robin", "--platform", "platform.toml"];
+    let lost = ["--metrics-textfile", "x.prom", "--", "rm", "platform.toml"];
+    world.memweir().args(compare).args(lost).assert().code(2);
+    assert!(world.read("x.prom").contains("memweir_job_cpu_seconds_total"), "one run was made");
+}
