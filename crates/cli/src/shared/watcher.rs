@@ -8,7 +8,8 @@ use memweir_run::timeline::Row;
 use super::metrics::BatchMetrics;
 use crate::render::progress::Screen;
 
-/// Shows progress, keeps the rows of each run, and updates metrics.
+/// Shows progress, keeps the rows of a run or of the first round of a comparison, and updates
+/// metrics.
 pub(crate) struct Watcher {
     screen: Screen,
     keep_rows: bool,
@@ -17,7 +18,7 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// A watcher that keeps the rows of each run if `plot` will be drawn.
+    /// A watcher that keeps rows if `plot` will be drawn.
     pub(crate) fn new(plot: Option<&Path>) -> Self {
         let keep_rows = plot.is_some();
         Self { screen: Screen::new(), keep_rows, timelines: Vec::new(), metrics: None }
@@ -28,7 +29,7 @@ impl Watcher {
         Self { metrics, ..self }
     }
 
-    /// The notes that have not been shown yet, and the rows of each run.
+    /// The notes that have not been shown yet, and the rows of each run; none of the later rounds.
     pub(crate) fn finish(self) -> (Vec<String>, Vec<Vec<Row>>) {
         (self.screen.finish(), self.timelines)
     }
@@ -37,7 +38,11 @@ impl Watcher {
 impl Observer for Watcher {
     fn event(&mut self, event: Event<'_>) {
         match event {
-            Event::RunStarted { .. } => self.timelines.push(Vec::new()),
+            Event::RunStarted { round, .. } => {
+                // The figure of a comparison shows the first round, and rows take much memory.
+                self.keep_rows &= round == 0;
+                self.timelines.push(Vec::new());
+            }
             Event::QuantumRecorded(rows) if self.keep_rows => match self.timelines.last_mut() {
                 Some(timeline) => timeline.extend_from_slice(rows),
                 None => self.timelines.push(rows.to_vec()),
@@ -52,5 +57,22 @@ impl Observer for Watcher {
 
     fn wants_rows(&self) -> bool {
         self.keep_rows || self.metrics.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_the_first_round_are_kept_for_the_figure() {
+        let mut watcher = Watcher::new(Some(Path::new("x.svg")));
+        for (round, variant) in [(0, "os"), (0, "random"), (1, "random")] {
+            watcher.event(Event::RunStarted { variant, round, rounds: 2 });
+            assert_eq!(watcher.wants_rows(), round == 0);
+            watcher.event(Event::QuantumRecorded(&[Row::default()]));
+        }
+        let (_, timelines) = watcher.finish();
+        assert_eq!(timelines.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 0]);
     }
 }
