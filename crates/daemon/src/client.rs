@@ -3,17 +3,21 @@
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use memweir_linux::peer::{Credentials, connect_patiently};
+use memweir_linux::peer::{Credentials, connect_patiently, peer_process};
 
 use crate::protocol::{
-    Ids, JobView, MAX_WAIT_MS, Refusal, Reply, Request, parse_reply, write_request,
+    Ids, JobView, MAX_IDLE_MS, MAX_WAIT_MS, Refusal, Reply, Request, parse_reply, write_request,
 };
 
 /// Longest time for which a daemon may say nothing. A request may wait for those of other users,
 /// and for a disk that is slow.
 const SILENCE: Duration = Duration::from_millis(MAX_WAIT_MS + 50_000);
+
+/// Time from one request to the next after which the daemon may have closed the connection, or be
+/// about to.
+const PAUSE: Duration = Duration::from_millis(MAX_IDLE_MS / 2);
 
 /// A failure of a client.
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +79,16 @@ pub enum ClientError {
     Reply(String),
 }
 
-/// A connection to a daemon.
+/// A connection to a daemon. After a pause in the requests it is made anew.
 #[derive(Debug)]
 pub struct Client {
     socket: PathBuf,
     stream: BufReader<UnixStream>,
     patience: Duration,
+    /// Process id of the daemon.
+    daemon: i32,
+    /// Time of the last request.
+    asked: Instant,
 }
 
 impl Client {
@@ -101,7 +109,22 @@ impl Client {
         if !listener.is_root() && !this.is_root() && listener.user != this.user {
             return Err(ClientError::Stranger { socket: socket.to_owned(), user: listener.user });
         }
-        Ok(Self { socket: socket.to_owned(), stream: BufReader::new(stream), patience })
+        let (daemon, asked) = (peer_process(&stream).map_err(failed)?, Instant::now());
+        let (socket, stream) = (socket.to_owned(), BufReader::new(stream));
+        Ok(Self { socket, stream, patience, daemon, asked })
+    }
+
+    /// Connects to the same daemon again if the last request was long ago.
+    fn refresh(&mut self) -> Result<(), ClientError> {
+        if self.asked.elapsed() >= PAUSE {
+            let again = Self::connect_patiently(&self.socket, self.patience)?;
+            if again.daemon != self.daemon {
+                return Err(ClientError::Gone { socket: again.socket });
+            }
+            *self = again;
+        }
+        self.asked = Instant::now();
+        Ok(())
     }
 
     /// Sends a request and returns the reply to it.
@@ -109,6 +132,7 @@ impl Client {
     /// # Errors
     /// If the connection breaks or the daemon refuses.
     pub fn request(&mut self, request: &Request) -> Result<Reply, ClientError> {
+        self.refresh()?;
         let sent = self.stream.get_mut().write_all(&write_request(request));
         let mut line = Vec::new();
         let read = match sent {
@@ -206,6 +230,31 @@ mod tests {
         assert!(
             ended.starts_with(&format!("the daemon at {} has ended; its jobs", socket.display()))
         );
+    }
+
+    #[test]
+    fn a_request_after_a_pause_goes_over_a_new_connection_to_the_same_daemon() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let mut client = Client::connect(&socket).unwrap();
+        // As the daemon does with one that says nothing.
+        drop(listener.accept().unwrap());
+        client.asked -= PAUSE;
+        let answer = || {
+            let (mut stream, _) = listener.accept().unwrap();
+            BufReader::new(&stream).read_until(b'\n', &mut Vec::new()).unwrap();
+            stream.write_all(&write_reply(&Reply::Done {})).unwrap();
+        };
+        let reply = std::thread::scope(|scope| {
+            scope.spawn(answer);
+            client.request(&Request::Status {}).unwrap()
+        });
+        assert_eq!(reply, Reply::Done {});
+        client.asked -= PAUSE;
+        client.daemon += 1;
+        let ended = client.request(&Request::Status {}).unwrap_err();
+        assert!(matches!(ended, ClientError::Gone { .. }), "{ended}");
     }
 
     #[test]

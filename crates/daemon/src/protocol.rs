@@ -29,6 +29,10 @@ pub const MAX_WAIT_MS: u64 = 10_000;
 /// Most characters of a job's name.
 pub const MAX_NAME: usize = 200;
 
+/// Longest time from one request of a connection to the end of the next, in milliseconds. The
+/// daemon closes a connection after that.
+pub const MAX_IDLE_MS: u64 = 30_000;
+
 /// A request of a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

@@ -17,13 +17,13 @@ use memweir_linux::peer::{Peer, is_listening};
 
 use crate::daemon::{Lock, lock_patiently};
 use crate::protocol::{
-    self, MAX_LINE, Refusal, RefusalKind, Reply, Request, parse_request, write_reply,
+    self, MAX_IDLE_MS, MAX_LINE, Refusal, RefusalKind, Reply, Request, parse_request, write_reply,
 };
 use crate::service::{Service, thread};
 use guests::{Guest, Guests, Standing};
 
 /// Longest time from one request of a connection to the end of the next, and to write a reply.
-const LINE_TIMEOUT: Duration = Duration::from_secs(30);
+const LINE_TIMEOUT: Duration = Duration::from_millis(MAX_IDLE_MS);
 
 /// Bytes of a line or reply that each connection may have in the daemon's memory; larger ones of a
 /// user are there one at a time.

@@ -15,6 +15,15 @@ use nix::sys::socket::{
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use serde::{Deserialize, Serialize};
 
+/// Returns the process id of the program that made the other end of a connection; 0 if it is not
+/// visible here.
+///
+/// # Errors
+/// If the kernel does not say.
+pub fn peer_process(stream: &UnixStream) -> io::Result<i32> {
+    Ok(getsockopt(stream, PeerCredentials)?.pid())
+}
+
 /// User and group of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -205,6 +214,7 @@ mod tests {
     fn the_other_end_of_a_socket_pair_is_this_process() {
         let (end, _other) = UnixStream::pair().unwrap();
         assert_eq!(Credentials::of_peer(&end).unwrap(), Credentials::of_this_process());
+        assert_eq!(peer_process(&end).unwrap(), std::process::id() as i32);
     }
 
     #[test]
