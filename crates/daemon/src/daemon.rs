@@ -287,13 +287,15 @@ impl Setup {
         let turns = if meter.is_some() { TURNS } else { 1 };
         let admit = admit(options.admit, cores, turns, told);
         let platform = Platform::find(run.platform.as_deref(), told)?;
+        let bus = platform.as_ref().map(Platform::bus).unwrap_or_default();
+        told.extend(options::never_idle(&policy, run.core_use, bus.peak));
         let config = SchedulerConfig {
             policy,
             predictor: run.predictor.unwrap_or(default_predictor(meter.as_deref())),
             cores,
             machine_cores: platform.as_ref().map(|platform| platform.machine.cores),
             quantum: run.quantum,
-            bus: platform.as_ref().map(Platform::bus).unwrap_or_default(),
+            bus,
             target: platform.as_ref().and_then(Platform::target_curve),
             seed: run.seed,
             ..SchedulerConfig::default()

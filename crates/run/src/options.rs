@@ -19,7 +19,7 @@ use memweir_linux::launch::resolve_program;
 use memweir_linux::meter::MeterChoice;
 use memweir_linux::qemu::QemuPaths;
 use memweir_linux::{Mechanism, MeterKind};
-use memweir_policy::policies::{self, DecidesBy, Objective};
+use memweir_policy::policies::{self, AUTO_CORES, DecidesBy, Objective};
 use memweir_policy::{CoreUse, PredictorKind};
 
 use crate::files;
@@ -416,6 +416,28 @@ pub fn unused_placement(meter: MeterKind) -> Option<String> {
     counts.then(|| format!("{meter} {why}"))
 }
 
+/// Returns the notice about cores that may stay idle, by `core_use` or by the name of the policy,
+/// and never do: where the policy blocks no job, or without a calibrated peak.
+#[must_use]
+pub fn never_idle(policy: &str, core_use: CoreUse, peak: Option<BytesPerSec>) -> Option<String> {
+    let choice = policies::find(policy).ok();
+    let is_named = choice.as_ref().is_some_and(|choice| choice.options.has(&AUTO_CORES));
+    if core_use != CoreUse::Auto && !is_named {
+        return None;
+    }
+    let why = match (choice, peak) {
+        (Some(choice), _) if !choice.entry.options.contains(&AUTO_CORES) => {
+            "the policy blocks no job"
+        }
+        (_, None) => {
+            "without a calibrated peak nobody can say what is too much (`memweir calibrate` finds \
+             it)"
+        }
+        _ => return None,
+    };
+    Some(format!("every core is filled: {why}"))
+}
+
 /// Checks a number of cores against those that this process may use.
 pub fn cores(cores: i64, available: u32) -> Result<u32, Refusal> {
     match u32::try_from(cores) {
@@ -450,6 +472,24 @@ mod tests {
         assert!(told(None).unwrap().contains("no meter counts"));
         assert_eq!(told(Some(MeterKind::Perf)), None);
         assert_eq!(unused_events(None, Some(MeterKind::Resctrl)), None);
+    }
+
+    #[test]
+    fn idle_cores_that_never_come_are_told() {
+        use CoreUse::{All, Auto};
+
+        let peak = Some(BytesPerSec(1e9));
+        let told = |policy, core_use, peak| never_idle(policy, core_use, peak).unwrap_or_default();
+        let unblocked = "every core is filled: the policy blocks no job";
+        assert_eq!(told("os", Auto, peak), unblocked);
+        for policy in ["random", "random:auto-cores", "a-program"] {
+            assert!(told(policy, Auto, None).contains("without a calibrated peak"), "{policy}");
+            assert_eq!(told(policy, Auto, peak), "");
+        }
+        assert!(told("random:auto-cores", All, None).contains("without a calibrated peak"));
+        for policy in ["os", "random"] {
+            assert_eq!(told(policy, All, None), "");
+        }
     }
 
     #[test]

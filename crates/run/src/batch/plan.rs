@@ -12,7 +12,7 @@ use memweir_linux::meter::perf::PerfOpenError;
 use memweir_linux::qemu::Program;
 use memweir_linux::topology::allowed_cpus;
 use memweir_linux::{Mechanism, MeterChoice, OsError};
-use memweir_policy::policies::{self, AUTO_CORES};
+use memweir_policy::policies;
 use memweir_policy::{Bus, LineCosts, TargetCurve};
 
 use super::RunError;
@@ -175,6 +175,7 @@ impl<'a> Plan<'a> {
         let mut knowledge = Knowledge::gather(batch, &programs, store.as_ref(), cores)?;
         knowledge.place(&options.media, &placements);
         notices.append(&mut knowledge.notices);
+        notices.extend(options::never_idle(&policy, options.core_use, frame.bus.peak));
         notices.extend(without_effect(&policy, &frame, &knowledge));
         Ok(Self {
             batch,
@@ -221,11 +222,6 @@ impl<'a> Plan<'a> {
             _ => Vec::new(),
         }
     }
-}
-
-/// Returns true if the policy may leave cores idle.
-fn leaves_cores_idle(policy: &str) -> bool {
-    policies::find(policy).is_ok_and(|choice| choice.options.has(&AUTO_CORES))
 }
 
 /// Returns the placement of a job's pages: the job's own, else the batch's.
@@ -340,11 +336,6 @@ fn without_effect(policy: &str, frame: &Frame, knowledge: &Knowledge) -> Vec<Str
     let jobs = &knowledge.jobs;
     let notices = [
         (
-            frame.bus.peak.is_none() && leaves_cores_idle(policy),
-            "every core is filled: without a calibrated peak nobody can say what is too much \
-             (`memweir calibrate` finds it)",
-        ),
-        (
             policy.starts_with("long-job-first") && jobs.iter().all(|job| job.time.is_none()),
             "no job's length is known: `long-job-first` takes jobs as they stand in the run queue",
         ),
@@ -360,6 +351,7 @@ fn without_effect(policy: &str, frame: &Frame, knowledge: &Knowledge) -> Vec<Str
 #[cfg(test)]
 mod tests {
     use memweir_linux::MeterKind;
+    use memweir_policy::CoreUse;
 
     use super::*;
     use crate::jobs::Command;
@@ -378,6 +370,22 @@ mod tests {
             let error = check_limits(&limited(), &with(mechanism)).unwrap_err();
             assert!(error.help.unwrap().contains("--mechanism sched-ext"));
             assert!(check_limits(&Batch::default(), &with(mechanism)).is_ok());
+        }
+    }
+
+    #[test]
+    fn cores_that_may_stay_idle_and_never_do_are_told() {
+        let command = Command::Exec(vec!["true".into()]);
+        let bound = Job { cpus: allowed().unwrap(), ..Job::new("a", command) };
+        let batch = Batch { jobs: vec![bound] };
+        for policy in ["os", PINNED] {
+            let policy = policy.to_owned();
+            let options = RunOptions { policy, core_use: CoreUse::Auto, ..RunOptions::default() };
+            let notices = Plan::new(&batch, &options).unwrap().notices.join("; ");
+            assert!(
+                notices.contains("every core is filled: the policy blocks no job"),
+                "{notices}"
+            );
         }
     }
 
