@@ -222,7 +222,8 @@ impl Ledger {
         let counted = sees.filter(|_| !account.counting_failed);
         JobReport {
             exit_code: account.exit_code,
-            never_started: !account.was_started,
+            // A program that cannot be executed has the code of a shell.
+            never_started: !account.was_started && account.exit_code.is_none(),
             wall_s: account.wall.as_secs_f64(),
             running_s: account.cpu_time.as_secs_f64(),
             quanta: account.quanta,

@@ -142,6 +142,15 @@ fn turnaround_ends_with_the_last_job_or_with_the_interruption() {
 }
 
 #[test]
+fn a_job_that_cannot_be_executed_has_a_code_and_was_not_left_out() {
+    let mut ledger = ledger(&[None, None]);
+    ledger.ended(JobId(0), Some(127), ms(5));
+    ledger.ended(JobId(1), None, ms(5));
+    let never = [0, 1].map(|job| ledger.job_report(JobId(job), None).never_started);
+    assert_eq!(never, [false, true]);
+}
+
+#[test]
 fn speeds_are_those_of_the_time_with_cores() {
     let mut ledger = ledger(&[Some(ms(90)), Some(ms(90))]);
     ledger.quantum_ended(&quantum(0, ms(50), None));
