@@ -125,17 +125,18 @@ impl KernelColored {
 #[derive(Debug)]
 struct Loaded {
     map: KernelMap,
-    before: Option<String>,
+    /// The previous map, and the one that replaced it; absent if there is nothing to restore.
+    replaced: Option<(String, KernelForm)>,
 }
 
 impl Loaded {
     fn load(map: KernelMap, form: &KernelForm) -> Result<Self, ColorError> {
         let before = in_use(&map)?;
         if serves(&before, form) {
-            return Ok(Self { map, before: None });
+            return Ok(Self { map, replaced: None });
         }
         map.load(&form.to_string())?;
-        Ok(Self { map, before: Some(before) })
+        Ok(Self { map, replaced: Some((before, form.clone())) })
     }
 
     /// Confirms that the map is still in use, once a group is colored: from then on the kernel
@@ -144,7 +145,7 @@ impl Loaded {
         if serves(&in_use(&self.map)?, form) {
             return Ok(());
         }
-        self.before = None;
+        self.replaced = None;
         let help = "use the same map, or start one after the other";
         Err(machine("another program has loaded another map meanwhile", help))
     }
@@ -161,11 +162,15 @@ fn serves(text: &str, form: &KernelForm) -> bool {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        let Some(before) = &self.before else { return };
+        let Some((before, ours)) = &self.replaced else { return };
+        let is_ours = || {
+            in_use(&self.map)
+                .is_ok_and(|text| text.parse().is_ok_and(|form: KernelForm| form == *ours))
+        };
         // The kernel releases a removed group some time later. If another program uses the map by
-        // now, the map stays.
+        // now, or has loaded one of its own, that map stays.
         for _ in 0..RESTORE_TRIES {
-            if self.map.load(before.trim()).is_ok() {
+            if !is_ours() || self.map.load(before.trim()).is_ok() {
                 return;
             }
             std::thread::sleep(PAUSE);
@@ -223,6 +228,18 @@ mod tests {
         assert_eq!(text(), form.to_string(), "the second found the map there");
         drop(first);
         assert_eq!(text(), "\n");
+    }
+
+    #[test]
+    fn a_map_that_was_loaded_after_the_group_is_gone_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("map");
+        std::fs::write(&file, "").unwrap();
+        let form = request("0").form().unwrap();
+        let map = Loaded::load(KernelMap::at(file.clone()).unwrap(), &form).unwrap();
+        std::fs::write(&file, "bank 0x40\n").unwrap();
+        drop(map);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "bank 0x40\n");
     }
 
     #[test]
