@@ -58,9 +58,11 @@ impl Shape {
 
     /// Returns the inner bits that vary over the reach.
     pub(super) fn known(self, reach: &Reach) -> Known {
-        let mut lines = sample(reach).filter_map(|address| self.enter(address)).map(|(_, i)| i);
-        let first = lines.next().unwrap_or(0);
-        let lines: Vec<u64> = lines.map(|inner| (inner ^ first) & !(LINE_BYTES - 1)).collect();
+        let entered = sample(reach).filter_map(|address| self.enter(address));
+        let mut lines: Vec<u64> = entered.map(|(_, inner)| inner & !(LINE_BYTES - 1)).collect();
+        // They ascend, so the one in the middle has no rare bit.
+        let usual = lines.get(lines.len() / 2).copied().unwrap_or(0);
+        lines.iter_mut().for_each(|line| *line ^= usual);
         let rare = |bit: u32| {
             let ones = lines.iter().filter(|line| *line >> bit & 1 == 1).count();
             ones.min(lines.len() - ones) as f64 <= RARE * lines.len() as f64
@@ -71,7 +73,7 @@ impl Shape {
             top -= 1;
             foreign |= 1 << top;
         }
-        let familiar = lines.iter().filter(|line| *line & foreign == lines[0] & foreign);
+        let familiar = lines.iter().filter(|line| *line & foreign == 0);
         let seen: Span = familiar.map(|line| XorFunction(line & !foreign)).collect();
         let bits = seen.basis().iter().fold(0u64, |bits, row| bits | 1 << row.lowest());
         Known { bits, foreign }
@@ -211,5 +213,8 @@ mod tests {
         assert_eq!((known.bits, known.width()), ((1 << 24 | 1 << 23) - 64, 23));
         let mostly_low = Reach::new(vec![region(0, 1 << 30), region(1 << 30, 1 << 21)]);
         assert_eq!(Shape::PLAIN.known(&mostly_low).bits, (1 << 30) - 64);
+        let mostly_high = Reach::new(vec![region(0, 1 << 24), region(1 << 30, 1 << 30)]);
+        let known = Shape::PLAIN.known(&mostly_high);
+        assert_eq!((known.bits, known.foreign), ((1 << 30) - 64, 1 << 30));
     }
 }

@@ -271,6 +271,7 @@ fn memory_with_a_hole_has_the_map_of_its_parts() {
         ("dramapp-xps13-6200u", &[(0, 256), (1024, 1280)][..], 28),
         // The few addresses beyond 1 GiB, three of 200, do not count.
         ("dramapp-xps13-6200u", &[(0, 1024), (1024, 1040)][..], 30),
+        ("dramapp-xps13-6200u", &[(0, 16), (1024, 2048)][..], 30),
         // Six of 100 pairs of a bank lie in one row.
         ("dramapp-9900x", &[(0, 32)][..], 25),
         ("dramapp-9900x", &[(0, 16), (1024, 1040)][..], 24),
