@@ -150,7 +150,7 @@ fn find(probe: &mut Probe<'_>, name: &str) -> Result<Found, Refused> {
     let mut search = Search::new(probe, &conflicts);
     for attempt in 1.. {
         let mut model = search.find(probe)?;
-        model.rows = rows::find(probe, &model, &conflicts.threshold)?;
+        model.rows = Some(rows::find(probe, &model, &conflicts.threshold)?);
         match verified(probe, &model, &conflicts, name)? {
             Ok(found) => return Ok(found),
             Err(refuted) if attempt == ATTEMPTS => return Err(refuted.refusal),

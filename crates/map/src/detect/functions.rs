@@ -184,7 +184,7 @@ impl<'a> Search<'a> {
             let agrees = |model: &Model, share| Tally::of(model, &fresh).agrees(share, 0.0);
             if !agrees(&model, AGREE) && agrees(&model, PLAUSIBLE.0) {
                 // In a small memory many pairs of a bank share a row.
-                model.rows = rows::find(probe, &model, threshold)?;
+                model.rows = Some(rows::find(probe, &model, threshold)?);
             }
             if agrees(&model, AGREE) {
                 return Ok(Some(model));

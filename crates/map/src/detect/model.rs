@@ -26,6 +26,9 @@ pub(super) struct Rows {
     pub(super) columns: Span,
     /// Functions of the row.
     pub(super) functions: Vec<XorFunction>,
+    /// True if every difference that was tried could be measured. Otherwise some columns may be
+    /// missing, and a map has neither rows nor columns.
+    pub(super) complete: bool,
 }
 
 /// A hypothesis about the machine.
@@ -138,12 +141,13 @@ impl Model {
             (out.0 != 0).then_some(out)
         };
         let banks: Span = self.banks.basis().iter().filter_map(|f| out(*f)).collect();
-        let rows =
-            self.rows.iter().flat_map(|rows| rows.functions.iter().filter_map(|row| out(*row)));
+        let rows = self.rows.as_ref().filter(|rows| rows.complete);
+        let functions = rows.iter().flat_map(|rows| rows.functions.iter());
         let mut told = banks.clone();
-        let row: Vec<XorFunction> = rows.filter(|row| told.add(*row)).collect();
+        let row: Vec<XorFunction> =
+            functions.filter_map(|row| out(*row)).filter(|row| told.add(*row)).collect();
         let bits = width - taken.len() as u32;
-        let column = if self.rows.is_some() { columns(&banks, &row, bits) } else { Vec::new() };
+        let column = if rows.is_some() { columns(&banks, &row, bits) } else { Vec::new() };
         AddressMap {
             name: name.to_owned(),
             source: Some("memweir map detect".to_owned()),
@@ -174,7 +178,7 @@ impl Rows {
         let mut functions: Vec<XorFunction> =
             all.filter(|function| told.add(*function)).take(wanted).collect();
         functions.sort_by_key(|function| u64::BITS - function.0.leading_zeros());
-        Self { columns, functions }
+        Self { columns, functions, complete: true }
     }
 }
 

@@ -14,7 +14,7 @@ use super::conflicts::Threshold;
 use super::model::{Model, Rows};
 use super::probe::Probe;
 use super::solve::null_space;
-use super::{Refused, Step, split};
+use super::{Refused, Step};
 
 const BASES: usize = 4;
 const REFERENCES: usize = 64;
@@ -25,40 +25,42 @@ const FEW_PASSES: usize = 3;
 const FULL_ROW: usize = 13;
 const LINE_BITS: usize = 6;
 
-/// Returns the rows of the model's banks; `None` if too few differences can be measured.
+/// Returns the rows of the model's banks. Differences that cannot be measured count as rows.
 pub(super) fn find(
     probe: &mut Probe<'_>,
     model: &Model,
     threshold: &Threshold,
-) -> Result<Option<Rows>, Refused> {
+) -> Result<Rows, Refused> {
     probe.enter(Step::Rows);
     let basis = lowest_first(model);
-    let Some(conflicting) = conflicts(probe, model, threshold, &basis, PASSES)? else {
-        return Ok(None);
-    };
-    let (mut rows, columns) = split(&basis, &conflicting);
+    let Verdicts { mut rows, columns, mut unknown } =
+        conflicts(probe, model, threshold, &basis, PASSES)?;
     let mut columns: Span = columns.into_iter().map(XorFunction).collect();
     for size in [2, 3] {
         if size == 3 && columns.dimension() + LINE_BITS >= FULL_ROW {
             break;
         }
-        let sums = sums(&rows, size);
-        let Some(first) = conflicts(probe, model, threshold, &sums, FEW_PASSES)? else {
-            return Ok(None);
-        };
-        let (_, calm) = split(&sums, &first);
-        let Some(again) = conflicts(probe, model, threshold, &calm, PASSES)? else {
-            return Ok(None);
-        };
-        let (_, calm) = split(&calm, &again);
-        for column in calm {
+        let first = conflicts(probe, model, threshold, &sums(&rows, size), FEW_PASSES)?;
+        let again = conflicts(probe, model, threshold, &first.columns, PASSES)?;
+        unknown += first.unknown + again.unknown;
+        for column in again.columns {
             columns.add(XorFunction(column));
         }
         // Of row vectors that differ only by columns, one is enough for further sums.
         let mut told = columns.clone();
         rows.retain(|row| told.add(XorFunction(*row)));
     }
-    Ok(Some(Rows::new(columns, &model.banks, model.known.bits)))
+    let rows = Rows::new(columns, &model.banks, model.known.bits);
+    Ok(Rows { complete: unknown == 0, ..rows })
+}
+
+/// Differences within a bank, by what measurements say of them.
+#[derive(Default)]
+struct Verdicts {
+    rows: Vec<u64>,
+    columns: Vec<u64>,
+    /// Number of those that can be measured from fewer than two bases.
+    unknown: usize,
 }
 
 /// Returns a basis of the differences that keep the bank, in which the highest bit of each is in no
@@ -81,21 +83,21 @@ fn sums(vectors: &[u64], size: usize) -> Vec<u64> {
     }
 }
 
-/// Returns for each difference if addresses with it conflict, by the majority of the bases from
-/// which it can be measured; `None` if a difference can be measured from fewer than two bases.
+/// Sorts the differences by the majority of the bases from which each can be measured: those of
+/// rows conflict.
 fn conflicts(
     probe: &mut Probe<'_>,
     model: &Model,
     threshold: &Threshold,
     differences: &[u64],
     passes: usize,
-) -> Result<Option<Vec<bool>>, Refused> {
+) -> Result<Verdicts, Refused> {
     const AT_ONCE: usize = 64;
-    let mut verdicts = Vec::with_capacity(differences.len());
+    let mut verdicts = Verdicts::default();
     for part in differences.chunks(AT_ONCE) {
         let bases = probe.anywhere_times(BASES);
         let mut targets: Vec<PhysAddr> = probe.anywhere_times(REFERENCES);
-        let mut places: Vec<Vec<(usize, usize)>> = Vec::with_capacity(part.len());
+        let mut places: Vec<(u64, Vec<(usize, usize)>)> = Vec::with_capacity(part.len());
         for difference in part {
             let mut own = Vec::new();
             for (number, base) in bases.iter().enumerate() {
@@ -105,17 +107,22 @@ fn conflicts(
                 }
             }
             if own.len() < 2 {
-                return Ok(None);
+                verdicts.unknown += 1;
+            } else {
+                places.push((*difference, own));
             }
-            places.push(own);
         }
         let excess = probe.passes(&bases, &targets, REFERENCES, 3, passes)?;
-        verdicts.extend(places.iter().map(|own| {
+        let conflict = |(_, own): &(u64, Vec<(usize, usize)>)| {
             let conflicts = own.iter().filter(|(i, j)| excess.of(*i, *j) > threshold.at);
             2 * conflicts.count() >= own.len()
-        }));
+        };
+        for place in &places {
+            let sort = if conflict(place) { &mut verdicts.rows } else { &mut verdicts.columns };
+            sort.push(place.0);
+        }
     }
-    Ok(Some(verdicts))
+    Ok(verdicts)
 }
 
 #[cfg(test)]

@@ -280,10 +280,56 @@ fn memory_with_a_hole_has_the_map_of_its_parts() {
         let truth = published(id);
         let found = run_within(&truth, Noise::QUIET, parts).verdict;
         let found = found.unwrap_or_else(|refusal| panic!("{id} {parts:?}: {refusal}"));
-        let low = |function: &XorFunction| XorFunction(function.0 & ((1 << bits) - 1));
-        let banks: Span = truth.span().basis().iter().map(low).collect();
-        assert_eq!((found.map.span(), found.map.bits), (banks, bits), "{id} {parts:?}");
+        assert_eq!((found.map.span(), found.map.bits), (low(&truth, bits), bits), "{id} {parts:?}");
     }
+}
+
+/// Returns the banks that the low bits choose among addresses that agree in the others.
+fn low(map: &AddressMap, bits: u32) -> Span {
+    let low = |function: &XorFunction| XorFunction(function.0 & ((1 << bits) - 1));
+    map.span().basis().iter().map(low).collect()
+}
+
+#[test]
+fn maps_of_many_banks_are_found_in_sixteen_huge_pages() {
+    find_in_huge_pages(6..9);
+}
+
+#[test]
+#[ignore = "nightly: takes minutes"]
+fn all_maps_are_found_in_sixteen_huge_pages() {
+    find_in_huge_pages(0..9);
+}
+
+/// Searches in 16 huge pages that lie anywhere in memory for the published maps with so many
+/// functions.
+fn find_in_huge_pages(functions: std::ops::Range<usize>) {
+    let (mut refused, mut wrong, mut runs) = (Vec::new(), Vec::new(), 0);
+    let mut maps = published::parse("published_maps.json", published::SHIPPED).unwrap();
+    maps.retain(|entry| functions.contains(&entry.map.functions.len()));
+    for entry in maps {
+        let (truth, mut pages) = (entry.map, std::collections::BTreeSet::new());
+        let (start, all) = (truth.offset >> 20, Machine::of(&truth).memory().0 >> 21);
+        let mut numbers = (0..).map(|number| scramble(number) % all);
+        while pages.len() < 16 {
+            pages.extend(numbers.next());
+        }
+        let parts = pages.iter().map(|page| (start + 2 * page, start + 2 * page + 2));
+        let parts: Vec<(u64, u64)> = parts.collect();
+        for (name, noise) in Noise::ALL.into_iter().take(2) {
+            runs += 1;
+            match run_within(&truth, noise, &parts).verdict {
+                // Hardly any page is a bit of the row away from another.
+                Ok(Found { map, .. })
+                    if map.span() == low(&truth, map.bits) && map.row.is_empty() => {}
+                Ok(found) => wrong.push(format!("{} {name}: {:?}", entry.id, found.map)),
+                Err(refusal) => refused.push(format!("{} {name}: {refusal}", entry.id)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // So few conflicts may lie in one of the pages that they obey a function by chance.
+    assert!(refused.len() <= runs / 6, "{}", refused.join("\n"));
 }
 
 #[test]
