@@ -153,6 +153,11 @@ impl Pool {
         Some(self.lane + slot as usize * PAGE)
     }
 
+    /// Returns the colors of `set` of which the pool has no page.
+    pub(crate) fn lacking(&self, set: &Set) -> Set {
+        std::array::from_fn(|word| set[word] & !self.stocked[word])
+    }
+
     /// Removes up to `wanted` pages that follow `page`, which was just removed, so that all can be
     /// moved at once. Returns their number.
     pub(crate) fn take_behind(&mut self, page: usize, set: &Set, wanted: usize) -> usize {
@@ -417,6 +422,7 @@ mod tests {
         let slots: Vec<_> = (0..7).map(|_| slot(pool.take(&set(&[1, 2])))).collect();
         assert_eq!(slots, [Some(0), Some(2), Some(1), Some(4), Some(5), None, None]);
         assert_eq!((pool.free, pool.in_use[0]), (1, 1));
+        assert_eq!(pool.lacking(&set(&[1, 3, 64])), set(&[1, 64]));
         assert_eq!(slot(pool.take(&set(&[3]))), Some(3));
     }
 

@@ -54,7 +54,7 @@ impl Supply {
         let target = target(self.placed);
         if self.pool.searching() {
             if self.pool.free < target {
-                self.releasing = !self.step(start);
+                self.releasing = !self.step(start, &set_of(start.control, 0));
                 return true;
             }
             // While the program grows, the search only pauses: a new one would first get the very
@@ -81,9 +81,9 @@ impl Supply {
         begun
     }
 
-    fn step(&mut self, start: &Start) -> bool {
+    /// Searches a little further for pages of the set. Returns false if the search has ended.
+    fn step(&mut self, start: &Start, set: &Set) -> bool {
         self.last_step = sys::micros();
-        let set = set_of(start.control, 0);
         // Pages that the search holds will be freed and do not count.
         let limit = start.limit_pages;
         let full = limit > 0 && memory::own_pages().saturating_sub(self.pool.held) >= limit;
@@ -91,7 +91,7 @@ impl Supply {
         let more = !full
             && launch::same_program(start.control, start.main)
             && self.leaves_room(start)
-            && self.pool.step(&start.palette, &set, start.counters);
+            && self.pool.step(&start.palette, set, start.counters);
         if !more {
             self.dry();
         }
@@ -135,7 +135,11 @@ impl Supply {
             if wanted.is_none() && self.pool.free >= pages {
                 return None;
             }
-            if !self.step(start) {
+            let all = set_of(start.control, 0);
+            // More pages of the colors that the pool has would leave no room for these.
+            let is_full = wanted.is_some() && self.pool.free >= target(self.placed);
+            let gathered = if is_full { self.pool.lacking(&all) } else { all };
+            if !self.step(start, &gathered) {
                 self.releasing = true;
                 return wanted.and_then(|set| self.pool.take(set));
             }
@@ -169,8 +173,12 @@ mod tests {
     use memweir_core::address_map::AddressMap;
 
     use super::*;
+    use crate::color::choice::tests::set;
     use crate::color::counters::Counters;
+    use crate::color::pool::give_back;
     use crate::control;
+    use crate::pagemap::Pagemap;
+    use crate::uffd::{PAGE, Uffd};
 
     #[test]
     fn a_search_ends_with_its_program() {
@@ -189,7 +197,32 @@ mod tests {
         let gone = Start { main: i32::MAX, ..start };
         let mut supply = crate::all_zero::<Supply>();
         supply.pool.begin(4 * LEAST).unwrap();
-        assert!(supply.step(&start) && !supply.step(&gone));
+        assert!(supply.step(&start, &start.set) && !supply.step(&gone, &gone.set));
+    }
+
+    #[test]
+    fn a_search_for_one_color_does_not_fill_the_pool_with_others() {
+        let order = "offset=0;bank=1000,2000;colors=0-3;shortage=spill;delivery=recycle;pool=0;\
+                     limit=0;counters=";
+        let control = control::create().unwrap();
+        let start = Start::of(&order.parse().unwrap(), control, Counters::NONE).unwrap();
+        crate::color::remember_set(control, &start);
+        let pagemap = Pagemap(sys::open(c"/proc/self/pagemap", libc::O_RDONLY).unwrap());
+        if pagemap.entry(&raw const start as usize).frame() == 0 {
+            return memweir_test_support::skip!(Privilege, "page frames are visible to root only");
+        }
+        // There is room for 8192 pages.
+        let mut supply = crate::all_zero::<Supply>();
+        supply.pool.prepare(Delivery::Recycle, Uffd(-1), &pagemap, 1).unwrap();
+        let program = sys::map(4096 * PAGE, sys::READ_WRITE, libc::MAP_PRIVATE).unwrap();
+        let _ = sys::advise(program, 4096 * PAGE, libc::MADV_NOHUGEPAGE);
+        for taken in 0..4096 {
+            let page = supply.take(&start, &set(&[1]));
+            give_back(page.unwrap_or_else(|| panic!("none after {taken}")), PAGE);
+            // The program gets the frame.
+            sys::advise(program + taken * PAGE, PAGE, sys::MADV_POPULATE_WRITE).unwrap();
+        }
+        sys::unmap(program, 4096 * PAGE);
     }
 
     #[test]
