@@ -193,29 +193,38 @@ mod tests {
     use crate::color::counters::Counters;
     use crate::control;
 
-    #[test]
-    fn a_page_that_was_given_for_another_fault_is_left_alone() {
+    /// Returns a placer with a pool that has room for a page, and the page's address; `None` if
+    /// pages cannot be moved here.
+    pub(super) fn placer() -> Option<(Start, Box<Placer>, usize)> {
         let order = "offset=0;bank=2000;colors=0-1;shortage=spill;delivery=move;pool=1;limit=0;\
                      counters=";
         let order: Order = order.parse().unwrap();
         let start = Start::of(&order, control::create().unwrap(), Counters::NONE).unwrap();
         let mut placer = crate::all_zero::<Placer>();
-        let ready = placer.prepare(&start).and_then(|()| {
-            let (uffd, pagemap) = (placer.uffd, placer.pagemap);
-            placer.supply.pool.prepare(Delivery::Move, uffd, &pagemap, 1)
-        });
-        if ready.is_err() {
-            return memweir_test_support::skip!(Privilege, "pages are moved by root only");
-        }
+        placer.prepare(&start).ok()?;
         let (uffd, pagemap) = (placer.uffd, placer.pagemap);
+        placer.supply.pool.prepare(Delivery::Move, uffd, &pagemap, 1).ok()?;
         let colored = placer.supply.pool.ranges()[0];
+        Some((start, placer, colored))
+    }
+
+    /// Returns a page of zeros whose faults the placer answers.
+    pub(super) fn watched(placer: &Placer, protection: i32) -> usize {
+        let page = sys::map(PAGE, protection, libc::MAP_PRIVATE).unwrap();
+        placer.uffd.register(page, PAGE, MISSING).unwrap();
+        placer.uffd.copy(page, recycle::ZEROS.as_ptr() as usize).unwrap();
+        page
+    }
+
+    #[test]
+    fn a_page_that_was_given_for_another_fault_is_left_alone() {
+        let Some((start, mut placer, colored)) = placer() else {
+            return memweir_test_support::skip!(Privilege, "pages are moved by root only");
+        };
+        let (uffd, pagemap) = (placer.uffd, placer.pagemap);
         // Pages of the pool get there through the scratch area only.
-        let code = sys::READ_WRITE | libc::PROT_EXEC;
-        let page = sys::map(PAGE, code, libc::MAP_PRIVATE).unwrap();
-        uffd.register(page, PAGE, MISSING).unwrap();
-        for place in [colored, page] {
-            uffd.copy(place, recycle::ZEROS.as_ptr() as usize).unwrap();
-        }
+        let page = watched(&placer, sys::READ_WRITE | libc::PROT_EXEC);
+        uffd.copy(colored, recycle::ZEROS.as_ptr() as usize).unwrap();
         // Two threads have touched it at the same time.
         assert_eq!(placer.deliver(&start, page, colored, 1, &start.set), 0);
         let stage = placer.scratch + PAGE;

@@ -89,9 +89,10 @@ impl Placer {
             }
         }
         let _ = sys::protect(self.scratch, 2 * PAGE, sys::READ_WRITE);
-        give_back(old, PAGE);
+        // Each of the moves may have failed and left its page.
+        give_back(self.scratch, 2 * PAGE);
         if away.is_err() {
-            give_back(stage, PAGE);
+            give_back(colored, PAGE);
             self.unfinished = true;
         }
         away.map(drop)
@@ -119,5 +120,30 @@ impl Placer {
             self.unfinished = true;
         }
         Ok(hit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recycle::ZEROS;
+    use super::super::tests::{placer, watched};
+    use super::*;
+
+    #[test]
+    fn a_page_that_cannot_be_replaced_leaves_none_of_the_pool_behind() {
+        let Some((_, mut placer, colored)) = placer() else {
+            return memweir_test_support::skip!(Privilege, "pages are moved by root only");
+        };
+        let (uffd, pagemap, stage) = (placer.uffd, placer.pagemap, placer.scratch + PAGE);
+        let page = watched(&placer, sys::READ_WRITE);
+        // The kernel moves no page to where one is.
+        for place in [colored, stage] {
+            uffd.copy(place, ZEROS.as_ptr() as usize).unwrap();
+        }
+        let mapping = Mapping { readable: true, writable: true, ..Mapping::default() };
+        assert!(placer.move_over(page, colored, mapping).is_err());
+        assert!([colored, stage].iter().all(|place| pagemap.entry(*place).is_empty()));
+        assert!(!pagemap.entry(page).is_empty());
+        sys::unmap(page, PAGE);
     }
 }
