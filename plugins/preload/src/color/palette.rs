@@ -60,9 +60,13 @@ impl Palette {
         self.color(frame).filter(|color| has(set, *color))
     }
 
-    /// Returns the bank color of a frame; `None` if its cache color is not permitted.
+    /// Returns the bank color of a frame; `None` if its cache color is not permitted, or if it lies
+    /// below the offset, where the map says nothing.
     pub(crate) fn color(&self, frame: u64) -> Option<usize> {
         let address = frame * PAGE as u64;
+        if address < self.offset {
+            return None;
+        }
         if let Some(set) = &self.cache_set
             && !has(set, value(&self.cache[..self.caches], address))
         {
@@ -75,5 +79,19 @@ impl Palette {
     pub(crate) fn bank_color(&self, frame: u64) -> usize {
         let address = frame * PAGE as u64;
         value(&self.bank[..self.banks], address.wrapping_sub(self.offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_below_the_offset_have_no_color() {
+        let order = "offset=3000;bank=1000,2000;colors=0-3;shortage=spill;delivery=move;pool=0;\
+                     limit=0;counters=";
+        let palette = Palette::of(&order.parse().unwrap()).unwrap();
+        let colors = [2, 3, 4, 5, 6, 7].map(|frame| palette.color(frame));
+        assert_eq!(colors, [None, Some(0), Some(1), Some(2), Some(3), Some(0)]);
     }
 }
