@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,53 @@ def test_a_command_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("MEMWEIR_COMMAND", "/no/such/memweir")
     with pytest.raises(memweir.CommandError, match="/no/such/memweir"):
         memweir.run([["true"]])
+
+
+def instead_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Makes calls run a script of the shell."""
+    command = tmp_path / "instead"
+    command.write_text(f"#!/bin/sh\n{script}\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("MEMWEIR_COMMAND", str(command))
+
+
+def test_what_was_measured_before_a_failure_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = 'while [ "$1" != --json ]; do shift; done; echo \'{"rounds": 2}\' > "$2"'
+    script = f"{report}; echo 'memweir: no space is left' >&2; exit 4"
+    instead_of_the_command(tmp_path, monkeypatch, script)
+    with pytest.raises(memweir.CommandError, match="no space is left") as failed:
+        memweir.run([["true"]], compare=["os", "random"])
+    assert failed.value.report == {"rounds": 2}
+    instead_of_the_command(tmp_path, monkeypatch, "exit 3")
+    with pytest.raises(memweir.MachineError) as failed:
+        memweir.run([["true"]])
+    assert failed.value.report is None
+
+
+def test_words_may_be_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_the_command(tmp_path, monkeypatch, 'echo "$@"')
+    assert memweir.command("submit", b"--", b"sort") == "submit -- sort\n"  # type: ignore[arg-type]
+
+
+def test_a_second_signal_does_not_wait_for_the_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = tmp_path / "heard"
+    script = f"trap 'echo >> {heard}' INT; sleep 0.5; echo > {tmp_path}/started"
+    script += f"; until [ -e {heard} ] && [ $(wc -l < {heard}) -ge 2 ]; do sleep 0.05; done"
+    instead_of_the_command(tmp_path, monkeypatch, script)
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import memweir; memweir.command('run')"], stderr=subprocess.DEVNULL
+    )
+    for file in (tmp_path / "started", heard):
+        while not file.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGINT)
+    process.wait()
+    assert len(heard.read_text()) >= 2
 
 
 def test_a_signal_ends_the_jobs_and_is_passed_on(tmp_path: Path) -> None:

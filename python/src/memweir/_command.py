@@ -91,7 +91,7 @@ def report(before: Sequence[str], after: Sequence[str] = ()) -> tuple[dict[str, 
         file = Path(directory) / "report.json"
         try:
             text, exit_code = call([*before, "--json", str(file), *after])
-        except PolicyError as error:
+        except (PolicyError, CommandError) as error:
             if file.exists():
                 error.report = json.loads(file.read_text(encoding="utf-8"))
             raise
@@ -117,13 +117,22 @@ def call(command: Sequence[str]) -> tuple[str, int]:
     try:
         text, errors = process.communicate()
     except BaseException:
-        # The command lets its jobs go before it ends.
-        process.send_signal(signal.SIGINT)
-        process.communicate()
+        _end(process)
         raise
     if process.returncode in (0, 1) and not errors.startswith("error: "):
         return text, process.returncode
     raise failure(errors, process.returncode)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends the command, which lets its jobs go first, or at once by a second Ctrl-C."""
+    while True:
+        try:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+        except KeyboardInterrupt:
+            continue
+        return
 
 
 _REFUSAL = re.compile(

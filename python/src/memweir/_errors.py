@@ -79,11 +79,15 @@ class CommandError(Error):
     """Text of the command's refusal."""
     exit_code: int
     """Exit code of the command: the manual lists them."""
+    report: dict[str, Any] | None
+    """Measurements before the failure, such as the rounds of a comparison; `None` if there are
+    none."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message, exit_code)
         self.message = message
         self.exit_code = exit_code
+        self.report = None
 
     def __str__(self) -> str:
         return self.message

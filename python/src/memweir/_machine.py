@@ -134,8 +134,8 @@ def _words(command: Iterable[object], key: str) -> list[str]:
         raise InputError("arguments", f"{command!r} is a text", key=key, help=help)
     if not isinstance(command, Iterable):
         raise InputError("arguments", f"{command!r} is no command", key=key, help=help)
-    words = (os.fspath(word) if isinstance(word, os.PathLike) else word for word in command)
-    return [str(word) for word in words]
+    names = (bytes, os.PathLike)
+    return [os.fsdecode(word) if isinstance(word, names) else str(word) for word in command]
 
 
 def reproduce(

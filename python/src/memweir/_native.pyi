@@ -88,7 +88,7 @@ class View:
 
     @property
     def quantum(self) -> int:
-        """Number of the quantum, from zero."""
+        """Number of quanta that have begun; a call within a quantum counts that one, too."""
 
     @property
     def cores(self) -> int:

@@ -169,7 +169,7 @@ class CommandResult(Result):
     """Result of a call that ran the `memweir` command."""
 
     text: str
-    """The command's own rendering, with the output of a profiled program."""
+    """The command's own rendering."""
     exit_code: int
     """0, or 1 if a job failed or a check did."""
 
