@@ -15,6 +15,7 @@ pub(crate) mod time;
 
 use std::ffi::CStr;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub(crate) struct Gate {
     /// The record of the process or thread that is being created: by one thread at a time, the one
     /// that has the turn.
     newborn: AtomicUsize,
+    /// Deadlines of waits of this process that are on the clocks of the host.
+    deadlines: Mutex<Vec<time::Moved>>,
 }
 
 /// State of a vCPU's turn.
@@ -63,6 +66,8 @@ pub(crate) struct Turn {
     /// System calls so far, and the current one.
     calls: u32,
     call: time::Call,
+    /// The sleep that is to go on.
+    interrupted: Option<time::Interrupted>,
 }
 
 impl Turn {
@@ -84,7 +89,8 @@ impl Gate {
             return Err(io::Error::other("gate of another version of memweir"));
         }
         let (ended, newborn) = (AtomicU64::new(0), AtomicUsize::new(NOBODY));
-        Ok(Self { page, job, costs: header.costs(), ended, newborn })
+        let (costs, deadlines) = (header.costs(), Mutex::default());
+        Ok(Self { page, job, costs, ended, newborn, deadlines })
     }
 
     fn header(&self) -> &GateHeader {
@@ -243,14 +249,20 @@ impl Gate {
                 break;
             }
         }
-        turn.start = record.used.load(Relaxed);
+        self.begin(turn, record);
         Parted::Called
+    }
+
+    /// Begins a turn. The other threads of the process do nothing now.
+    fn begin(&self, turn: &mut Turn, record: &ThreadRecord) {
+        self.put_back(|_| true);
+        turn.start = record.used.load(Relaxed);
     }
 
     /// Handles the start of a system call.
     pub(crate) fn enter(&self, turn: &mut Turn, number: i64, arguments: [u64; 4]) {
         let Some(record) = turn.record else { return };
-        record.call.store(number as u32, Relaxed);
+        let before = record.call.swap(number as u32, Relaxed);
         turn.calls = turn.calls.wrapping_add(1);
         while !record.begin_call(turn.calls) {
             if self.is_abandoned() {
@@ -258,7 +270,7 @@ impl Gate {
             }
             let _ = self.park(turn, record, Place::Call);
         }
-        turn.call = time::Call { arguments, changed: None };
+        turn.call = time::Call { arguments, before, changed: None };
         match number {
             libc::SYS_exit | libc::SYS_exit_group => {
                 self.ended.fetch_add(record.used.load(Relaxed) / FEMTOS_PER_NANO, Relaxed);
@@ -266,7 +278,12 @@ impl Gate {
                 wake(&record.state);
             }
             libc::SYS_nanosleep | libc::SYS_clock_nanosleep => self.sleep(turn, record, number),
-            _ if blocking(number as u32) == Blocking::Likely => wake(&record.state),
+            _ if blocking(number as u32) == Blocking::Likely => {
+                if number == libc::SYS_futex {
+                    self.move_deadline(turn, record);
+                }
+                wake(&record.state);
+            }
             _ => {}
         }
     }
@@ -283,16 +300,20 @@ impl Gate {
     pub(crate) fn leave(&self, turn: &mut Turn, number: i64, result: i64) {
         let Some(record) = turn.record else { return };
         turn.call.restore();
+        let birth = record.birth.load(Relaxed);
+        self.put_back(|other| other == birth);
         // An exec that has failed made nothing native.
         record.call.store(number as u32, Relaxed);
         // Without the turn nothing changes here, nor below.
         record.change(ThreadState::InCall, ThreadState::Settling);
-        if let libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 = number {
-            match result {
+        match number {
+            libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => match result {
                 ..0 => self.stillborn(),
                 0 => {}
                 tid => self.await_newborn(tid),
-            }
+            },
+            libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Self::slept(turn, result),
+            _ => {}
         }
         if self.is_abandoned() {
             return;

@@ -283,6 +283,80 @@ int main(void) {
 }
 
 #[test]
+fn a_wait_with_a_deadline_ends_when_another_thread_ends_it() {
+    let source = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static struct timespec deadline;
+static int done;
+static void *work(void *argument) {
+    struct timespec second = {1, 0};
+    nanosleep(&second, 0);
+    pthread_mutex_lock(&lock);
+    printf("%ld\n", (long)deadline.tv_sec);
+    done = 1;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&lock);
+    return argument;
+}
+int main(void) {
+    pthread_t worker;
+    int timed_out = 0;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += 600;
+    pthread_create(&worker, 0, work, 0);
+    pthread_mutex_lock(&lock);
+    while (!done && !timed_out) timed_out = pthread_cond_timedwait(&changed, &lock, &deadline);
+    printf("%d\n", timed_out);
+    pthread_mutex_unlock(&lock);
+    pthread_join(worker, 0);
+    return 0;
+}
+"#;
+    let Some(program) = compile(source, &["-pthread"]) else { return };
+    let Ran { code, output, .. } = run(Job::new(&program.path, &[]));
+    // 2020-01-01 and ten minutes, as the program has set it.
+    assert_eq!((code, output.as_str()), (Some(0), "1577837400\n0\n"));
+}
+
+/// Natively the handler ends each sleep, which then goes on for what is left of it.
+#[test]
+fn a_sleep_that_a_signal_interrupts_takes_no_longer() {
+    let source = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+static pthread_t sleeper;
+static volatile int handled;
+static void handle(int number) { handled += number == SIGUSR1; }
+static void *work(void *argument) {
+    struct timespec second = {1, 0};
+    for (int i = 0; i < 3; i++) {
+        nanosleep(&second, 0);
+        pthread_kill(sleeper, SIGUSR1);
+    }
+    return argument;
+}
+int main(void) {
+    pthread_t worker;
+    struct timespec length = {5, 0};
+    signal(SIGUSR1, handle);
+    sleeper = pthread_self();
+    pthread_create(&worker, 0, work, 0);
+    while (nanosleep(&length, &length));
+    return handled;
+}
+"#;
+    let Some(program) = compile(source, &["-pthread"]) else { return };
+    let Ran { code, now, .. } = run(Job::new(&program.path, &[]));
+    assert_eq!(code, Some(3));
+    assert!((5_000..5_100).contains(&(now.0 / 1_000_000)), "{now:?}");
+}
+
+#[test]
 fn without_a_coordinator_threads_run_freely() {
     if emulator_is_missing() {
         return;

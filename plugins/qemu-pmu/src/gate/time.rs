@@ -3,9 +3,11 @@
 //! Clocks show virtual time, sleeps end in it, and random bytes come from the seed. All of this is
 //! done by writing the program's memory around the system call. So values that a call returns in a
 //! register (`time` without a pointer) or that need no system call (`rdtsc`) stay the host's, as do
-//! timers that send signals and the timeouts of `poll` and similar calls.
+//! timers that send signals and the timeouts of `poll` and similar calls. A timeout of `futex` that
+//! ends by a clock is moved onto the host's, which is far ahead of virtual time.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{MutexGuard, PoisonError};
 
 use memweir_abi::softpmu::gate::{FEMTOS_PER_NANO, ThreadRecord, ThreadState};
 
@@ -28,8 +30,27 @@ const OF_THREAD: i32 = 0b100;
 pub(crate) struct Call {
     /// Its first arguments.
     pub(super) arguments: [u64; 4],
+    /// Number of the call before it.
+    pub(super) before: u32,
     /// Memory of the program that was changed for the call, as it was before.
     pub(super) changed: Option<(u64, [u8; TIME_BYTES])>,
+}
+
+/// A relative sleep that a signal may interrupt: its arguments, and the virtual time in nanoseconds
+/// at which it ends.
+pub(super) type Interrupted = ([u64; 4], u64);
+
+/// Result of a call that the emulator begins anew, perhaps after the handler of a signal.
+const BEGINS_ANEW: i64 = -512;
+
+/// A deadline in the program's memory that was moved onto the clock of the host.
+#[derive(Debug)]
+pub(super) struct Moved {
+    /// Birth of the thread that waits until then.
+    birth: u64,
+    address: u64,
+    /// The deadline as it was before.
+    bytes: [u8; TIME_BYTES],
 }
 
 impl Call {
@@ -65,20 +86,72 @@ impl Gate {
         let Some(length) = nanos_of(&bytes) else { return };
         let now = self.now(turn, record);
         let wakes = match (absolute, clock) {
-            (false, _) => now.saturating_add(length),
+            (false, _) => {
+                let interrupted = turn.interrupted.take().filter(|(arguments, _)| {
+                    // The emulator begins the call anew once the signal's handler has returned.
+                    turn.call.before == libc::SYS_rt_sigreturn as u32
+                        && *arguments == turn.call.arguments
+                });
+                interrupted.map_or(now.saturating_add(length), |(_, wakes)| wakes)
+            }
             (true, libc::CLOCK_REALTIME | libc::CLOCK_TAI) => {
                 length.saturating_sub(self.header().epoch.load(Relaxed))
             }
             (true, _) => length,
         };
-        if wakes > now && !self.wait_until(turn, record, wakes) {
+        let whole = wakes <= now || self.wait_until(turn, record, wakes);
+        turn.interrupted = (!absolute).then_some((turn.call.arguments, wakes));
+        // Until now, other threads could read the time and sleep by it, or set another. Zero has
+        // passed on every clock. Before the emulator begins a call anew, it may have written there.
+        if !read(address, &mut bytes) {
             return;
         }
-        // Until now, other threads could read the length, and sleep by it too. For an absolute
-        // sleep, a clock of the host that is ahead of virtual time ends the call anyway.
-        if !absolute && write_protected(address, &[0; TIME_BYTES]) {
+        if !whole || write_protected(address, &[0; TIME_BYTES]) {
             turn.call.changed = Some((address, bytes));
         }
+    }
+
+    /// Handles the end of a sleep.
+    pub(super) fn slept(turn: &mut Turn, result: i64) {
+        if result != BEGINS_ANEW {
+            turn.interrupted = None;
+        }
+    }
+
+    /// Moves the deadline of a wait by `futex` onto the clock of the host, by which the kernel ends
+    /// the wait, at the same distance. By virtual time, it would have passed there long ago.
+    pub(super) fn move_deadline(&self, turn: &Turn, record: &ThreadRecord) {
+        let [_, operation, _, address] = turn.call.arguments;
+        let Some(clock) = clock_of_deadline(operation as i32) else { return };
+        let mut bytes = [0; TIME_BYTES];
+        // A wait without a deadline has no address.
+        if address == 0 || !read(address, &mut bytes) {
+            return;
+        }
+        let virtual_now = self.clock(turn, record, clock);
+        let now = host_clock(clock).zip(virtual_now);
+        let Some(((host, now), deadline)) = now.zip(nanos_of(&bytes)) else { return };
+        let moved = host.saturating_add(deadline.saturating_sub(now));
+        if write_protected(address, &time_bytes(moved, 1)) {
+            let birth = record.birth.load(Relaxed);
+            self.deadlines().push(Moved { birth, address, bytes });
+        }
+    }
+
+    /// Puts the moved deadlines of threads of these births back. Before the calling thread got its
+    /// turn, the emulator has read those of the others.
+    pub(super) fn put_back(&self, of: impl Fn(u64) -> bool) {
+        self.deadlines().retain(|Moved { birth, address, bytes }| {
+            let is_put_back = of(*birth);
+            if is_put_back {
+                write_protected(*address, bytes);
+            }
+            !is_put_back
+        });
+    }
+
+    fn deadlines(&self) -> MutexGuard<'_, Vec<Moved>> {
+        self.deadlines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns true once virtual time has reached `wakes`, or false if a signal came first.
@@ -107,7 +180,7 @@ impl Gate {
                 return false;
             }
         }
-        turn.start = record.used.load(Relaxed);
+        self.begin(turn, record);
         record.begin_call(turn.calls);
         whole
     }
@@ -189,6 +262,27 @@ impl Gate {
     }
 }
 
+/// Returns the clock of the deadline that a wait by `futex` may have; `None` for an operation
+/// without one. The time of a plain wait is relative.
+fn clock_of_deadline(operation: i32) -> Option<i32> {
+    match operation & libc::FUTEX_CMD_MASK {
+        libc::FUTEX_LOCK_PI => Some(libc::CLOCK_REALTIME),
+        libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAIT_REQUEUE_PI | libc::FUTEX_LOCK_PI2 => {
+            let of_date = operation & libc::FUTEX_CLOCK_REALTIME != 0;
+            Some(if of_date { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the time that a clock of the host shows, in nanoseconds.
+fn host_clock(clock: i32) -> Option<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes to the live `time`.
+    let shown = unsafe { libc::clock_gettime(clock, &raw mut time) } == 0;
+    shown.then(|| (time.tv_sec as u64).saturating_mul(NANOS).saturating_add(time.tv_nsec as u64))
+}
+
 /// SplitMix64 (Steele, Lea, Flood 2014).
 struct Chance(u64);
 
@@ -251,7 +345,7 @@ mod tests {
     fn turn(gate: &Gate, number: usize, arguments: [u64; 4]) -> (Turn, &'static ThreadRecord) {
         let record = &gate.page.threads[number];
         record.state.store(ThreadState::Running as u32, Relaxed);
-        let call = Call { arguments, changed: None };
+        let call = Call { arguments, ..Call::default() };
         (Turn { record: Some(record), call, ..Turn::default() }, record)
     }
 
@@ -270,14 +364,115 @@ mod tests {
     #[test]
     fn every_clock_of_the_date_ends_a_sleep_that_is_over() {
         let gate = gate_at(5 * NANOS);
-        let until = time_bytes(EPOCH + 4 * NANOS, 1);
+        let mut until = time_bytes(EPOCH + 4 * NANOS, 1);
+        let address = until.as_mut_ptr() as u64;
         let absolute = libc::TIMER_ABSTIME as u64;
         for clock in [libc::CLOCK_REALTIME, libc::CLOCK_TAI] {
-            let arguments = [clock as u64, absolute, until.as_ptr() as u64, 0];
+            let arguments = [clock as u64, absolute, address, 0];
             let (mut turn, record) = turn(&gate, 0, arguments);
             gate.sleep(&mut turn, record, libc::SYS_clock_nanosleep);
             assert_eq!(record.state(), ThreadState::Running, "clock {clock}");
+            turn.call.restore();
         }
+    }
+
+    /// The host may have been started a moment ago, or have another date.
+    #[test]
+    fn an_absolute_sleep_that_is_over_does_not_depend_on_the_clocks_of_the_host() {
+        let gate = gate_at(NANOS << 32);
+        let mut until = time_bytes(NANOS << 32, 1);
+        let (address, absolute) = (until.as_mut_ptr() as u64, libc::TIMER_ABSTIME as u64);
+        let arguments = [libc::CLOCK_MONOTONIC as u64, absolute, address, 0];
+        let (mut turn, record) = turn(&gate, 0, arguments);
+        gate.sleep(&mut turn, record, libc::SYS_clock_nanosleep);
+        assert_eq!(shown(address), Some(0));
+        turn.call.restore();
+        assert_eq!(shown(address), Some(NANOS << 32));
+    }
+
+    /// Returns the time at an address.
+    fn shown(address: u64) -> Option<u64> {
+        let mut copy = [0; TIME_BYTES];
+        assert!(read(address, &mut copy));
+        nanos_of(&copy)
+    }
+
+    #[test]
+    fn a_sleep_goes_on_to_its_end_after_the_handler_of_a_signal() {
+        let gate = gate_at(3 * NANOS);
+        let mut length = time_bytes(5 * NANOS, 1);
+        let arguments = [length.as_mut_ptr() as u64, 0, 0, 0];
+        let (mut turn, _) = turn(&gate, 0, [0; 4]);
+        let ends = |result: i64, turn: &mut Turn| {
+            // It was to end at 2 s, and a handler has returned.
+            turn.interrupted = Some((arguments, 2 * NANOS));
+            gate.enter(turn, libc::SYS_rt_sigreturn, [0; 4]);
+            gate.leave(turn, libc::SYS_rt_sigreturn, -513);
+            gate.enter(turn, libc::SYS_nanosleep, arguments);
+            gate.leave(turn, libc::SYS_nanosleep, result);
+            turn.interrupted
+        };
+        assert_eq!(ends(BEGINS_ANEW, &mut turn), Some((arguments, 2 * NANOS)), "once more");
+        assert_eq!(ends(0, &mut turn), None);
+    }
+
+    #[test]
+    fn the_deadline_of_a_wait_is_at_the_same_distance_on_the_clock_of_the_host() {
+        const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
+        let gate = gate_at(5 * NANOS);
+        for (flag, clock, now) in [
+            (0, libc::CLOCK_MONOTONIC, 5 * NANOS),
+            (libc::FUTEX_CLOCK_REALTIME as u64, libc::CLOCK_REALTIME, EPOCH + 5 * NANOS),
+        ] {
+            let mut deadline = time_bytes(now + 2 * NANOS, 1);
+            let address = deadline.as_mut_ptr() as u64;
+            let operation = libc::FUTEX_WAIT_BITSET as u64 | PRIVATE | flag;
+            let (mut turn, record) = turn(&gate, 0, [0; 4]);
+            let before = host_clock(clock).unwrap();
+            gate.enter(&mut turn, libc::SYS_futex, [0, operation, 0, address]);
+            let moved = shown(address).unwrap() - 2 * NANOS;
+            assert!((before..=host_clock(clock).unwrap()).contains(&moved), "{clock}: {moved}");
+            gate.leave(&mut turn, libc::SYS_futex, 0);
+            assert_eq!(shown(address), Some(now + 2 * NANOS));
+            assert_eq!(record.state(), ThreadState::Running);
+        }
+    }
+
+    #[test]
+    fn others_that_run_during_a_wait_find_its_deadline_as_it_was() {
+        let gate = gate_at(0);
+        let mut deadline = time_bytes(7, 1);
+        let address = deadline.as_mut_ptr() as u64;
+        let operation = libc::FUTEX_WAIT_BITSET as u64;
+        let (mut waits, record) = turn(&gate, 0, [0; 4]);
+        record.birth.store(1, Relaxed);
+        gate.enter(&mut waits, libc::SYS_futex, [0, operation, 0, address]);
+        assert_ne!(shown(address), Some(7));
+        let (mut other, record) = turn(&gate, 1, [0; 4]);
+        gate.begin(&mut other, record);
+        assert_eq!(shown(address), Some(7));
+        // They may set another one.
+        assert!(write(address, &time_bytes(8, 1)));
+        gate.leave(&mut waits, libc::SYS_futex, 0);
+        assert_eq!(shown(address), Some(8));
+    }
+
+    #[test]
+    fn times_that_are_relative_or_missing_stay_as_they_are() {
+        let gate = gate_at(0);
+        let mut time = time_bytes(7, 1);
+        let address = time.as_mut_ptr() as u64;
+        for (operation, address) in [
+            (libc::FUTEX_WAIT, address),
+            (libc::FUTEX_WAKE, address),
+            (libc::FUTEX_REQUEUE, address),
+            (libc::FUTEX_WAIT_BITSET, 0),
+        ] {
+            let (mut turn, _) = turn(&gate, 0, [0; 4]);
+            gate.enter(&mut turn, libc::SYS_futex, [0, operation as u64, 0, address]);
+            gate.leave(&mut turn, libc::SYS_futex, 0);
+        }
+        assert_eq!(shown(address), Some(7));
     }
 
     #[test]
