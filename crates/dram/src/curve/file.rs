@@ -115,6 +115,7 @@ fn service(
     ])?;
     let pattern = section.require("pattern")?;
     let pattern = pattern.checked(pattern.string()?.parse::<Pattern>())?;
+    section.map("read_cost", |value| unit(&value))?;
     Ok(Fit {
         pattern,
         capacity: section.require("capacity")?.capacity()?,
@@ -123,6 +124,17 @@ fn service(
         unloaded_ns: section.require("unloaded_read_ns")?.number_in(0.001..=1e6, "latency")?,
         error: section.require("error")?.number_in(0.0..=1e3, "relative error")?,
     })
+}
+
+/// Refuses a cost of reads other than 1, which has no place in a [`Fit`]: its capacity is that of
+/// reads.
+fn unit(value: &Value<'_>) -> Result<(), InputError> {
+    match medium::data::cost(value)? {
+        cost if cost != 1.0 => Err(value
+            .refuse(format!("{cost} is not 1, and `capacity` is that of reads"))
+            .help("`read_cost` beside `curve` in the machine file")),
+        _ => Ok(()),
+    }
 }
 
 /// Parses one growth, which holds for all shares of reads.

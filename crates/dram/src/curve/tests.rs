@@ -174,6 +174,18 @@ fn files_of_the_first_format_are_read() {
     assert!(error.reason.contains("both ascending"), "{error}");
 }
 
+/// The capacity is that of reads, so that their cost is the unit.
+#[test]
+fn another_cost_of_reads_is_refused() {
+    let costly = FIRST_FORMAT.replace("read_cost = 1.0", "read_cost = 3.0");
+    let error = Fit::parse("c.toml", &costly).unwrap_err();
+    assert_eq!((error.line, error.key.as_deref()), (Some(6), Some("service.read_cost")));
+    assert!(error.reason.starts_with("3 is not 1"), "{error}");
+    for same in ["read_cost = 1\n", ""] {
+        assert!(Fit::parse("c.toml", &FIRST_FORMAT.replace("read_cost = 1.0\n", same)).is_ok());
+    }
+}
+
 #[test]
 fn shares_of_reads_must_ascend() {
     let curve = measured(&Plan { requests: 2000, patterns: vec![Pattern::Mixed], ..plan() });
