@@ -30,6 +30,9 @@ pub struct Organization {
 /// The most banks that a rank can have.
 const MAX_BANKS: u32 = 64;
 
+/// The most lines that a row can have: the place of a line has 16 bits for its column.
+const MAX_LINES: u64 = 1 << 16;
+
 /// The most ranks that a channel can have.
 const MAX_RANKS: u64 = 16;
 
@@ -102,6 +105,13 @@ impl Organization {
         }
         if self.row_bytes().0 < LINE_BYTES {
             return Err(Refusal::new("a row is shorter than a line", "more `columns`"));
+        }
+        let lines = self.row_bytes().0 / LINE_BYTES;
+        if lines > MAX_LINES {
+            return Err(Refusal::new(
+                format!("a row has {lines} lines"),
+                format!("fewer `columns`: at most {MAX_LINES} lines"),
+            ));
         }
         if self.banks_of_rank() > MAX_BANKS {
             return Err(Refusal::new(

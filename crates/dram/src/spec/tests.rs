@@ -76,6 +76,7 @@ fn refuses_what_is_wrong_with_line_and_key() {
     assert!(refusal("bus_bits = 64", "bus_bits = 32").contains("a burst carries 32 bytes"));
     assert!(refusal("device_bits = 8", "device_bits = 128").contains("wider than the bus"));
     assert!(refusal("columns = 1024", "columns = 4").contains("shorter than a line"));
+    assert!(refusal("columns = 1024", "columns = 1048576").contains("a row has 131072 lines"));
     let ranks = refusal("ranks = 1", "ranks = 16777216");
     assert!(ranks.contains("16777216 ranks"), "{ranks}");
     assert!(refusal("\"ddr4\"", "\"ddr44\"").contains("did you mean `ddr4`"));
