@@ -74,7 +74,11 @@ fn figures(
     let mut figures = Figures::new();
     for (key, from, to) in FIGURES {
         if let Some(value) = section.take(key) {
-            figures.insert(key, figure(&value, from, to, sources)?);
+            let figure = figure(&value, from, to, sources)?;
+            if key == "phases" && figure.value.fract() != 0.0 {
+                return Err(value.refuse(format!("{} is no number of phases", figure.value)));
+            }
+            figures.insert(key, figure);
         }
     }
     Ok(figures)

@@ -125,6 +125,7 @@ fn wrong_catalogs_are_refused_with_line_and_reason() {
         ("mpki = [10, \"book\"]", "mpki = [-1, \"book\"]", "programs[0].mpki[0]: -1 is no value"),
         ("mpki = [10, \"book\"]", "mkpi = [10, \"book\"]", "did you mean `mpki`"),
         ("mpki = [10, \"book\"]", "", "`mpki` of `mine` is missing"),
+        ("phases = [2,", "phases = [2.5,", "defaults.phases: 2.5 is no number of phases"),
         ("\"other\"", "\"spec\"", "programs[0].suite: unknown suite"),
         ("\"by eye\"", "\"\"", "c:4: sources.estimated: is empty"),
     ];

@@ -56,11 +56,11 @@ impl Synthetic {
 }
 
 fn phases(section: &mut Section<'_>, base: Phases) -> Result<Phases, InputError> {
-    let kinds = section.map("phases", |v| v.number_in(1.0..=64.0, "number of phases"))?;
+    let kinds = section.map("phases", |v| v.whole_in(1..=64))?;
     let length = section.map("phase_ms", |v| span(&v, 1e6, "length in milliseconds"))?;
     let spread = section.map("phase_spread", |v| v.number_in(0.0..=10.0, "spread"))?;
     Ok(Phases {
-        kinds: kinds.map_or(base.kinds, |kinds| kinds as u32),
+        kinds: kinds.unwrap_or(base.kinds),
         length: length.unwrap_or(base.length),
         spread: spread.unwrap_or(base.spread),
     })

@@ -140,6 +140,8 @@ fn a_table_says_what_differs_from_a_steady_program() {
     assert!(refusal("period_ms = 6", "period_ms = 0.1").contains("s.toml:4: period_ms: 0.1 is no"));
     assert!(refusal("1e9", "5e9").contains("above what a core draws"));
     assert!(refusal("0.25]", "0.5]").contains("do not add up to 1"));
+    let half = refusal("degree = 0.4", "phases = 2.5");
+    assert!(half.starts_with("s.toml:3: phases: "), "{half}");
 }
 
 proptest! {
