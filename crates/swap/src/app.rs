@@ -78,17 +78,20 @@ impl AppModel {
         order.shuffle(&mut random);
         let threshold = (self.written_pages * WHOLE) as u64;
         let written = (0..lasting).map(|_| random.next_u64() & 0xffff < threshold).collect();
+        let hot = part(self.hot_pages);
+        // Where no page is hot, every reference is to any page.
+        let hot_references = if hot == 0 { 0.0 } else { self.hot_references };
         App {
             first,
             order,
             written,
-            hot: part(self.hot_pages),
+            hot,
             resumed: part(self.resumed_pages),
             ring,
             next_in_ring: 0,
             allocated: if ring == 0 { 0 } else { pages(self.allocated) },
             references: self.references,
-            hot_references: (self.hot_references * WHOLE) as u64,
+            hot_references: (hot_references * WHOLE) as u64,
             writes: (self.writes * WHOLE) as u64,
             random,
         }

@@ -335,6 +335,24 @@ fn allocations_write_the_pages_of_the_ring_in_turn() {
     assert_eq!(turn(&mut all_ring.start(100, 1)), [101, 102, 103, 104]);
 }
 
+/// Half of the references would go to hot pages if there were some: to one page of a hundred go
+/// about as many of 10,000 as to any other.
+#[test]
+fn without_hot_pages_every_reference_is_to_any_page() {
+    let model = AppModel {
+        footprint: Bytes(100 * PAGE.0),
+        ring: Bytes::ZERO,
+        references: 10_000,
+        ..ten_pages()
+    };
+    for hot_pages in [0.0, 0.004] {
+        let mut seen = [0; 100];
+        let model = AppModel { hot_pages, ..model.clone() };
+        model.start(0, 1).use_it(|page, _| seen[page as usize] += 1);
+        assert!(seen.iter().all(|count| (50..200).contains(count)), "{hot_pages}: {seen:?}");
+    }
+}
+
 #[test]
 fn the_share_of_written_pages_is_that_of_the_model() {
     let model = AppModel {
