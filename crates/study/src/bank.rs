@@ -156,9 +156,12 @@ impl BankScenario {
             None if given => vec![Partition::None, Partition::Given],
             None => vec![Partition::None],
         };
-        let cache_use = |v: Value<'_>| v.named::<CacheUse>();
+        let cache_use = root.map("cache_use", |value| match batch.is_some() {
+            true => Err(value.refuse("is for partitions, which a batch does not have")),
+            false => value.named::<CacheUse>(),
+        })?;
         Ok(Self {
-            cache_use: root.map("cache_use", cache_use)?.unwrap_or_default(),
+            cache_use: cache_use.unwrap_or_default(),
             warm: root.map("warm", |v| v.boolean())?.unwrap_or(true),
             names: own_names(&programs),
             machine_name,

@@ -519,6 +519,7 @@ fn what_is_wrong_is_refused_with_line_key_and_help() {
         (batch("quantum_ms = 20"), "s.toml:3: quantum_ms: is for a batch, which these programs are not"),
         (batch("policies = \"os\"\ncompression = 0"), "s.toml:4: compression: 0 is out of range"),
         (format!("{}\npartitions = \"none\"", batch("policies = \"os\"")), "s.toml:5: partitions: a batch is not compared by partitions"),
+        (format!("{}\ncache_use = \"keep\"", batch("policies = \"os\"")), "s.toml:5: cache_use: is for partitions"),
         (program("structure = { shared_share = 0.5 }"), "s.toml:2: programs[0].structure.shared_share: there is no such data without `shared_mib`"),
         (program("structure = { resident_apki = 5 }"), "s.toml:2: programs[0].structure.resident_apki: there is no such data without `resident_kib`"),
         (of("programs = [{ synthetic = {}, mpki = 9 }]"), "s.toml:2: programs[0].mpki: belongs in the table `synthetic`\n  help: such as `synthetic = { mpki = 20 }`"),
