@@ -130,9 +130,9 @@ pub struct Run {
     pub turnaround_s: f64,
     /// Weighted speedup, iabw eq. (1).
     pub weighted_speedup: f64,
-    /// Mean over the quanta of the traffic with all memories, in bytes per second.
+    /// Traffic with all memories over the turnaround, in bytes per second.
     pub bandwidth_mean: f64,
-    /// Standard deviation over the quanta (iabw Fig. 9b).
+    /// Standard deviation over the quanta of at least half of their length (iabw Fig. 9b).
     pub bandwidth_std: f64,
     /// Ideal average bandwidth of the tasks, iabw eq. (10), in bytes per second.
     pub ideal_average_bandwidth: Option<f64>,
