@@ -40,7 +40,7 @@ pub enum ArenaError {
     #[error(
         "only {got} huge pages of 2 MiB could be had, {FEWEST} are needed: free memory, allow \
          transparent huge pages (echo madvise > /sys/kernel/mm/transparent_hugepage/enabled), or \
-         reserve some (echo 512 > /proc/sys/vm/nr_hugepages)"
+         reserve some (echo 512 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages)"
     )]
     HugePages {
         /// Number of huge pages obtained.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 use memweir_abi::kernel::PAGE_BYTES;
@@ -12,7 +13,9 @@ use crate::tell;
 use super::HUGE;
 use crate::topology;
 
-const POOL: &str = "/proc/sys/vm/nr_hugepages";
+/// The kernel's pool of pages of this size. The files below /proc/sys/vm are of the default size,
+/// which may be 1 GiB.
+const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 /// At most one part in this many of available memory is taken.
 const SHARE: u64 = 4;
 
@@ -36,7 +39,7 @@ pub(super) struct HugePages {
 impl HugePages {
     pub(super) fn new(bytes: Bytes, kind: Kind) -> io::Result<Self> {
         let pages = bytes.0.min(topology::meminfo("MemAvailable")?.0 / SHARE) / HUGE.0;
-        let length = (pages * HUGE.0) as usize;
+        let mut length = (pages * HUGE.0) as usize;
         let mapping = match kind {
             Kind::Transparent => {
                 let mapping = MmapOptions::new().len(length + HUGE.0 as usize).map_anon()?;
@@ -44,7 +47,9 @@ impl HugePages {
                 mapping
             }
             Kind::Reserved => {
-                let _pool = Pool::raise(pages)?;
+                let pool = Pool::raise(Path::new(POOL), pages)?;
+                // The kernel raises it as far as it finds contiguous memory.
+                length = (pages.min(pool.free()?) * HUGE.0) as usize;
                 let bits = HUGE.0.trailing_zeros() as u8;
                 // Populated before the pool shrinks again: pages in use leave it when they are
                 // freed.
@@ -65,22 +70,55 @@ impl HugePages {
 }
 
 /// The raised pool of huge pages.
-struct Pool {
+struct Pool<'a> {
+    directory: &'a Path,
     before: u64,
 }
 
-impl Pool {
-    fn raise(pages: u64) -> io::Result<Self> {
-        let before: u64 = fs::read_to_string(POOL)?.trim().parse().map_err(io::Error::other)?;
-        fs::write(POOL, (before + pages).to_string())?;
-        Ok(Self { before })
+impl<'a> Pool<'a> {
+    fn raise(directory: &'a Path, pages: u64) -> io::Result<Self> {
+        let before = count(directory, SIZE)?;
+        fs::write(directory.join(SIZE), (before + pages).to_string())?;
+        Ok(Self { directory, before })
+    }
+
+    /// Returns the number of pages that a new mapping can have.
+    fn free(&self) -> io::Result<u64> {
+        let free = count(self.directory, "free_hugepages")?;
+        Ok(free.saturating_sub(count(self.directory, "resv_hugepages")?))
     }
 }
 
-impl Drop for Pool {
+/// The file with the size of a pool in pages.
+const SIZE: &str = "nr_hugepages";
+
+fn count(pool: &Path, file: &str) -> io::Result<u64> {
+    fs::read_to_string(pool.join(file))?.trim().parse().map_err(io::Error::other)
+}
+
+impl Drop for Pool<'_> {
     fn drop(&mut self) {
-        if let Err(error) = fs::write(POOL, self.before.to_string()) {
-            tell!("{POOL} could not be put back to {}: {error}", self.before);
+        let size = self.directory.join(SIZE);
+        if let Err(error) = fs::write(&size, self.before.to_string()) {
+            tell!("{} could not be put back to {}: {error}", size.display(), self.before);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pool_is_raised_and_put_back_and_pages_promised_to_others_are_not_free() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str| directory.path().join(name);
+        let files = [(SIZE, "3\n"), ("free_hugepages", "300\n"), ("resv_hugepages", "2\n")];
+        files.iter().for_each(|(name, text)| fs::write(file(name), text).unwrap());
+        let pool = Pool::raise(directory.path(), 1024).unwrap();
+        assert_eq!(fs::read_to_string(file(SIZE)).unwrap(), "1027");
+        assert_eq!(pool.free().unwrap(), 298);
+        drop(pool);
+        assert_eq!(fs::read_to_string(file(SIZE)).unwrap(), "3");
     }
 }
