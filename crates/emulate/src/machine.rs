@@ -196,7 +196,11 @@ impl<T: Threads> Machine<T> {
             let now = self.now();
             let step = match next {
                 Next::Busy => (now + self.grain.step).min(until).min(self.epoch_end()),
-                // Nothing can happen before that time.
+                // Nothing can happen before that time, but an epoch that has begun ends in time:
+                // spread over the sleep, its work would hardly contend for memory.
+                Next::WakesAt(time) if now > self.epoch_start => {
+                    time.clamp(now + Nanos(1), until).min(self.epoch_end())
+                }
                 Next::WakesAt(time) => time.clamp(now + Nanos(1), until),
                 Next::Outside => {
                     std::thread::sleep(PACE);
