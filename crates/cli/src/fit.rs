@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use memweir_core::input::InputError;
 use memweir_core::{BytesPerSec, Nanos};
@@ -20,6 +20,7 @@ use crate::failure::{EXIT_CODES, Failure, Outcome};
 use crate::output;
 use crate::render::progress::Counter;
 use crate::render::text::{Table, known, rate, seconds};
+use crate::shared::batch::ended;
 use crate::shared::batch_args::JobSource;
 use crate::value::{allowed_cores, available_cores};
 
@@ -58,7 +59,8 @@ pub(crate) struct Args {
     /// The calibration, instead of the one in the XDG data directory
     #[arg(long, value_name = "FILE")]
     platform: Option<PathBuf>,
-    /// Write the curve as JSON (`-`: to standard output instead of the numbers)
+    /// Write the curve as JSON, a measured one after each point (`-`: to standard output instead of
+    /// the numbers)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
 }
@@ -71,6 +73,8 @@ struct Report<'a> {
     jobs: Vec<JobFit<'a>>,
     throughput: f64,
     curve: &'a [Point],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incomplete: Option<String>,
 }
 
 /// One command of the result.
@@ -81,6 +85,60 @@ struct JobFit<'a> {
     cores: u32,
     bandwidth: Option<f64>,
     time_s: Option<f64>,
+}
+
+/// The commands, and the curve as far as it is known.
+struct Fitted {
+    kinds: Vec<JobKind>,
+    points: Vec<Point>,
+    /// The failure that ended the measurement.
+    failure: Option<MeasureError>,
+}
+
+/// Properties of the machine and of the command line that a report repeats.
+struct Setting {
+    cores: u32,
+    peak: Option<BytesPerSec>,
+    measures: bool,
+}
+
+impl Setting {
+    /// Returns the report on a curve, and why the curve is `incomplete` if it is; `None` for a curve
+    /// without points.
+    fn report<'a>(
+        &self,
+        kinds: &'a [JobKind],
+        points: &'a [Point],
+        incomplete: Option<String>,
+    ) -> Option<Report<'a>> {
+        let best = fit::recommended(kinds, points)?;
+        let jobs = kinds.iter().zip(&best.copies).map(|(kind, copies)| JobFit {
+            name: &kind.name,
+            copies: *copies,
+            cores: kind.cores,
+            bandwidth: (!self.measures).then_some(kind.bandwidth.0),
+            time_s: (self.measures || kinds.len() > 1).then(|| kind.time.as_secs_f64()),
+        });
+        Some(Report {
+            cores: self.cores,
+            peak_bandwidth: self.peak.map(|peak| peak.0),
+            jobs: jobs.collect(),
+            throughput: best.throughput(),
+            curve: points,
+            incomplete,
+        })
+    }
+
+    /// Keeps the points so far of a measurement, if the report is a file.
+    fn keep(&self, json: Option<&Path>, kinds: &[JobKind], points: &[Point]) {
+        let file = json.filter(|path| !output::is_stdout(Some(path)));
+        let file = file.filter(|path| path.is_file() || !path.exists());
+        let report = self.report(kinds, points, Some("the measurement goes on".to_owned()));
+        if let Some((file, report)) = file.zip(report) {
+            // A failure recurs at the end, which tells it.
+            let _ = output::json(file, &report);
+        }
+    }
 }
 
 /// Computes or measures the curve and prints the recommended numbers of copies.
@@ -99,40 +157,37 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
             .help(format!("they occupy {wanted} cores, and there are {cores}"))
             .into());
     }
-    let (kinds, points) = match args.measure {
+    let setting = Setting { cores, peak, measures: args.measure };
+    let Fitted { kinds, points, failure } = match args.measure {
         true => {
             find_programs(&batch)?;
             let allowed = allowed_cores();
             if cores > allowed {
                 tell!("--cores is {cores}, but there are {allowed}: copies beyond that share them");
             }
-            measured(&batch, cores)?
+            measured(&batch, cores, |kinds, points| {
+                setting.keep(args.json.as_deref(), kinds, points);
+            })?
         }
         false => {
             let model = platform.as_ref().and_then(|platform| fit::model(platform, cores));
             predicted(args, &batch, cores, model)?
         }
     };
-    let Some(best) = fit::recommended(&kinds, &points) else { return Ok(Outcome::Success) };
-    if std::io::stderr().is_terminal() {
+    let incomplete = failure.as_ref().map(ToString::to_string);
+    let is_whole = failure.is_none();
+    let outcome = failure.map_or(Ok(Outcome::Success), |failure| Err(failure.into()));
+    let Some(report) = setting.report(&kinds, &points, incomplete) else { return outcome };
+    if !is_whole || std::io::stderr().is_terminal() {
         stderr::print(curve(&kinds, &points));
     }
-    let jobs = kinds.iter().zip(&best.copies).map(|(kind, copies)| JobFit {
-        name: &kind.name,
-        copies: *copies,
-        cores: kind.cores,
-        bandwidth: (!args.measure).then_some(kind.bandwidth.0),
-        time_s: (args.measure || kinds.len() > 1).then(|| kind.time.as_secs_f64()),
-    });
-    let report = Report {
-        cores,
-        peak_bandwidth: peak.map(|peak| peak.0),
-        jobs: jobs.collect(),
-        throughput: best.throughput(),
-        curve: &points,
+    let json = args.json.as_deref();
+    let written = match is_whole {
+        true => output::report(json, &report, || numbers(&report.jobs)),
+        // Numbers would be taken for those of the whole curve.
+        false => json.map_or(Ok(()), |path| output::json(path, &report)),
     };
-    output::report(args.json.as_deref(), &report, || numbers(&kinds, best))?;
-    Ok(Outcome::Success)
+    ended(outcome, written)
 }
 
 /// Returns one job for all instances of a command: their number is what is looked for.
@@ -156,7 +211,7 @@ fn predicted(
     batch: &Batch,
     cores: u32,
     model: Option<SpeedModel>,
-) -> Result<(Vec<JobKind>, Vec<Point>), Failure> {
+) -> Result<Fitted, Failure> {
     let model = model.ok_or_else(|| {
         InputError::new("fit", "the peak bandwidth of this machine is not known")
             .help("run `memweir calibrate` once, or add --measure")
@@ -179,14 +234,19 @@ fn predicted(
         batch.jobs.iter().zip(&knowledge.jobs).map(kind).collect();
     let kinds = kinds?;
     let points = fit::curve(&kinds, cores, Some(&model));
-    Ok((kinds, points))
+    Ok(Fitted { kinds, points, failure: None })
 }
 
 /// Time of the only command, where it does not matter.
 const ONE: Nanos = Nanos::from_millis(1000);
 
-/// Measures each command alone, so that the curve can follow their times, and then the curve.
-fn measured(batch: &Batch, cores: u32) -> Result<(Vec<JobKind>, Vec<Point>), Failure> {
+/// Measures each command alone, so that the curve can follow their times, and then the curve, whose
+/// points so far `keep` gets.
+fn measured(
+    batch: &Batch,
+    cores: u32,
+    keep: impl Fn(&[JobKind], &[Point]),
+) -> Result<Fitted, Failure> {
     let signals = Signals::caught()
         .map_err(|error| Failure::Machine(format!("cannot wait for signals: {error}")))?;
     let counter = Counter::new("commands alone", batch.jobs.len() as u64);
@@ -200,15 +260,19 @@ fn measured(batch: &Batch, cores: u32) -> Result<(Vec<JobKind>, Vec<Point>), Fai
     counter.finish();
     let mut points = fit::curve(&kinds, cores, None);
     let counter = Counter::new("runs", points.len() as u64);
-    fit::measure(&batch.jobs, &kinds, &mut points, &signals, || counter.one_more())?;
+    let measured = fit::measure(&batch.jobs, &kinds, &mut points, &signals, |points| {
+        counter.one_more();
+        keep(&kinds, points);
+    });
     counter.finish();
+    points.retain(|point| point.measured.is_some());
     if points.iter().any(|point| fit::exceeds_full_speed(&kinds, point)) {
         tell!(
             "copies got more done than they can at full speed: something else slowed down the runs \
              alone, so measure again on an idle machine"
         );
     }
-    Ok((kinds, points))
+    Ok(Fitted { kinds, points, failure: measured.err() })
 }
 
 impl From<MeasureError> for Failure {
@@ -221,13 +285,10 @@ impl From<MeasureError> for Failure {
 }
 
 /// Returns the number of copies, or a line `NAME=COPIES` for each of several commands.
-fn numbers(kinds: &[JobKind], best: &Point) -> String {
-    match best.copies.as_slice() {
-        [copies] => format!("{copies}\n"),
-        copies => {
-            let line = |(kind, copies): (&JobKind, &u32)| format!("{}={copies}\n", kind.name);
-            kinds.iter().zip(copies).map(line).collect()
-        }
+fn numbers(jobs: &[JobFit<'_>]) -> String {
+    match jobs {
+        [job] => format!("{}\n", job.copies),
+        jobs => jobs.iter().map(|job| format!("{}={}\n", job.name, job.copies)).collect(),
     }
 }
 

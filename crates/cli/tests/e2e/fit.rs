@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{World, json, refusal, send, stdout_of, wait_until};
+use crate::support::{World, both_of, json, refusal, send, stdout_of, wait_until};
 
 /// A calibration with a peak of 10 GB/s.
 const PLATFORM: &str = r#"
@@ -55,6 +55,40 @@ fn a_signal_ends_the_copies_too() {
     assert_eq!(fit.wait().expect("it ends").code(), Some(130));
     let copy = PathBuf::from("/proc").join(world.read("pid").trim());
     assert!(!copy.exists(), "{} runs", copy.display());
+}
+
+#[test]
+fn points_before_a_copy_that_fails_are_kept() {
+    let world = World::new();
+    // Each of three copies side by side finds the others.
+    let copy = "mkdir -p here; touch here/$$; sleep 0.5; there=$(ls here | wc -l); sleep 0.5; \
+                rm here/$$; [ $there -lt 3 ]";
+    let arguments = ["fit", "--measure", "--cores", "4", "--json", "curve.json"];
+    let mut fit = world.memweir();
+    let (numbers, said) = both_of(fit.args(arguments).args(["--", "sh", "-c", copy]), 3);
+    assert_eq!(numbers, "");
+    assert!(said.contains("a copy of sh failed: exit code 1"), "{said}");
+    assert!(said.contains("measured") && said.contains("1.00"), "the curve: {said}");
+    let report = world.json("curve.json");
+    assert_eq!(report["incomplete"], "a copy of sh failed: exit code 1");
+    let curve = report["curve"].as_array().expect("a curve");
+    let copies: Vec<_> = curve.iter().map(|point| &point["copies"]).collect();
+    assert_eq!(copies, [&serde_json::json!([1]), &serde_json::json!([2])]);
+    assert!(curve[1]["measured"].as_f64().is_some_and(|measured| measured > 0.0), "{report}");
+}
+
+#[test]
+fn points_are_in_the_json_as_they_are_measured() {
+    let world = World::new();
+    let arguments = ["fit", "--measure", "--cores", "64", "--json", "curve.json", "--"];
+    let mut fit = world.start(&[&arguments[..], &["sleep", "0.2"]].concat());
+    wait_until("a point is measured", || world.has("curve.json"));
+    let report = world.json("curve.json");
+    assert_eq!(report["incomplete"], "the measurement goes on");
+    assert_eq!(report["curve"][0]["measured"], 1.0);
+    send(&fit, Signal::SIGINT);
+    assert_eq!(fit.wait().expect("it ends").code(), Some(130));
+    assert_eq!(world.json("curve.json")["incomplete"], "SIGINT ended the measurement");
 }
 
 #[test]

@@ -51,35 +51,38 @@ pub fn time_alone(job: &Job, signals: &Signals) -> Result<Nanos, MeasureError> {
 }
 
 /// Measures the throughput at each point, in the order of the points, from the times alone that
-/// `kinds` have; `done` is called after each point. One copy of the only job is not run again: its
-/// throughput is the unit.
+/// `kinds` have; `done` is called after each point with all that are measured. One copy of the only
+/// job is not run again: its throughput is the unit.
 ///
 /// The copies run as they are, in the working directory of the job, without their output. Copies
 /// that end early leave the others alone, so that the measured throughput is a little too high.
 ///
 /// # Errors
-/// If a command cannot be started or fails, or one of the `signals` arrives.
+/// If a command cannot be started or fails, or one of the `signals` arrives. The points before
+/// stay measured.
 pub fn measure(
     jobs: &[Job],
     kinds: &[JobKind],
     points: &mut [Point],
     signals: &Signals,
-    mut done: impl FnMut(),
+    mut done: impl FnMut(&[Point]),
 ) -> Result<(), MeasureError> {
-    for point in points {
-        if point.copies == [1] {
-            point.measured = Some(1.0);
-            done();
-            continue;
-        }
-        let copies: Vec<(&Job, u32)> = jobs.iter().zip(point.copies.iter().copied()).collect();
-        let times = together(&copies, signals)?;
-        let speed = |(kind, times): (&JobKind, &Vec<f64>)| {
-            kind.time.as_secs_f64() / metrics::mean(times).unwrap_or_default()
+    for at in 0..points.len() {
+        let copies = &points[at].copies;
+        let measured = match copies[..] {
+            [1] => 1.0,
+            _ => {
+                let run: Vec<(&Job, u32)> = jobs.iter().zip(copies.iter().copied()).collect();
+                let times = together(&run, signals)?;
+                let speed = |(kind, times): (&JobKind, &Vec<f64>)| {
+                    kind.time.as_secs_f64() / metrics::mean(times).unwrap_or_default()
+                };
+                let speeds: Vec<f64> = kinds.iter().zip(&times).map(speed).collect();
+                throughput(kinds, copies, &speeds)
+            }
         };
-        let speeds: Vec<f64> = kinds.iter().zip(&times).map(speed).collect();
-        point.measured = Some(throughput(kinds, &point.copies, &speeds));
-        done();
+        points[at].measured = Some(measured);
+        done(&points[..=at]);
     }
     Ok(())
 }

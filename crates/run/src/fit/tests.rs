@@ -90,7 +90,7 @@ fn a_slow_first_run_makes_no_copy_fast() {
     assert!(time < Nanos::from_millis(3000), "{time:?}");
     let kinds = [JobKind { time, ..kind(1, 0.0, 9) }];
     let mut points = curve(&kinds, 1, None);
-    measure(&[job], &kinds, &mut points, &signals, || ()).unwrap();
+    measure(&[job], &kinds, &mut points, &signals, |_| ()).unwrap();
     assert_eq!(points[0].measured, Some(1.0));
 }
 
@@ -103,13 +103,14 @@ fn copies_are_run_side_by_side_and_failures_are_named() {
     let kinds = [JobKind { time, ..kind(1, 0.0, 9) }];
     let mut points = curve(&kinds, 2, None);
     assert_eq!(copies(&points), [[1], [2]]);
-    let mut runs = 0;
-    measure(&[shell("sleep 0.2")], &kinds, &mut points, &signals, || runs += 1).unwrap();
-    assert_eq!(runs, 2);
+    let mut told = Vec::new();
+    let done = |points: &[Point]| told.push(copies(points));
+    measure(&[shell("sleep 0.2")], &kinds, &mut points, &signals, done).unwrap();
+    assert_eq!(told, [vec![vec![1]], vec![vec![1], vec![2]]]);
     // Sleeping copies do not contend, whatever the machine does meanwhile.
     assert!(points.iter().all(|point| point.measured.is_some_and(|rate| rate > 0.0)));
     let measured = |job: Job, points: &mut [Point]| {
-        measure(&[job], &kinds, points, &signals, || ()).unwrap_err().to_string()
+        measure(&[job], &kinds, points, &signals, |_| ()).unwrap_err().to_string()
     };
     assert_eq!(measured(shell("exit 3"), &mut points), "a copy of job failed: exit code 3");
     let missing = Job::new("job", Command::Exec(vec!["/no/such/program".into()]));
