@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "synthetic")]
     #[arg(value_parser = crate::value::seed, conflicts_with = "file")]
     seed: u64,
-    /// The kernel whose steps replay a segment [default: copy]
+    /// The kernel whose steps replay a segment [default: that of the calibration's idle table]
     #[arg(long, value_name = "KERNEL", value_parser = named::<Kernel>())]
     kernel: Option<Kernel>,
     /// Scale the fluctuation about the mean by Y (iabw section 2.3)
@@ -168,6 +168,14 @@ fn plan_of(segment: &Segment, args: &Args) -> Result<HogPlan, Failure> {
 }
 
 fn idle_table(args: &Args) -> Result<IdleTable, Failure> {
-    let platform = Platform::load(&platform_path(args.platform.as_deref())?)?;
-    Ok(IdleTable::new(args.kernel.unwrap_or(Kernel::Copy), &platform.idle_table)?)
+    let path = platform_path(args.platform.as_deref())?;
+    let platform = Platform::load(&path)?;
+    if let Some(kernel) = args.kernel.filter(|kernel| *kernel != platform.kernel) {
+        let (of_table, asked) = (platform.kernel.name(), kernel.name());
+        let reason = format!("the idle table is of the kernel {of_table}, not {asked}");
+        let error = InputError::new(path.display().to_string(), reason).key("--kernel");
+        let help = format!("leave it out, or measure by `memweir calibrate --kernel {asked}`");
+        return Err(error.help(help).into());
+    }
+    Ok(IdleTable::new(platform.kernel, &platform.idle_table)?)
 }

@@ -204,6 +204,27 @@ fn hogsim_says_what_a_segment_asks_for_in_vain() {
 }
 
 #[test]
+fn hogsim_replays_a_segment_by_the_kernel_of_the_idle_table() {
+    let world = World::new();
+    world.calibrated(PLATFORM);
+    let of_reads = world.read("platform.toml").replace("kernel = \"copy\"", "kernel = \"read\"");
+    world.file("platform.toml", &of_reads);
+    world.file("segment", "memweir-segment 1\ninterval_ns 1000000\n1e9\n");
+    let options = ["--platform", "platform.toml", "--traffic", "1M", "--array", "4M"];
+    let replay = |arguments: &[&str]| {
+        let mut replay = world.memweir();
+        replay.args(["hogsim", "segment", "--write-plan", "plan"]).args(options).args(arguments);
+        replay
+    };
+    assert_eq!(json(&mut replay(&["--json", "-"]), 0)["kernel"], "read");
+    // 15,625 lines of 64 bytes take 1 ms at 1 GB/s.
+    assert_eq!(world.read("plan"), "memweir-hogsim 1\nkernel read\n15625 100\n");
+    let message = refusal(&mut replay(&["--kernel", "copy"]), 2);
+    assert!(message.contains("the idle table is of the kernel read, not copy"), "{message}");
+    assert!(message.contains("memweir calibrate --kernel copy"), "{message}");
+}
+
+#[test]
 fn an_untrusted_calibration_or_store_of_the_default_place_is_not_waited_for() {
     let world = World::new();
     let data = world.path().join("data/memweir");
