@@ -41,7 +41,9 @@ pub(crate) fn recording(stored: &StoredProfile) -> String {
         let _ = writeln!(text, "{} changed since: profile it again", files.join(", "));
     }
     text.push('\n');
-    text + &shape(&recording.profile) + &by_medium(recording)
+    let total = recording.profile.total();
+    let shape = shape(&recording.profile, Some(total.instructions), Some(total.writes.0));
+    text + &shape + &by_medium(recording)
 }
 
 /// Traffic by medium; empty if there is only one.
@@ -80,7 +82,9 @@ pub(crate) fn report(profiled: &Profiled) -> String {
 /// The figures of a new profile.
 fn figures(profiled: &Profiled) -> String {
     let report = &profiled.report;
-    let mut text = shape(&profiled.recording.profile) + &by_medium(&profiled.recording);
+    let recording = &profiled.recording;
+    let mut text = shape(&recording.profile, report.instructions, report.memory_writes);
+    text += &by_medium(recording);
     if !report.phases.is_empty() {
         text += &format!("\n{}\n", phases(&report.phases));
     }
@@ -143,15 +147,17 @@ fn sampled(sampling: &SamplingReport) -> String {
     text
 }
 
-/// Totals, rates and the sparkline of a profile.
-pub(crate) fn shape(profile: &Profile) -> String {
-    let total = profile.total();
+/// Totals, rates and the sparkline of a profile, of which a meter may have counted no instructions
+/// or no writes.
+fn shape(profile: &Profile, instructions: Option<u64>, writes: Option<u64>) -> String {
+    let lines = |lines: u64| format!("{} of 64 bytes", counted(lines, "line"));
+    let not_counted = || "not counted".to_owned();
     let rows = [
         ("CPU time", seconds(profile.cpu_time.as_secs_f64())),
         ("wall time", seconds(profile.wall_time.as_secs_f64())),
-        ("instructions", count(total.instructions)),
-        ("memory reads", format!("{} of 64 bytes", counted(total.reads.0, "line"))),
-        ("memory writes", format!("{} of 64 bytes", counted(total.writes.0, "line"))),
+        ("instructions", instructions.map_or_else(not_counted, count)),
+        ("memory reads", lines(profile.total().reads.0)),
+        ("memory writes", writes.map_or_else(not_counted, lines)),
         ("bandwidth, mean", rate(profile.mean_bandwidth().0)),
         (
             "bandwidth, peak",
@@ -227,9 +233,11 @@ mod tests {
 
     #[test]
     fn the_shape_has_totals_rates_and_a_sparkline() {
-        let text = shape(&profile());
+        let text = shape(&profile(), None, Some(0));
         for needle in [
+            "instructions     not counted",
             "memory reads     6,000 lines of 64 bytes",
+            "memory writes    0 lines of 64 bytes",
             "bandwidth, mean  128.0 MB/s",
             "bandwidth, peak  192.0 MB/s in 1 ms",
             "▃█▆",

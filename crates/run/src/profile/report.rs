@@ -1,7 +1,7 @@
 //! Makes a report and a recording from counts and times.
 
 use jiff::Timestamp;
-use memweir_core::{Media, Nanos};
+use memweir_core::{Counts, Media, Nanos};
 use memweir_linux::MeterKind;
 use memweir_linux::launch::Exit;
 
@@ -57,7 +57,15 @@ pub(super) fn build(
         cut_short: run.cut_short,
         uncounted: around.uncounted,
     };
-    let start = |index: usize| Nanos(index as u64 * profile.interval.0);
+    let instructions = |counts: &Counts| counted.instructions.then_some(counts.instructions);
+    let writes = |counts: &Counts| counted.writes.then_some(counts.writes.0);
+    let interval_at = |(index, counts): (usize, &Counts)| IntervalReport {
+        time_s: Nanos(index as u64 * profile.interval.0).as_secs_f64(),
+        instructions: instructions(counts),
+        memory_reads: counts.reads.0,
+        memory_writes: writes(counts),
+        bandwidth: counts.bandwidth(profile.span_of(index)).0,
+    };
     let report = ProfileReport {
         command: command.clone(),
         meter: counted.meter.name().to_owned(),
@@ -74,16 +82,14 @@ pub(super) fn build(
             .collect(),
         wall_s: run.wall.as_secs_f64(),
         cpu_s: profile.cpu_time.as_secs_f64(),
-        instructions: counted.instructions.then_some(total.instructions),
+        instructions: instructions(&total),
         memory_reads: total.reads.0,
-        memory_writes: counted.writes.then_some(total.writes.0),
+        memory_writes: writes(&total),
         bandwidth_mean: profile.mean_bandwidth().0,
         bandwidth_peak: profile.peak_bandwidth().0,
         media: MediumLines::of(&total, &counted.media),
         interval_ms: profile.interval.as_millis_f64(),
-        intervals: (0..profile.intervals.len())
-            .map(|i| IntervalReport::new(start(i), profile.span_of(i), &profile.intervals[i]))
-            .collect(),
+        intervals: profile.intervals.iter().enumerate().map(interval_at).collect(),
         phases: phases::find(&profile, &run.slices),
         sampling: counted.sampling,
         notices: run.notices,
@@ -97,4 +103,58 @@ pub(super) fn build(
         profile,
     };
     Profiled { report, recording, inputs: around.inputs, lost: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use memweir_core::{Bytes, Lines};
+    use memweir_linux::launch::Ending;
+
+    use super::super::timing::Slice;
+    use super::super::workspace::{Counting, Isolation};
+    use super::*;
+
+    #[test]
+    fn what_a_meter_does_not_count_is_absent_in_the_intervals_too() {
+        let directory = std::env::temp_dir();
+        let invocation = Invocation {
+            program: Path::new("/bin/true").into(),
+            argv: vec!["true".into()],
+            directory,
+            env: std::collections::BTreeMap::new(),
+            stdin: None,
+        };
+        let none = Some(Isolation::None);
+        let workspace = Workspace::choose(&invocation, none, Counting::Outside).unwrap();
+        let counts = Counts::new(0, Lines(7), Lines(0));
+        let run = NativeRun {
+            exit: Exit { ending: Ending::Code(0), cpu_time: Nanos::MILLI },
+            wall: Nanos::MILLI,
+            slices: vec![Slice { counts, weight: 1.0, instruction_pointers: Vec::new() }],
+            notices: Vec::new(),
+            written: Bytes(0),
+            full: false,
+            cut_short: false,
+        };
+        let counted = Counted {
+            meter: MeterKind::Perf,
+            instructions: false,
+            writes: false,
+            media: Media::dram_only(),
+            sampling: None,
+        };
+        let around = Circumstances {
+            workspace: &workspace,
+            emulated: Vec::new(),
+            uncounted: 0,
+            inputs: Vec::new(),
+        };
+        let report = build(&invocation, Nanos::MILLI, run, counted, around).report;
+        let [interval] = &report.intervals[..] else { panic!("{report:?}") };
+        assert_eq!((report.instructions, report.memory_writes), (None, None));
+        assert_eq!((interval.instructions, interval.memory_writes), (None, None));
+        assert_eq!(interval.memory_reads, 7);
+    }
 }

@@ -7,7 +7,7 @@ use memweir_abi::softpmu::Sampling;
 use memweir_core::cache::CacheHierarchy;
 use memweir_core::input::InputError;
 use memweir_core::placement::Placement;
-use memweir_core::{Counts, Media, Nanos};
+use memweir_core::{Media, Nanos};
 use memweir_linux::launch::LaunchError;
 use memweir_linux::qemu::QemuPaths;
 use memweir_linux::record::RecordError;
@@ -185,12 +185,12 @@ pub struct ProfileReport {
 pub struct IntervalReport {
     /// CPU time at its start, in seconds.
     pub time_s: f64,
-    /// Instructions in it.
-    pub instructions: u64,
+    /// Instructions in it; absent where the meter counts none.
+    pub instructions: Option<u64>,
     /// 64-byte lines read in it.
     pub memory_reads: u64,
-    /// 64-byte lines written in it.
-    pub memory_writes: u64,
+    /// 64-byte lines written in it; absent where the meter sees reads alone.
+    pub memory_writes: Option<u64>,
     /// Bandwidth in both directions, in bytes per second.
     pub bandwidth: f64,
 }
@@ -271,18 +271,6 @@ impl From<RecordError> for ProfileError {
             RecordError::Interrupted(signal) => Self::Interrupted(signal),
             RecordError::Launch(error) => Self::Launch(error),
             other => Self::Record(other),
-        }
-    }
-}
-
-impl IntervalReport {
-    pub(super) fn new(start: Nanos, span: Nanos, counts: &Counts) -> Self {
-        Self {
-            time_s: start.as_secs_f64(),
-            instructions: counts.instructions,
-            memory_reads: counts.reads.0,
-            memory_writes: counts.writes.0,
-            bandwidth: counts.bandwidth(span).0,
         }
     }
 }
