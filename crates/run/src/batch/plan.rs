@@ -137,6 +137,10 @@ impl<'a> Plan<'a> {
             let reason = "the bandwidth of jobs on another machine cannot be limited";
             return Err(refuse("bandwidth_limit", reason).into());
         }
+        if batch.jobs.iter().any(|job| job.colors.is_some()) {
+            let reason = "the pages of jobs on another machine cannot be colored";
+            return Err(refuse("colors", reason).into());
+        }
         Self::on(frame, batch, options, Vec::new())
     }
 
@@ -408,11 +412,20 @@ mod tests {
     }
 
     #[test]
-    fn no_job_of_another_machine_is_limited() {
-        let (batch, options) = (limited(), RunOptions::default());
-        let bus = Bus { peak: None, ..Bus::default() };
-        let frame = Frame::elsewhere(1, None, bus, [None; MAX_MEDIA], Default::default());
-        let Err(error) = Plan::elsewhere(&batch, &options, frame) else { panic!("it is planned") };
-        assert!(error.to_string().contains("another machine"), "{error}");
+    fn no_job_of_another_machine_is_limited_or_colored() {
+        let options = RunOptions::default();
+        let mut colored = Job::new("colored", Command::Exec(vec!["/bin/true".into()]));
+        colored.colors = Some("0-3".parse().unwrap());
+        for (key, batch) in
+            [("bandwidth_limit", limited()), ("colors", Batch { jobs: vec![colored] })]
+        {
+            let bus = Bus { peak: None, ..Bus::default() };
+            let frame = Frame::elsewhere(1, None, bus, [None; MAX_MEDIA], Default::default());
+            let Err(error) = Plan::elsewhere(&batch, &options, frame) else {
+                panic!("it is planned")
+            };
+            assert!(error.to_string().contains(&format!("{key}: ")), "{error}");
+            assert!(error.to_string().contains("another machine"), "{error}");
+        }
     }
 }
