@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memweir_core::input::{DataFile, InputError, Refusal};
 use memweir_core::names::choose;
-use memweir_core::{Bytes, Joules, Nanos, PAGE, Seconds};
+use memweir_core::{Bytes, Joules, LINE_BYTES, Nanos, PAGE, Seconds};
 use memweir_energy::{
     Activity, BusMemory, Energy, Flash, Medium, POINTS, READINGS, Reading, TABLE_IV, average,
     break_even,
@@ -299,13 +299,22 @@ fn render(report: &Report) -> String {
         points =
             points.right(area.size.to_string(), |point| format!("{:.1} %", point.less_percent[at]));
     }
-    let lines = report.break_even_lines;
-    let passes = lines / (memweir_core::PAGE.as_f64() / memweir_core::LINE_BYTES as f64);
     let _ = writeln!(
         text,
-        "\nHow much less the NVM uses where one point is read otherwise:\n\n{points}\n\n\
-         A page that is read in place costs more than a copy of it once {lines:.0} of its lines were \
-         missed in the caches ({passes:.1} times its length).",
+        "\nHow much less the NVM uses where one point is read otherwise:\n\n{points}\n\n{}",
+        in_place(report.break_even_lines)
     );
     text
+}
+
+/// Tells what a page that is read in place costs beside a copy of it.
+fn in_place(break_even: f64) -> String {
+    if break_even.is_infinite() {
+        return "A page that is read in place never costs more than a copy of it.".to_owned();
+    }
+    let passes = break_even / (PAGE.as_f64() / LINE_BYTES as f64);
+    format!(
+        "A page that is read in place costs more than a copy of it once {break_even:.0} of its lines \
+         were missed in the caches ({passes:.1} times its length)."
+    )
 }

@@ -34,6 +34,16 @@ fn the_claims_of_the_paper_stand_beside_its_own_inputs_alone() {
 }
 
 #[test]
+fn reading_in_place_in_memory_as_cheap_as_dram_has_no_break_even() {
+    let world = World::new();
+    let alike = ["page", "energy", "--nvm", "lpddr2-dram"];
+    let text = stdout_of(world.memweir().args(alike), 0);
+    assert!(text.contains("never costs more than a copy") && !text.contains("inf"), "{text}");
+    let report = json(world.memweir().args(alike).args(["--json", "-"]), 0);
+    assert!(report["break_even_lines"].is_null(), "{report}");
+}
+
+#[test]
 fn wrong_numbers_are_refused() {
     let world = World::new();
     let refused = |more: &[&str]| refusal(world.memweir().args(["page", "energy"]).args(more), 2);
