@@ -109,7 +109,23 @@ fn speeds(runs: &[Run]) -> Option<Panel> {
 }
 
 fn last_end(rows: &[Row]) -> f64 {
-    rows.last().map_or(0.0, |row| row.t_start_s + row.span_s)
+    rows.last().map_or(0.0, end_of)
+}
+
+/// Returns the end of a row's quantum.
+fn end_of(row: &Row) -> f64 {
+    row.t_start_s + row.span_s
+}
+
+/// Returns the times at which the last job ended and another came much later. The next quantum
+/// begins with it, so that the gap is longer than a switch.
+fn pauses(rows: &[Row]) -> impl Iterator<Item = f64> {
+    let pause = |pair: &[Row]| {
+        let [before, after] = pair else { return None };
+        let end = end_of(before);
+        (after.t_start_s - end > before.span_s).then_some(end)
+    };
+    rows.windows(2).filter_map(pause)
 }
 
 fn bandwidth(run: &Run, title: &str, end: f64, unit: Unit, y_end: Option<f64>) -> Chart {
@@ -125,7 +141,9 @@ fn bandwidth(run: &Run, title: &str, end: f64, unit: Unit, y_end: Option<f64>) -
     };
     let mut measured = per_quantum(|row| row.system_bandwidth);
     if !measured.is_empty() {
-        measured.push((last_end(&run.rows) * unit.per_second, 0.0));
+        let idle = pauses(&run.rows).chain([last_end(&run.rows)]);
+        measured.extend(idle.map(|from| (from * unit.per_second, 0.0)));
+        measured.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
     let mut series = vec![Series::new("all jobs", measured, Style::Steps, PALETTE[0])];
     let mut target = per_quantum(|row| row.target);
@@ -227,6 +245,19 @@ mod tests {
         assert_eq!(chart.series[1].points, vec![(0.0, 4.0), (0.1, 4.0), (0.2, 4.0)]);
         assert_eq!(chart.series[1].style, Style::StepLine);
         assert_eq!(chart.levels[0].value, 40.0);
+    }
+
+    #[test]
+    fn no_bandwidth_is_drawn_while_no_job_is_there() {
+        let steps = |start: f64| {
+            let next = Row { t_start_s: start, ..row(1, 1, true, 1e9) };
+            let run =
+                Run { rows: vec![row(0, 0, true, 2e9), row(0, 1, false, 0.0), next], ..run() };
+            bandwidth(&run, "", 2.0, Unit::of(2.0), None).series[0].points.clone()
+        };
+        assert_eq!(steps(1.0), [(0.0, 3.0), (0.1, 0.0), (1.0, 3.0), (1.1, 0.0)]);
+        // A switch between two quanta.
+        assert_eq!(steps(0.125), [(0.0, 3.0), (0.125, 3.0), (0.225, 0.0)]);
     }
 
     #[test]
