@@ -31,6 +31,9 @@ pub(super) fn simulate(
     grid: Grid,
 ) -> Result<Outcome, Failure> {
     if args.shards.is_wanted() {
+        if args.interval.is_some() {
+            return Err(no_intervals("a sweep in shards has no timeline"));
+        }
         let read = |grid| Ok(BankStudy::read(text, &args.set, grid)?);
         return args.shards.execute(&grid, read, &Origin::of(text, &args.set), &args.output());
     }

@@ -157,6 +157,9 @@ fn what_cannot_be_simulated_is_refused_before_it_starts() {
         |arguments: &[&str]| refusal(world.memweir().arg("sim").args(arguments).arg(&file), 2);
     assert!(refused(&["--timeline", "rows.txt"]).contains("parquet"));
     assert!(refused(&["--interval", "1us"]).contains("there are none"));
+    let sharded = ["--sweep", "seed=1,2", "--shard", "1/2", "--out", "points"];
+    let message = refused(&[&sharded[..], &["--interval", "1us"]].concat());
+    assert!(message.contains("--interval") && message.contains("in shards"), "{message}");
     let mut unwritable = world.memweir();
     let message = refusal(unwritable.args(["sim", "--timeline", "no/t.csv"]).arg(&file), 4);
     assert!(message.contains("no/t.none.csv"), "{message}");
