@@ -10,7 +10,7 @@ use memweir_abi::kernel::PAGE_BYTES;
 use memweir_abi::kernel::pagemap::{Entry, entry_offset};
 use memweir_abi::preload::Order;
 use memweir_core::PhysAddr;
-use memweir_core::address_map::{ColorSet, Coloring};
+use memweir_core::address_map::{Color, ColorSet, Coloring};
 use memweir_linux::is_gone;
 use serde::Serialize;
 
@@ -54,6 +54,9 @@ pub struct Audit {
     pub color_count: u32,
     /// The colors that the process should use; all of them if it was given none.
     pub asked: String,
+    /// The cache colors that it should use, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked_cache: Option<String>,
     /// By kind.
     pub kinds: BTreeMap<Kind, Pages>,
     /// Pages of the program's own memory: heap, anonymous, stack.
@@ -70,7 +73,8 @@ pub fn order_of(pid: u32) -> Option<Order> {
     entry_of(pid).map(|(order, _)| order)
 }
 
-/// Audits every present page of process `pid`.
+/// Audits every present page of process `pid`. If these are the colors that it was started in, its
+/// pages should have its cache colors, too.
 ///
 /// # Errors
 /// Gives the reason for which the process cannot be audited.
@@ -80,12 +84,16 @@ pub fn audit(pid: u32, coloring: &Coloring, asked: &ColorSet) -> Result<Audit, C
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).map_err(unreadable)?;
     let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(unreadable)?;
     let flags = File::open("/proc/kpageflags").ok();
-    let pools = entry_of(pid).map_or([0; 4], |(_, ranges)| ranges);
-    let kinds = kinds(&maps, &pagemap, pools, counting(flags.as_ref(), coloring, asked));
+    let (order, pools) = entry_of(pid).unzip();
+    let order = order.filter(|order| order.coloring == *coloring && order.colors == *asked);
+    let cache = order.and_then(|order| order.cache);
+    let count = counting(flags.as_ref(), coloring, asked, cache.as_ref());
+    let kinds = kinds(&maps, &pagemap, pools.unwrap_or_default(), count);
     let own = own(&kinds);
     let inside_share = if own.pages == 0 { 1.0 } else { own.inside as f64 / own.pages as f64 };
     let (color_count, asked) = (coloring.colors(), asked.to_string());
-    Ok(Audit { pid, color_count, asked, kinds, own, inside_share })
+    let asked_cache = cache.as_ref().map(|(_, colors)| colors.to_string());
+    Ok(Audit { pid, color_count, asked, asked_cache, kinds, own, inside_share })
 }
 
 /// Kinds of the program's own memory.
@@ -96,11 +104,18 @@ fn counting(
     flags: Option<&File>,
     coloring: &Coloring,
     asked: &ColorSet,
+    cache: Option<&(Coloring, ColorSet)>,
 ) -> impl Fn(&mut Pages, u64) {
     move |pages, frame| {
-        if !is_zero_page(flags, frame) {
-            pages.count(coloring, asked, frame);
+        if is_zero_page(flags, frame) {
+            return;
         }
+        let address = PhysAddr(frame * PAGE_BYTES as u64);
+        let color = coloring.color_of(address);
+        let in_cache = cache.is_none_or(|(cache, asked)| asked.contains(cache.color_of(address)));
+        // Below its offset a map says nothing.
+        let inside = in_cache && asked.contains(color) && address.0 >= coloring.offset();
+        pages.count(color, inside);
     }
 }
 
@@ -151,10 +166,9 @@ fn unreadable(pid: u32, error: &io::Error) -> ColorError {
 }
 
 impl Pages {
-    fn count(&mut self, coloring: &Coloring, asked: &ColorSet, frame: u64) {
-        let color = coloring.color_of(PhysAddr(frame * PAGE_BYTES as u64));
+    fn count(&mut self, color: Color, inside: bool) {
         self.pages += 1;
-        self.inside += u64::from(asked.contains(color));
+        self.inside += u64::from(inside);
         *self.colors.entry(color.0).or_default() += 1;
     }
 
@@ -264,7 +278,7 @@ mod tests {
         // The lowest bit of the frame number is the color.
         let coloring = Coloring::of_span(&Span::new([XorFunction(1 << 12)]), 12, 0);
         let asked: ColorSet = "1".parse().unwrap();
-        let count = counting(Some(&flags), &coloring, &asked);
+        let count = counting(Some(&flags), &coloring, &asked, None);
         let found = kinds(maps, &pagemap, [0, 0, 0x9000, 0xc000], count);
         let expected = [
             (Kind::Heap, pages(1, &[(1, 1)])),
@@ -280,6 +294,24 @@ mod tests {
             pages.pages += 1;
         });
         assert_eq!((part[&Kind::Heap].pages, part.get(&Kind::Pool)), (2, None));
+    }
+
+    #[test]
+    fn a_page_is_inside_if_its_cache_color_is_asked_for_too_and_the_map_covers_it() {
+        let bit =
+            |bit: u32, offset| Coloring::of_span(&Span::new([XorFunction(1 << bit)]), 12, offset);
+        let (banks, one): (_, ColorSet) = (bit(12, 0x4000), "1".parse().unwrap());
+        let inside = |frame: u64, cache: Option<&(Coloring, ColorSet)>| {
+            let mut pages = Pages::default();
+            counting(None, &banks, &one, cache)(&mut pages, frame);
+            (pages.pages, pages.inside)
+        };
+        let cache = (bit(13, 0), one.clone());
+        // Odd frames have bank color 1, and every other two have cache color 1.
+        let counts =
+            [3, 4, 5, 7].map(|frame| (inside(frame, None).1, inside(frame, Some(&cache)).1));
+        assert_eq!(counts, [(0, 0), (0, 0), (1, 0), (1, 1)]);
+        assert_eq!(inside(3, None).0, 1);
     }
 
     #[test]
