@@ -152,6 +152,9 @@ impl Gate {
     /// Returns the turn of the child's only thread after a fork.
     pub(crate) fn after_fork(&self, slot: u64) -> Turn {
         self.ended.store(0, Relaxed);
+        // Another thread of the parent, which returned from a call, may have held the lock.
+        // SAFETY: this process has one thread, and all of a mutex may change behind a reference.
+        unsafe { std::ptr::from_ref(&self.deadlines).cast_mut().write(Mutex::default()) };
         let record = self.page.threads.get(self.newborn.swap(NOBODY, Relaxed));
         if let Some(record) = record {
             let (pid, tid) = own_numbers();
