@@ -373,7 +373,10 @@ impl Store {
     fn key_of(&self, prefix: &str) -> Result<String, StoreError> {
         let keys = || -> rusqlite::Result<Vec<String>> {
             self.connection
-                .prepare("SELECT key FROM profiles WHERE substr(key, 1, length(?1)) = ?1")?
+                // The beginning of every key, nothing at all, names no entry.
+                .prepare(
+                    "SELECT key FROM profiles WHERE substr(key, 1, length(?1)) = ?1 AND ?1 <> ''",
+                )?
                 .query_map([prefix], |row| row.get(0))?
                 .collect()
         };
