@@ -134,7 +134,9 @@ fn a_batch_in_progress_is_followed() {
     let turns = "while [ ! -e go ]; do :; done";
     run.args(["--", "sh", "-c", turns, ":::", "sh", "-c", turns]);
     let mut run = run.stderr(Stdio::null()).stdout(Stdio::null()).spawn().expect("it starts");
-    wait_until("the timeline begins", || world.path().join("t.csv").exists());
+    // The file is made and removed once before, to find out if it can be written.
+    let begun = || world.path().join("t.csv").metadata().is_ok_and(|file| file.len() > 0);
+    wait_until("the timeline begins", begun);
     if let Some(terminal) = Terminal::start(&world, "top --follow t.csv --interval 100ms") {
         terminal.shows("followed");
         terminal.shows("█░█");
