@@ -239,8 +239,8 @@ fn a_sleep_does_not_thin_out_the_work_before_it() {
     let grain = Grain { epoch: Nanos::from_millis(5), ..Grain::default() };
     let stream: &[Act] = &[Act::Work(4, 125_000), Act::Sleep(100), Act::Work(1, 0)];
     let (mut machine, _) = machine_with(grain, 2, &[stream, stream]);
-    // In the epoch they ask for 12.8 GB/s, so that their waiting half takes 1.56 times as long. They
-    // begin and wake a little late.
+    // In the epoch they ask for 12.8 GB/s, so that their waiting half takes 1.56 times as long.
+    // They begin and wake a little late.
     let debt = 4.0 * (0.5 + 0.5 * 1.56) - 4.0;
     near(run(&mut machine, 2)[0], 4.0 + 100.0 + debt + 1.0, 0.6);
 }
