@@ -103,8 +103,8 @@ struct Setting {
 }
 
 impl Setting {
-    /// Returns the report on a curve, and why the curve is `incomplete` if it is; `None` for a curve
-    /// without points.
+    /// Returns the report on a curve, and why the curve is `incomplete` if it is; `None` for a
+    /// curve without points.
     fn report<'a>(
         &self,
         kinds: &'a [JobKind],

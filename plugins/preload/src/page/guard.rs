@@ -12,9 +12,9 @@
 //!
 //! The kernel does not reveal which pages are held, so these calls fail as they do if there is no
 //! memory to lock (`ENOMEM`), on file systems without direct I/O and with ciphers that the kernel
-//! does not know (`EINVAL`), and on kernels without the feature (`EAFNOSUPPORT`, `ENOSYS`): programs
-//! know these errors. `openat2`, whose flags a filter cannot read, fails as before Linux 5.6
-//! (`ENOSYS`).
+//! does not know (`EINVAL`), and on kernels without the feature (`EAFNOSUPPORT`, `ENOSYS`):
+//! programs know these errors. `openat2`, whose flags a filter cannot read, fails as before Linux
+//! 5.6 (`ENOSYS`).
 //!
 //! Memory that a program drops by a system call of its own would keep its evicted content. The
 //! runtime of Go, which maps memory by libc if it is linked with cgo, does that, and knows kernels
