@@ -27,7 +27,10 @@ check "evictions" counted evictions /tmp/json -ge 8192
 check "direct_reads" counted direct_reads /tmp/json -ge 8192
 copies=$(($(vmstat swpin_direct_copy) - copied + $(vmstat pswpin) - straight))
 check "copies_in, of the quarter that is written again" counted copies_in /tmp/json -ge 1024
-check "are those of the kernel" counted copies_in /tmp/json -eq $copies
+# The kernel may leave 64 events per processor out of what it tells of a group (6.12: memcontrol.c,
+# memcg_vmstats_needs_flush).
+check "are those of the kernel" counted copies_in /tmp/json -ge $((copies - 128))
+check "and no others" counted copies_in /tmp/json -le $copies
 check "copies_avoided" counted copies_avoided /tmp/json -ge 4096
 check "dram_peak_bytes" counted dram_peak_bytes /tmp/json -le 34078720
 check "nvm_peak_bytes" counted nvm_peak_bytes /tmp/json -ge 33554432
