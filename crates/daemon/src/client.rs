@@ -205,12 +205,18 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_refused_connection_says_why() {
+    /// Returns a client, the socket that it has connected to, and the directory of that.
+    fn connected() -> (tempfile::TempDir, UnixListener, Client) {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
         let listener = UnixListener::bind(&socket).unwrap();
-        let mut client = Client::connect(&socket).unwrap();
+        let client = Client::connect(&socket).unwrap();
+        (directory, listener, client)
+    }
+
+    #[test]
+    fn a_refused_connection_says_why() {
+        let (_directory, listener, mut client) = connected();
         let (mut stream, _) = listener.accept().unwrap();
         let refusal = Refusal::new(RefusalKind::Busy, "too many connections");
         stream.write_all(&write_reply(&Reply::Refused(refusal))).unwrap();
@@ -221,23 +227,16 @@ mod tests {
 
     #[test]
     fn a_daemon_that_ends_is_told() {
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("socket");
-        let listener = UnixListener::bind(&socket).unwrap();
-        let mut client = Client::connect(&socket).unwrap();
+        let (_directory, listener, mut client) = connected();
         drop(listener.accept().unwrap());
         let ended = client.wait(&vec![]).unwrap_err().to_string();
-        assert!(
-            ended.starts_with(&format!("the daemon at {} has ended; its jobs", socket.display()))
-        );
+        let text = format!("the daemon at {} has ended; its jobs", client.socket.display());
+        assert!(ended.starts_with(&text), "{ended}");
     }
 
     #[test]
     fn a_request_after_a_pause_goes_over_a_new_connection_to_the_same_daemon() {
-        let directory = tempfile::tempdir().unwrap();
-        let socket = directory.path().join("socket");
-        let listener = UnixListener::bind(&socket).unwrap();
-        let mut client = Client::connect(&socket).unwrap();
+        let (_directory, listener, mut client) = connected();
         // As the daemon does with one that says nothing.
         drop(listener.accept().unwrap());
         client.asked -= PAUSE;
