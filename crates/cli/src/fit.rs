@@ -131,6 +131,7 @@ impl Setting {
 
     /// Keeps the points so far of a measurement, if the report is a file.
     fn keep(&self, json: Option<&Path>, kinds: &[JobKind], points: &[Point]) {
+        // A pipe gets one report, at the end.
         let file = json.filter(|path| !output::is_stdout(Some(path)));
         let file = file.filter(|path| path.is_file() || !path.exists());
         let report = self.report(kinds, points, Some("the measurement goes on".to_owned()));

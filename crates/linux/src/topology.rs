@@ -31,8 +31,8 @@ pub struct Caches {
     pub shared: Option<String>,
 }
 
-/// Largest last level per CPU that no processor exceeds: those with stacked caches have 16 MiB per
-/// core. A hypervisor that passes on the caches of its processor reports more.
+/// Last level per CPU above which a virtual machine is taken to report that of its host. Few
+/// processors have more than 32 MiB per core.
 const LLC_PER_CPU: Bytes = Bytes(32 << 20);
 
 /// Returns the CPUs that are online and allowed to this process, in ascending order.
@@ -74,8 +74,8 @@ pub fn caches() -> Caches {
 fn shared_with_others(llc: Bytes, cpus: usize) -> Option<String> {
     (llc.0 / cpus.max(1) as u64 > LLC_PER_CPU.0).then(|| {
         format!(
-            "the last-level cache of {llc} is that of the host, which other virtual machines share \
-             with this one; `--caches` names the part that programs get here"
+            "the last-level cache of {llc} seems to be that of the host, which other virtual \
+             machines share; `--caches` names the part that programs get here"
         )
     })
 }

@@ -373,7 +373,7 @@ impl Store {
     fn key_of(&self, prefix: &str) -> Result<String, StoreError> {
         let keys = || -> rusqlite::Result<Vec<String>> {
             self.connection
-                // The beginning of every key, nothing at all, names no entry.
+                // Every key begins with the empty one, which names no entry.
                 .prepare(
                     "SELECT key FROM profiles WHERE substr(key, 1, length(?1)) = ?1 AND ?1 <> ''",
                 )?

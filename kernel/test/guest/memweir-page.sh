@@ -27,8 +27,8 @@ check "evictions" counted evictions /tmp/json -ge 8192
 check "direct_reads" counted direct_reads /tmp/json -ge 8192
 copies=$(($(vmstat swpin_direct_copy) - copied + $(vmstat pswpin) - straight))
 check "copies_in, of the quarter that is written again" counted copies_in /tmp/json -ge 1024
-# The kernel may leave 64 events per processor out of what it tells of a group (6.12: memcontrol.c,
-# memcg_vmstats_needs_flush).
+# The counters of a group, which memweir reads, may lack up to 64 events per processor (6.12:
+# memcontrol.c, memcg_vmstats_needs_flush).
 check "are those of the kernel" counted copies_in /tmp/json -ge $((copies - 128))
 check "and no others" counted copies_in /tmp/json -le $copies
 check "copies_avoided" counted copies_avoided /tmp/json -ge 4096

@@ -15,7 +15,7 @@ pub(crate) const CHASE: &str = "chase";
 pub(crate) const STREAM: &str = "stream";
 
 /// The caches of the model, so that the programs miss in them equally often on every machine:
-/// hypervisors report last levels of up to 480 MiB, from which the streaming reader never misses.
+/// some hypervisors report a last level of 480 MiB, in which the streaming reader never misses.
 const CACHES: &str = "\
     l1d = { size = 32768, ways = 8, line = 64 }
     l2 = { size = 1048576, ways = 16, line = 64 }

@@ -314,7 +314,7 @@ fn in_place(break_even: f64) -> String {
     }
     let passes = break_even / (PAGE.as_f64() / LINE_BYTES as f64);
     format!(
-        "A page that is read in place costs more than a copy of it once {break_even:.0} of its lines \
-         were missed in the caches ({passes:.1} times its length)."
+        "A page that is read in place costs more than a copy of it once {break_even:.0} of its \
+         lines were missed in the caches ({passes:.1} times its length)."
     )
 }

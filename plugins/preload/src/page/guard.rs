@@ -5,7 +5,6 @@
 //! * Buffers that are registered with an io_uring are held for as long as the io_uring exists. So
 //!   are rings of buffers and regions in memory of the program, from which the kernel reads.
 //! * A read from a file opened with `O_DIRECT` holds the pages until the device has written them.
-//!
 //! * So do sockets of some kinds: the buffers of AF_XDP, a receiving socket that decrypts TLS, and
 //!   the algorithms of AF_ALG.
 //! * `process_vm_writev` holds the pages of the other process until it has written them.
