@@ -51,7 +51,8 @@ pub fn adopt_orphans() -> io::Result<()> {
 /// Starts the program in this process's session and group.
 ///
 /// # Errors
-/// If the program cannot be started as this user in this directory.
+/// If the program cannot be started as this user in this directory. `WouldBlock` and `OutOfMemory`
+/// say that a later try may succeed, as after a failure of the user database.
 pub fn start(supervised: &Supervised) -> io::Result<Child> {
     let mut command = Command::new(&supervised.program);
     if let Some((name, arguments)) = supervised.argv.split_first() {
@@ -117,7 +118,13 @@ fn exit_code(status: ExitStatus) -> i32 {
 }
 
 fn groups(user: &Credentials) -> io::Result<Vec<Gid>> {
-    Ok(user.groups()?.into_iter().map(Gid::from_raw).collect())
+    Ok(user.groups().map_err(not_now)?.into_iter().map(Gid::from_raw).collect())
+}
+
+/// Returns the error for a failure of the user database, which may be on another machine and answer
+/// later: it is no end of the job.
+fn not_now(error: io::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::WouldBlock, format!("the user database: {error}"))
 }
 
 #[cfg(test)]
@@ -144,5 +151,12 @@ mod tests {
         assert_eq!(start(&absent).unwrap_err().kind(), io::ErrorKind::NotFound);
         let nowhere = Supervised { directory: "/no/such/directory".into(), ..shell("") };
         assert!(start(&nowhere).is_err());
+    }
+
+    #[test]
+    fn a_user_database_that_fails_may_answer_later() {
+        let error = not_now(io::Error::from_raw_os_error(libc::EIO));
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(error.to_string().starts_with("the user database: "), "{error}");
     }
 }
