@@ -188,6 +188,12 @@ impl Queue {
     /// A job that is too wide for the free cores keeps the room for itself: jobs behind it wait,
     /// so that narrow jobs cannot starve it.
     pub fn admit_next(&mut self) -> Option<JobId> {
+        self.admit_next_of(|_| true)
+    }
+
+    /// Admits the first of the pending jobs that `may` be, as [`admit_next`](Self::admit_next)
+    /// does.
+    pub(crate) fn admit_next_of(&mut self, may: impl Fn(&Job) -> bool) -> Option<JobId> {
         if self.draining {
             return None;
         }
@@ -195,7 +201,7 @@ impl Queue {
         if free == 0 {
             return None;
         }
-        let front = self.front()?;
+        let front = self.front_of(may)?;
         // A job that is wider than the machine, because the daemon once had more cores, runs alone.
         if front.cores > free && self.busy > 0 {
             return None;
@@ -236,7 +242,12 @@ impl Queue {
     /// Returns the pending job that starts next once there is room for it.
     #[must_use]
     pub fn front(&self) -> Option<&Job> {
-        let mut waiting = self.waiting.iter().filter_map(|(_, id)| self.jobs.get(id));
+        self.front_of(|_| true)
+    }
+
+    fn front_of(&self, may: impl Fn(&Job) -> bool) -> Option<&Job> {
+        let waiting = self.waiting.iter().filter_map(|(_, id)| self.jobs.get(id));
+        let mut waiting = waiting.filter(|job| may(job));
         // The jobs of an array wait for the same ones, at which one look is enough.
         let mut unmet: &[JobId] = &[];
         waiting.find(|job| {

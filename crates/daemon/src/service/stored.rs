@@ -101,12 +101,26 @@ impl StoredQueue {
     pub(super) fn admit(&mut self) -> Vec<Job> {
         let mut admitted = Vec::new();
         while self.trials != Some(0)
-            && let Some(id) = self.queue.admit_next()
+            && let Some(id) = self.admit_next()
         {
             self.trials = self.trials.map(|left| left - 1);
             admitted.extend(self.queue.get(id).cloned());
         }
         admitted
+    }
+
+    /// Admits the next job. While the machine refuses jobs of a user, those of others go first: the
+    /// user may be the cause, and has more jobs than can be tried in turn.
+    fn admit_next(&mut self) -> Option<JobId> {
+        let held = self.held.iter().filter(|(_, (holder, _))| *holder == Holder::Machine);
+        let refused: BTreeSet<u32> =
+            held.filter_map(|(id, _)| Some(self.queue.get(*id)?.user)).collect();
+        if !refused.is_empty()
+            && let Some(id) = self.queue.admit_next_of(|job| !refused.contains(&job.user))
+        {
+            return Some(id);
+        }
+        self.queue.admit_next()
     }
 
     /// Notes that the machine has let a job start.

@@ -321,6 +321,30 @@ fn a_refused_start_holds_the_job_and_the_others_are_tried_one_by_one() {
 }
 
 #[test]
+fn jobs_of_a_user_whom_the_machine_refuses_give_way_to_those_of_others() {
+    let (_directory, service) = service();
+    (0..9).for_each(|_| drop(submit(&service, ANN, submission())));
+    submit(&service, BOB, submission());
+    let tried = || service.admit().iter().map(|job| job.id.0).collect::<Vec<_>>();
+    let refused = |id| {
+        service.begin(JobId(id)).unwrap();
+        service.hold_unstarted(JobId(id));
+    };
+    assert_eq!(tried(), [1, 2]);
+    refused(1);
+    refused(2);
+    service.catch_up();
+    assert_eq!(tried(), [10], "the next of nine may be refused as well");
+    refused(10);
+    service.catch_up();
+    assert_eq!(tried(), [3], "nobody else is left");
+    refused(3);
+    // After the time for which jobs 1 and 2 are held; job 10 is next to be released.
+    (3..=PAUSE).for_each(|_| service.catch_up());
+    assert_eq!(tried(), [1], "both users were refused, so that the order of the queue holds");
+}
+
+#[test]
 fn a_trial_that_a_client_withdraws_is_followed_by_another() {
     let (_directory, service) = service();
     (0..2).for_each(|_| drop(submit(&service, ANN, submission())));
