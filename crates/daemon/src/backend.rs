@@ -94,7 +94,11 @@ impl<'a> QueueBackend<'a> {
             self.service.notice(format!("job {id} runs on and cannot be blocked: {error}"));
         }
         let started = Some(self.mechanisms.world.now());
-        let slot = Slot { stage: Stage::Started, started, ..Slot::of(job, Totals::default()) };
+        // A mechanism without a group of its own reads the time before as well, of which no quantum
+        // is a part.
+        let cpu_time = self.mechanisms.blocker.cpu_time(id).unwrap_or_default();
+        let totals = Totals { cpu_time, ..Totals::default() };
+        let slot = Slot { stage: Stage::Started, started, ..Slot::of(job, totals) };
         self.slots.insert(id, slot);
         // Its progress, and so what its end shows, is unknown.
         self.adopted.push(JobSpec { kind: None, ..spec(job) });

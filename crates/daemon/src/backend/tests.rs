@@ -318,6 +318,18 @@ fn a_successor_loses_a_job_with_damaged_files_and_starts_one_that_never_began() 
 }
 
 #[test]
+fn the_time_before_an_adoption_is_part_of_no_quantum() {
+    let mut daemon = Daemon::running();
+    let hour = Nanos::from_millis(3_600_000);
+    daemon.control.set_cpu_time(FIRST, hour);
+    let job = daemon.service.job(FIRST).unwrap();
+    let process = ProcessName::of_this_process().unwrap().open().unwrap().unwrap();
+    daemon.backend.adopt(&job, process);
+    daemon.control.set_cpu_time(FIRST, hour + Nanos::from_millis(5));
+    assert_eq!(daemon.backend.read(&[FIRST])[0].cpu_time, Some(Nanos::from_millis(5)));
+}
+
+#[test]
 fn a_daemon_that_stops_leaves_every_job_running() {
     let mut daemon = Daemon::of(2);
     assert_eq!(daemon.wait(0).len(), 2);
