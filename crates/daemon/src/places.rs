@@ -1,10 +1,10 @@
 //! Default places of the socket and the state.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
-use memweir_linux::peer::Credentials;
+use memweir_linux::peer::{Credentials, is_listening};
 use memweir_linux::private::RuntimeDirectory;
 
 /// Socket of the daemon of root. It does not lie in root's run-time directory, which lets no other
@@ -33,9 +33,14 @@ pub fn socket() -> io::Result<PathBuf> {
 #[must_use]
 pub fn client_socket() -> PathBuf {
     match socket() {
-        Ok(own) if own.exists() => own,
+        Ok(own) if is_in_use(&own) => own,
         _ => SYSTEM_SOCKET.into(),
     }
+}
+
+/// Returns false for a socket that is absent, or was left behind by a daemon that was killed.
+fn is_in_use(socket: &Path) -> bool {
+    is_listening(socket).unwrap_or_else(|_| socket.exists())
 }
 
 /// Returns the state directory of a daemon of this user.
@@ -50,4 +55,22 @@ pub fn state() -> io::Result<PathBuf> {
         .map_err(|error| io::Error::new(io::ErrorKind::NotFound, error))?;
     let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
     Ok(state.join("memweir"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_a_dead_daemon_left_is_not_in_use() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join(USER_SOCKET);
+        assert!(!is_in_use(&socket));
+        let listener = UnixListener::bind(&socket).unwrap();
+        assert!(is_in_use(&socket));
+        drop(listener);
+        assert!(socket.exists() && !is_in_use(&socket));
+    }
 }
