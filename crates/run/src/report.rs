@@ -122,8 +122,8 @@ pub struct MediumReport {
     pub delta: f64,
     /// 64-byte lines read.
     pub memory_reads: u64,
-    /// 64-byte lines written.
-    pub memory_writes: u64,
+    /// 64-byte lines written; absent where the meter sees reads alone.
+    pub memory_writes: Option<u64>,
 }
 
 /// One job of a batch.

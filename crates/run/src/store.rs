@@ -144,8 +144,8 @@ pub struct MediumLines {
     pub name: String,
     /// 64-byte lines read.
     pub reads: u64,
-    /// 64-byte lines written.
-    pub writes: u64,
+    /// 64-byte lines written; absent where the meter sees reads alone.
+    pub writes: Option<u64>,
 }
 
 impl MediumLines {
@@ -157,10 +157,15 @@ impl MediumLines {
         }
         let of_medium = |(id, medium): (MediumId, &Medium)| {
             let traffic = counts.traffic(id);
-            let (reads, writes) = (traffic.reads.0, traffic.writes.0);
+            let (reads, writes) = (traffic.reads.0, Some(traffic.writes.0));
             Self { name: medium.name.clone(), reads, writes }
         };
         media.iter().map(of_medium).collect()
+    }
+
+    /// Returns the lines without the writes, as of a meter that does not count them.
+    pub(crate) fn of_reads(self) -> Self {
+        Self { writes: None, ..self }
     }
 }
 

@@ -208,7 +208,7 @@ fn media(media: &[MediumReport], text: &mut String) {
     let table = Table::of(media)
         .left("medium", |medium| &*medium.name)
         .right("reads", |medium| count(medium.memory_reads))
-        .right("writes", |medium| count(medium.memory_writes))
+        .right("writes", |medium| known(medium.memory_writes, count))
         .right("gamma", |medium| format!("{:.2}", medium.gamma))
         .right("delta", |medium| format!("{:.2}", medium.delta));
     let _ = writeln!(text, "\nlines of 64 bytes by medium, latencies over DRAM's\n{table}");
@@ -291,7 +291,7 @@ mod tests {
             gamma,
             delta: 2.0 * gamma,
             memory_reads: lines,
-            memory_writes: lines / 2,
+            memory_writes: Some(lines / 2),
         };
         let media = vec![medium("dram", 1.0, 4_000), medium("pram", 2.7, 12_000)];
         let text = report(&BatchReport { media, ..batch(vec![job("a", 1.0, Some(0))]) });

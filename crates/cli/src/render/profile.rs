@@ -10,7 +10,7 @@ use memweir_run::store::{InputState, MediumLines, ProgramState, StoredProfile};
 
 use super::bars::sparkline;
 use super::plot::{Chart, Figure, PALETTE, Panel, Series, Style};
-use super::text::{Table, count, counted, percent, properties, rate, seconds};
+use super::text::{Table, count, counted, known, percent, properties, rate, seconds};
 
 /// Width of the sparkline in cells.
 const SPARKLINE_CELLS: usize = 72;
@@ -43,19 +43,18 @@ pub(crate) fn recording(stored: &StoredProfile) -> String {
     text.push('\n');
     let total = recording.profile.total();
     let shape = shape(&recording.profile, Some(total.instructions), Some(total.writes.0));
-    text + &shape + &by_medium(recording)
+    text + &shape + &by_medium(&MediumLines::of(&total, &recording.media))
 }
 
 /// Traffic by medium; empty if there is only one.
-fn by_medium(recording: &Recording) -> String {
-    let lines = MediumLines::of(&recording.profile.total(), &recording.media);
+fn by_medium(lines: &[MediumLines]) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let table = Table::of(&lines)
+    let table = Table::of(lines)
         .left("medium", |medium| &*medium.name)
         .right("reads", |medium| count(medium.reads))
-        .right("writes", |medium| count(medium.writes));
+        .right("writes", |medium| known(medium.writes, count));
     format!("\n{table}\n")
 }
 
@@ -84,7 +83,7 @@ fn figures(profiled: &Profiled) -> String {
     let report = &profiled.report;
     let recording = &profiled.recording;
     let mut text = shape(&recording.profile, report.instructions, report.memory_writes);
-    text += &by_medium(recording);
+    text += &by_medium(&report.media);
     if !report.phases.is_empty() {
         text += &format!("\n{}\n", phases(&report.phases));
     }

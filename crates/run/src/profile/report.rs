@@ -66,6 +66,7 @@ pub(super) fn build(
         memory_writes: writes(counts),
         bandwidth: counts.bandwidth(profile.span_of(index)).0,
     };
+    let by_medium = MediumLines::of(&total, &counted.media);
     let report = ProfileReport {
         command: command.clone(),
         meter: counted.meter.name().to_owned(),
@@ -87,7 +88,10 @@ pub(super) fn build(
         memory_writes: writes(&total),
         bandwidth_mean: profile.mean_bandwidth().0,
         bandwidth_peak: profile.peak_bandwidth().0,
-        media: MediumLines::of(&total, &counted.media),
+        media: match counted.writes {
+            true => by_medium,
+            false => by_medium.into_iter().map(MediumLines::of_reads).collect(),
+        },
         interval_ms: profile.interval.as_millis_f64(),
         intervals: profile.intervals.iter().enumerate().map(interval_at).collect(),
         phases: phases::find(&profile, &run.slices),

@@ -241,7 +241,11 @@ fn traffic_by_medium_is_kept_and_listed() {
     store.put(&key, &put, &Provenance::default()).unwrap();
     assert_eq!(store.get(&key).unwrap().unwrap().recording, put);
     // Five intervals of 100 lines read and 50 written.
-    let lines = |name: &str, reads, writes| MediumLines { name: name.to_owned(), reads, writes };
+    let lines = |name: &str, reads, writes| MediumLines {
+        name: name.to_owned(),
+        reads,
+        writes: Some(writes),
+    };
     assert_eq!(store.list().unwrap()[0].media, [lines("dram", 200, 100), lines("pram", 300, 150)]);
 }
 

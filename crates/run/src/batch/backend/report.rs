@@ -64,35 +64,32 @@ impl ProcessBackend<'_> {
             profile: self.plan.knowledge.jobs[id.index()].source.clone(),
             stdout: Some(logs.stdout_path(&job.name).display().to_string()),
             stderr: Some(logs.stderr_path(&job.name).display().to_string()),
-            media: match self.tells_media(sees) {
-                true => MediumLines::of(&self.ledger.counts(id), &self.plan.options.media),
-                false => Vec::new(),
-            },
+            media: self.lines(&self.ledger.counts(id), sees),
             ..self.ledger.job_report(id, sees)
         }
     }
 
-    fn tells_media(&self, sees: Option<&Capabilities>) -> bool {
-        self.plan.options.media.len() > 1 && sees.is_some_and(|sees| sees.media)
+    /// Returns lines by medium; nothing if the media were not told apart.
+    fn lines(&self, counts: &Counts, sees: Option<&Capabilities>) -> Vec<MediumLines> {
+        let Some(sees) = sees.filter(|sees| sees.media) else { return Vec::new() };
+        let lines = MediumLines::of(counts, &self.plan.options.media).into_iter();
+        if sees.writes { lines.collect() } else { lines.map(MediumLines::of_reads).collect() }
     }
 
     /// Traffic of all jobs by medium; empty if the media were not told apart.
     fn media(&self, sees: Option<&Capabilities>) -> Vec<MediumReport> {
-        if !self.tells_media(sees) {
-            return Vec::new();
-        }
         let media = &self.plan.options.media;
         let jobs = (0..self.plan.batch.jobs.len() as u32).map(JobId);
         let total = jobs.fold(Counts::default(), |sum, job| sum + self.ledger.counts(job));
-        let medium = |(id, medium): (MediumId, &Medium)| MediumReport {
-            name: medium.name.clone(),
+        let medium = |((id, medium), lines): ((MediumId, &Medium), MediumLines)| MediumReport {
+            name: lines.name,
             kind: medium.kind,
             gamma: media.gamma(id),
             delta: media.delta(id),
-            memory_reads: total.traffic(id).reads.0,
-            memory_writes: total.traffic(id).writes.0,
+            memory_reads: lines.reads,
+            memory_writes: lines.writes,
         };
-        media.iter().map(medium).collect()
+        media.iter().zip(self.lines(&total, sees)).map(medium).collect()
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use memweir_core::{Counts, Lines, MAX_MEDIA};
+use memweir_core::medium::data::MediumData;
+use memweir_core::{Counts, Lines, MAX_MEDIA, Media};
 use memweir_linux::blocker::{Mechanism, SpawnTarget};
 use memweir_linux::fake::{Call, FakeBlocker, FakeControl, Kind};
 use memweir_linux::launch::LaunchError;
@@ -210,7 +211,7 @@ impl Meter for Ruler {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { instructions: false, ..Capabilities::default() }
+        Capabilities { media: true, ..Capabilities::default() }
     }
 
     fn attach(&mut self, _: JobId, _: i32) -> Result<(), MeterError> {
@@ -546,6 +547,18 @@ fn a_meter_that_fails_costs_its_figures_and_nothing_else() {
         assert_eq!((report.exit_code, report.memory_reads), (Some(0), None));
     }
     assert_eq!(report.notices.len(), 2, "one per job: {:?}", report.notices);
+}
+
+#[test]
+fn writes_that_the_meter_does_not_count_are_no_figure_of_a_medium() {
+    let mut case = Case::new("round-robin", 1, &[50]);
+    let pram = MediumData::shipped("pram").expect("it is shipped");
+    case.options.media = Media::with_dram(&[pram]).expect("two media");
+    let report = case.run().0.expect("a report");
+    let of_all = report.media.iter().map(|medium| (medium.memory_reads, medium.memory_writes));
+    assert_eq!(Vec::from_iter(of_all), [(50_000, None), (0, None)]);
+    let of_job = report.jobs[0].media.iter().map(|medium| (medium.reads, medium.writes));
+    assert_eq!(Vec::from_iter(of_job), [(50_000, None), (0, None)]);
 }
 
 #[test]
