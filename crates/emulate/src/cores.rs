@@ -79,6 +79,8 @@ pub struct Cores<T> {
     now: f64,
     cores: Vec<Core>,
     tasks: Vec<Task>,
+    /// Tasks that an epoch charges, in order: all but those that ended in an earlier one.
+    charged: Vec<usize>,
     /// Cores whose task cannot continue, each after the time at which that happened.
     left: Vec<(f64, usize)>,
 }
@@ -100,6 +102,7 @@ impl<T: Threads> Cores<T> {
             now: 0.0,
             cores: nodes.map(core).collect(),
             tasks: Vec::new(),
+            charged: Vec::new(),
             left: Vec::new(),
         }
     }
@@ -111,6 +114,7 @@ impl<T: Threads> Cores<T> {
 
     /// Adds a thread. Its number must be the one that the operating system gives it.
     pub fn add(&mut self, view: ThreadView) {
+        self.charged.push(self.tasks.len());
         self.tasks.push(Task {
             view,
             cpu_time: 0.0,
@@ -148,7 +152,8 @@ impl<T: Threads> Cores<T> {
 
     /// Ends an epoch of this length and charges every thread for the effect of contention.
     pub fn end_epoch(&mut self, length: Nanos) {
-        let of_tasks = self.tasks.iter().map(|task| (self.cores[task.core].node, &task.epoch));
+        let tasks = self.charged.iter().map(|number| &self.tasks[*number]);
+        let of_tasks = tasks.map(|task| (self.cores[task.core].node, &task.epoch));
         let of_cores = self.cores.iter().map(|core| (core.node, &core.paid));
         let stretch = self.memories.stretch(length, of_tasks.chain(of_cores));
         let charge = |debt: &mut Debt, work: &mut Work, node| {
@@ -158,7 +163,8 @@ impl<T: Threads> Cores<T> {
         for core in &mut self.cores {
             charge(&mut core.debt, &mut core.paid, core.node);
         }
-        for task in &mut self.tasks {
+        for number in &self.charged {
+            let task = &mut self.tasks[*number];
             let core = &mut self.cores[task.core];
             charge(&mut task.debt, &mut task.epoch, core.node);
             if task.life == Life::Ended && task.debt.nanos != 0.0 {
@@ -167,6 +173,7 @@ impl<T: Threads> Cores<T> {
                 core.debt.inherit(&debt);
             }
         }
+        self.charged.retain(|number| self.tasks[*number].life == Life::Alive);
     }
 
     /// Advances time until every core has paid what the threads owed that have ended on it.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use memweir_core::{JobId, Nanos};
 use memweir_flow::kernel::{Kernel, Processor};
 use memweir_flow::{KernelConfig, Overheads};
-use memweir_linux::gate::{Standing, ThreadId};
+use memweir_linux::gate::{Standing, ThreadId, ThreadView};
 
 use crate::cores::Cores;
 use crate::epoch::Memories;
@@ -246,6 +246,7 @@ impl<T: Threads> Machine<T> {
     fn look(&mut self, glance: Glance) -> Next {
         let now = self.now();
         let views = self.threads().list();
+        self.forget_gone(&views);
         let mut ready = Vec::new();
         let mut wakes: Option<Nanos> = None;
         let was_used = !self.alive.is_empty();
@@ -293,6 +294,15 @@ impl<T: Threads> Machine<T> {
             _ if runnable => Next::Busy,
             Some(time) => Next::WakesAt(time),
             None => Next::Outside,
+        }
+    }
+
+    /// Forgets the threads that have ended: most do so in their turn, and are not listed again.
+    fn forget_gone(&mut self, listed: &[ThreadView]) {
+        if self.known.len() > listed.len() {
+            let listed: HashSet<ThreadId> = listed.iter().map(|view| view.thread).collect();
+            self.known
+                .retain(|thread, known| known.seat == Seat::Runnable || listed.contains(thread));
         }
     }
 
