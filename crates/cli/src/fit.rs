@@ -111,7 +111,7 @@ impl Setting {
         points: &'a [Point],
         incomplete: Option<String>,
     ) -> Option<Report<'a>> {
-        let best = fit::recommended(kinds, points)?;
+        let best = fit::recommended(points)?;
         let jobs = kinds.iter().zip(&best.copies).map(|(kind, copies)| JobFit {
             name: &kind.name,
             copies: *copies,

@@ -15,8 +15,8 @@ use crate::platform::Platform;
 
 pub use measure::{MeasureError, measure, time_alone};
 
-/// Throughput that a core must add to pay off, over that of a core on an idle machine. Where the
-/// bus is full, further copies only take from each other what they add.
+/// Throughput that a copy must add to pay off, over that of a copy alone. Where the bus is full,
+/// further copies only take from each other what they add.
 pub const LEAST_GAIN: f64 = 0.1;
 
 /// Requirements of one copy of a command.
@@ -128,12 +128,12 @@ pub fn exceeds_full_speed(kinds: &[JobKind], point: &Point) -> bool {
     point.measured.is_some_and(|measured| measured > 1.1 * most)
 }
 
-/// Returns the numbers of copies with the highest throughput, less [`LEAST_GAIN`] for each core
-/// that they occupy; `None` for no points.
+/// Returns the numbers of copies with the highest throughput, less [`LEAST_GAIN`] for each copy;
+/// `None` for no points.
 #[must_use]
-pub fn recommended<'a>(kinds: &[JobKind], points: &'a [Point]) -> Option<&'a Point> {
-    let worth =
-        |point: &Point| point.throughput() - LEAST_GAIN * f64::from(cores_of(kinds, &point.copies));
+pub fn recommended(points: &[Point]) -> Option<&Point> {
+    let copies = |point: &Point| f64::from(point.copies.iter().sum::<u32>());
+    let worth = |point: &Point| point.throughput() - LEAST_GAIN * copies(point);
     // The first of equals.
     points.iter().rev().max_by(|a, b| worth(a).total_cmp(&worth(b)))
 }

@@ -30,7 +30,7 @@ fn a_command_that_does_not_touch_memory_fills_the_cores() {
     assert_eq!(copies(&points), [[1], [2], [3], [4]]);
     let throughputs: Vec<f64> = points.iter().map(Point::throughput).collect();
     assert_eq!(throughputs, [1.0, 2.0, 3.0, 4.0]);
-    assert_eq!(recommended(&kinds, &points).unwrap().copies, [4]);
+    assert_eq!(recommended(&points).unwrap().copies, [4]);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn copies_beyond_the_peak_add_nothing() {
     // lose 0.25 / (1 + 0.6 / 0.5) to bursts: 4 / 1.714. A fifth adds 5 / 2.083 - 4 / 1.714 = 0.07.
     let kinds = [kind(1, 4.0, 1)];
     let points = curve(&kinds, 8, Some(&model_of(8)));
-    let best = recommended(&kinds, &points).unwrap();
+    let best = recommended(&points).unwrap();
     assert_eq!(best.copies, [4]);
     // The traffic of a full bus is the limit: 10 of 4 GB/s.
     assert!(points.iter().all(|point| point.throughput() <= 2.5 + 1e-3), "{points:?}");
@@ -53,7 +53,7 @@ fn several_commands_get_done_equally_often() {
     let points = curve(&kinds, 4, Some(&model_of(4)));
     assert_eq!(copies(&points), [[1, 1], [1, 2], [1, 3]]);
     // A set takes 4 s one by one, and one gets done each second.
-    assert!((recommended(&kinds, &points).unwrap().throughput() - 4.0).abs() < 1e-9);
+    assert!((recommended(&points).unwrap().throughput() - 4.0).abs() < 1e-9);
 }
 
 #[test]
@@ -61,7 +61,10 @@ fn wide_commands_take_their_cores() {
     let points = curve(&[kind(2, 0.0, 1), kind(1, 0.0, 1)], 6, Some(&model_of(6)));
     assert_eq!(copies(&points), [[1, 1], [2, 1], [2, 2]]);
     assert!(curve(&[kind(3, 0.0, 1)], 2, Some(&model_of(2))).is_empty());
-    assert!(recommended(&[], &[]).is_none());
+    assert!(recommended(&[]).is_none());
+    // Each copy adds all of its throughput, though it occupies twelve cores.
+    let points = curve(&[kind(12, 0.0, 1)], 48, Some(&model_of(48)));
+    assert_eq!(recommended(&points).unwrap().copies, [4]);
 }
 
 #[test]
@@ -74,7 +77,7 @@ fn what_was_measured_decides() {
         measured: Some(measured),
     };
     let points = [point(1, 1.0, 1.0), point(2, 2.0, 1.49), point(3, 3.0, 1.5), point(4, 4.0, 1.4)];
-    assert_eq!(recommended(&kinds, &points).unwrap().copies, [2]);
+    assert_eq!(recommended(&points).unwrap().copies, [2]);
     let exceeds = |measured| exceeds_full_speed(&kinds, &point(2, 2.0, measured));
     assert_eq!([1.49, 2.1, 2.3].map(exceeds), [false, false, true]);
 }
