@@ -126,9 +126,12 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     let bar = spinner("");
     let profiled = profile(&invocation, &options, &signals()?, &mut |p| show(&bar, p));
     bar.finish_and_clear();
-    let profiled = profiled?;
+    let mut profiled = profiled?;
     let notice = input.notice.map_or(String::new(), |notice| format!("{notice}\n"));
     let usable = profiled.report.unusable.is_none();
+    if let (true, Some(caches), Some(_)) = (usable, &args.caches, &store) {
+        profiled.report.notices.push(foreign_caches(caches));
+    }
     let shown = output::report(args.json.as_deref(), &profiled.report, || {
         notice + &render::report(&profiled)
     });
@@ -145,4 +148,13 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
     output::each([Some(shown), figure, recording, lost, stored].into_iter().flatten())?;
     let useful = profiled.report.exit_code == 0 && usable;
     Ok(if useful { Outcome::Success } else { Outcome::JobFailed })
+}
+
+/// Returns the notice that a stored profile is of the caches in a file: its key does not tell.
+fn foreign_caches(file: &Path) -> String {
+    format!(
+        "`run` takes this profile for one of this machine, though it is of the caches of {}; \
+         `--no-store` keeps it out of the store",
+        file.display()
+    )
 }

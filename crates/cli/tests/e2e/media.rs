@@ -252,6 +252,7 @@ fn profiles_tell_media_apart_and_runs_follow_them() {
     let mut profile = world.start(&[&metered[..], &placed].concat());
     assert!(profile.wait().expect("it ends").success(), "{}", world.read("stderr"));
     let profiled = world.json("stdout");
+    assert!(profiled["notices"].to_string().contains("the caches of caches.toml"), "{profiled}");
     let (reads, writes) = lines_of(&profiled["media"], "pram");
     for (part, whole) in [(reads, "memory_reads"), (writes, "memory_writes")] {
         let share = part as f64 / profiled[whole].as_f64().expect("counted");
