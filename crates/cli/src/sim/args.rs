@@ -60,6 +60,7 @@ pub(crate) struct Args {
     pub(super) set: Vec<Replacement>,
     /// The profile store for `log.bandwidth = "store"`, instead of that in the XDG data directory
     #[arg(long, value_name = "FILE", help_heading = "Scenario")]
+    #[arg(conflicts_with_all = ["example", "list"])]
     pub(super) store: Option<PathBuf>,
 
     /// Run at each of these values: `KEY=A,B,C` or `KEY=FROM..TO:STEP`; several make a grid

@@ -6,6 +6,7 @@ mod bank_timeline;
 mod list;
 mod timeline;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ use memweir_sweep::simulation::flow as results;
 
 pub(crate) use args::Args;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, refusal_of};
 use crate::output;
 use crate::render::plot;
 use crate::render::plot::sweep::Line;
@@ -54,18 +55,26 @@ fn simulate(args: &Args, path: &Path) -> Result<Outcome, Failure> {
     let grid = grid(&args.sweep, &args.set)?;
     let text = ScenarioText::read(path)?;
     if text.fidelity(&args.set)? == Fidelity::Bank {
+        if args.store.is_some() {
+            return Err(unused_store());
+        }
         return bank::simulate(args, path, &text, grid);
     }
     if args.interval.is_some() {
         return Err(bank::no_intervals("the rows of flows are one per task and quantum"));
     }
-    let profiles = Profiles { recordings: ProfileCache::default(), store: args.store.as_deref() };
+    let (recordings, store) = (ProfileCache::default(), args.store.as_deref());
+    let profiles = Profiles { recordings, store, is_used: Cell::new(false) };
+    let read = |grid| {
+        let study = Study::read(&text, &args.set, grid, &profiles)?;
+        let is_unused = store.is_some() && !profiles.is_used.get();
+        if is_unused { Err(unused_store()) } else { Ok(study) }
+    };
     if args.shards.is_wanted() {
-        let read = |grid| Ok(Study::read(&text, &args.set, grid, &profiles)?);
         return args.shards.execute(&grid, read, &Origin::of(&text, &args.set), &args.output());
     }
     args.timeline.as_deref().map(over_time::format).transpose()?;
-    let study = Study::read(&text, &args.set, grid, &profiles)?;
+    let study = read(grid)?;
     let timelines = timeline::paths(args.timeline.as_deref(), &study);
     let timelines: Vec<Option<PathBuf>> = timelines.into_iter().map(Some).collect();
     output::check([&args.json, &args.svg, &args.out].into_iter().chain(&timelines), [path])?;
@@ -95,6 +104,14 @@ struct Profiles<'a> {
     recordings: ProfileCache,
     /// The store, unless it is that of the user.
     store: Option<&'a Path>,
+    /// True once a point of a scenario has asked for the store.
+    is_used: Cell<bool>,
+}
+
+/// The refusal of a store from which nothing is taken.
+fn unused_store() -> Failure {
+    let help = "leave it out; it is for a `log` with `bandwidth = \"store\"`";
+    refusal_of("--store", "the scenario takes nothing from a profile store").help(help).into()
 }
 
 impl Recordings for Profiles<'_> {
@@ -103,6 +120,7 @@ impl Recordings for Profiles<'_> {
     }
 
     fn stored(&self) -> Result<Vec<(String, BytesPerSec)>, Refusal> {
+        self.is_used.set(true);
         let help = "record programs with `memweir profile`, or name a store with `--store`";
         let fail = |error: StoreError| Refusal::new(error.to_string(), help);
         let entries = Store::read(self.store).and_then(|store| store.list()).map_err(fail)?;

@@ -157,6 +157,7 @@ fn what_cannot_be_simulated_is_refused_before_it_starts() {
         |arguments: &[&str]| refusal(world.memweir().arg("sim").args(arguments).arg(&file), 2);
     assert!(refused(&["--timeline", "rows.txt"]).contains("parquet"));
     assert!(refused(&["--interval", "1us"]).contains("there are none"));
+    assert!(refused(&["--store", "x"]).contains("takes nothing from a profile store"));
     let sharded = ["--sweep", "seed=1,2", "--shard", "1/2", "--out", "points"];
     let message = refused(&[&sharded[..], &["--interval", "1us"]].concat());
     assert!(message.contains("--interval") && message.contains("in shards"), "{message}");

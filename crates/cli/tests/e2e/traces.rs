@@ -164,4 +164,9 @@ fn a_job_log_is_simulated_and_told_in_terms_of_queueing() {
     world.file("empty.sqlite", "");
     let message = refusal(world.memweir().args(store), 2);
     assert!(message.contains("the profile store has no program `job`"), "{message}");
+    for swept in [&[][..], &["--sweep", "seed=1,2", "--list-points"]] {
+        let unused = ["sim", "s.toml", "--store", "empty.sqlite"];
+        let message = refusal(world.memweir().args(unused).args(swept), 2);
+        assert!(message.contains("takes nothing from a profile store"), "{message}");
+    }
 }
