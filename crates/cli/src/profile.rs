@@ -32,7 +32,8 @@ pub(crate) struct Args {
     /// perf, resctrl or software [default: the first native one that works, else software]
     #[arg(long, value_name = "NAME")]
     meter: Option<MeterKind>,
-    /// Share of the program that the software meter simulates: all, or a share such as 10%
+    /// Share of the program that the software meter simulates: all, or a share such as 10%. Where
+    /// its error is too large, the program runs again with a larger one
     #[arg(long, value_name = "SHARE", default_value = "all")]
     sample: Sampling,
     /// Hold a sampled profile (--sample) against a full one, which takes one more run
