@@ -25,6 +25,17 @@ fn service() -> (tempfile::TempDir, Service) {
     (directory, service)
 }
 
+/// Admits the jobs that are next, and returns their numbers.
+fn tried(service: &Service) -> Vec<u32> {
+    service.admit().iter().map(|job| job.id.0).collect()
+}
+
+/// Begins a job that the machine then refuses to start.
+fn refuse_start(service: &Service, id: u32) {
+    service.begin(JobId(id)).unwrap();
+    service.hold_unstarted(JobId(id));
+}
+
 pub(crate) fn submission() -> Submission {
     Submission {
         name: None,
@@ -294,11 +305,8 @@ fn a_start_gives_the_work_as_it_was_submitted() {
 fn a_refused_start_holds_the_job_and_the_others_are_tried_one_by_one() {
     let (_directory, service) = service();
     (0..4).for_each(|_| drop(submit(&service, ANN, submission())));
-    let tried = || service.admit().iter().map(|job| job.id.0).collect::<Vec<_>>();
-    let refused = |id| {
-        service.begin(JobId(id)).unwrap();
-        service.hold_unstarted(JobId(id));
-    };
+    let tried = || tried(&service);
+    let refused = |id| refuse_start(&service, id);
     assert_eq!(tried(), [1, 2]);
     refused(1);
     refused(2);
@@ -325,11 +333,8 @@ fn jobs_of_a_user_whom_the_machine_refuses_give_way_to_those_of_others() {
     let (_directory, service) = service();
     (0..9).for_each(|_| drop(submit(&service, ANN, submission())));
     submit(&service, BOB, submission());
-    let tried = || service.admit().iter().map(|job| job.id.0).collect::<Vec<_>>();
-    let refused = |id| {
-        service.begin(JobId(id)).unwrap();
-        service.hold_unstarted(JobId(id));
-    };
+    let tried = || tried(&service);
+    let refused = |id| refuse_start(&service, id);
     assert_eq!(tried(), [1, 2]);
     refused(1);
     refused(2);
@@ -348,10 +353,9 @@ fn jobs_of_a_user_whom_the_machine_refuses_give_way_to_those_of_others() {
 fn a_trial_that_a_client_withdraws_is_followed_by_another() {
     let (_directory, service) = service();
     (0..2).for_each(|_| drop(submit(&service, ANN, submission())));
-    let tried = || service.admit().iter().map(|job| job.id.0).collect::<Vec<_>>();
+    let tried = || tried(&service);
     assert_eq!(tried(), [1, 2]);
-    service.begin(JobId(1)).unwrap();
-    service.hold_unstarted(JobId(1));
+    refuse_start(&service, 1);
     ask(&service, ANN, Request::Hold { ids: one(2) });
     (1..=PAUSE).for_each(|_| service.catch_up());
     assert_eq!(tried(), [1]);
