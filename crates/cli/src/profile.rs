@@ -154,8 +154,8 @@ pub(crate) fn execute(args: &Args) -> Result<Outcome, Failure> {
 /// Returns the notice that a stored profile is of the caches in a file: its key does not tell.
 fn foreign_caches(file: &Path) -> String {
     format!(
-        "`run` takes this profile for one of this machine, though it is of the caches of {}; \
-         `--no-store` keeps it out of the store",
+        "`run` takes this profile for one of this machine, though it was made with the caches of \
+         {}; `--no-store` keeps it out of the store",
         file.display()
     )
 }
